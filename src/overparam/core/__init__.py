@@ -1,0 +1,1 @@
+"""What every room shares: checks, kernels as an interface, results, page sections, references, progress."""

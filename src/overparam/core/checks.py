@@ -1,0 +1,174 @@
+"""Checks of what users pass in: each failure is one line that says what came, where, and the fix."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+SMALLEST_NORM, LARGEST_NORM = 1e-145, 1e145
+"""Rows outside this range of norms would under- or overflow when multiplied with each other."""
+
+
+def finite_matrix(X: Any, name: str = "X") -> np.ndarray:
+    """`X` as a two-dimensional array of finite float64 numbers (a float64 array is not copied).
+
+    >>> finite_matrix([[1, 2], [3, 4]]).dtype
+    dtype('float64')
+    """
+    array = as_numbers(X, name)
+    if array.ndim == 1:
+        raise ValueError(
+            f"`{name}` has one axis of length {array.shape[0]}; give one row a sample: "
+            f"`{name}.reshape(-1, 1)` for one feature, `{name}.reshape(1, -1)` for one sample"
+        )
+    if array.ndim > 2:
+        raise ValueError(f"`{name}` has shape {array.shape}; flatten each sample: `{name}.reshape(len({name}), -1)`")
+    if array.ndim == 0 or 0 in array.shape:
+        raise ValueError(f"`{name}` has shape {array.shape}; it needs at least one row and one column")
+    array = np.asarray(array, dtype=np.float64)
+    require_finite(array, name)
+    return array
+
+
+def as_numbers(X: Any, name: str = "X") -> np.ndarray:
+    """`X` as an array of real numbers of any dtype, or one line naming the first value that is not one."""
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise ValueError(f"`{name}` has rows of different lengths; every sample needs the same features") from None
+    if array.dtype == object or array.dtype.kind in "USV":
+        return _numbers_from_objects(array, name)
+    if array.dtype.kind == "c":
+        raise ValueError(f"`{name}` has complex numbers; pass real ones, for instance `np.abs({name})`")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"`{name}` has dtype {array.dtype}; it needs numbers")
+    return array
+
+
+def _numbers_from_objects(array: np.ndarray, name: str) -> np.ndarray:
+    try:
+        return array.astype(np.float64)
+    except (ValueError, TypeError):
+        for place, value in np.ndenumerate(array):
+            try:
+                float(value)
+            except (ValueError, TypeError):
+                raise ValueError(
+                    f"`{name}` has text where a number belongs: {_shown(value)} at {_place(place)}; "
+                    "encode or drop that column (`op.load` one-hot encodes text columns of tables)"
+                ) from None
+        raise
+
+
+def require_finite(array: np.ndarray, name: str = "X") -> None:
+    """Raise for NaN or infinities, with how many and where; reads large arrays in pieces."""
+    if array.dtype.kind not in "fc":
+        return
+    step = max(1, 4_000_000 // max(1, array[0].size if array.ndim > 1 else 1))
+    for start in range(0, len(array), step):
+        bad = ~np.isfinite(array[start : start + step])
+        if bad.any():
+            _raise_not_finite(array, name)
+
+
+def _raise_not_finite(array: np.ndarray, name: str) -> None:
+    bad = ~np.isfinite(array)
+    first = tuple(int(i) for i in np.argwhere(bad)[0])
+    nans, infinities = int(np.isnan(array).sum()), int(np.isinf(array).sum())
+    kinds = " and ".join(f"{count} {word}" for count, word in ((nans, "NaN"), (infinities, "infinite values")) if count)
+    raise ValueError(f"`{name}` has {kinds} (first: {_place(first)}); drop or fill them first")
+
+
+def row_norms(X: np.ndarray) -> np.ndarray:
+    """Euclidean norm of every row, right for entries from 1e-300 to 1e300.
+
+    >>> row_norms(np.array([[3e200, 4e200]])) / 1e200
+    array([5.])
+    """
+    with np.errstate(over="ignore", under="ignore"):
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    odd = ~((norms > 1e-140) & (norms < 1e140))
+    if odd.any():
+        rows = X[odd]
+        largest = np.abs(rows).max(axis=1)
+        safe = np.where(largest > 0, largest, 1.0)
+        with np.errstate(under="ignore"):
+            norms[odd] = safe * np.sqrt(np.sum((rows / safe[:, None]) ** 2, axis=1)) * (largest > 0)
+    return norms
+
+
+def usable_norms(X: np.ndarray, name: str = "X") -> np.ndarray:
+    """Row norms, after checking that no row is zero, too small or too large for products of rows."""
+    norms = row_norms(X)
+    zero = np.flatnonzero(norms == 0)
+    if len(zero):
+        raise ValueError(
+            f"`{name}` has {count_of(len(zero), 'row')} of norm 0 (first: row {zero[0]}); "
+            "drop them, or append a constant feature"
+        )
+    for odd, word in ((norms < SMALLEST_NORM, "small"), (norms > LARGEST_NORM, "large")):
+        rows = np.flatnonzero(odd)
+        if len(rows):
+            raise ValueError(
+                f"`{name}` has {count_of(len(rows), 'row')} too {word} to multiply in float64 "
+                f"(first: row {rows[0]} of norm {norms[rows[0]]:.1e}); scale the rows to norm 1 first"
+            )
+    return norms
+
+
+def targets(y: Any, n: int, name: str = "y") -> np.ndarray:
+    """`y` as finite float64 of shape (n,) or (n, k)."""
+    array = as_numbers(y, name)
+    if array.ndim not in (1, 2) or array.shape[0] != n or 0 in array.shape:
+        raise ValueError(f"`{name}` has shape {array.shape}; expected ({n},) or ({n}, k), one row a sample of `X`")
+    array = np.asarray(array, dtype=np.float64)
+    require_finite(array, name)
+    return array
+
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def byte_count(size: int | float | str, name: str = "memory") -> int:
+    """A number of bytes from a number or from text such as "2 GiB".
+
+    >>> byte_count("2 GiB")
+    2147483648
+    """
+    if isinstance(size, str):
+        found = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", size)
+        if not found or found[2].lower() not in _UNITS:
+            raise ValueError(f"`{name}` is {size!r}; expected a number of bytes or text like '2 GiB'")
+        size = float(found[1]) * _UNITS[found[2].lower()]
+    if not size > 0:
+        raise ValueError(f"`{name}` is {size}; expected more than 0 bytes")
+    return int(size)
+
+
+def shown_bytes(size: float) -> str:
+    """Bytes as people read them.
+
+    >>> shown_bytes(3.2e9)
+    '3.2 GB'
+    """
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size:.0f} B"
+
+
+def count_of(count: int, noun: str) -> str:
+    """'1 row', '3 rows'."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _place(index: tuple[int, ...]) -> str:
+    words = ("row", "column", "axis 2", "axis 3", "axis 4")
+    return ", ".join(f"{word} {int(i)}" for word, i in zip(words, index, strict=False))
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

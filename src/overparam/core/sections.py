@@ -1,0 +1,155 @@
+"""A page as plain data: sections made of text, tables and figures, which `report` renders.
+
+A result lists its sections, they are stored in result.json, and a page is drawn from
+them later without computing anything. Everything here is JSON: strings, numbers, lists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+Scale = Literal["linear", "log"]
+Mark = Literal["line", "points", "bars"]
+Role = Literal["true", "random", "worst", "observed", "accent", "muted"]
+Tone = Literal["plain", "good", "warning", "bad"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """One paragraph, plain words; `tone` colours it as a remark that is good, doubtful or bad."""
+
+    body: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under column heads; cells are strings or numbers, shown as given (numbers to 4 digits)."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | float | int | None, ...], ...]
+    caption: str = ""
+    has_samples: bool = False
+    """True where cells show the user's own rows or labels, which `--no-samples` leaves out."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve, point set or bar set; `lower` and `upper` draw a band (an interval at each x)."""
+
+    name: str
+    x: tuple[float | str, ...]
+    y: tuple[float | None, ...]
+    lower: tuple[float | None, ...] | None = None
+    upper: tuple[float | None, ...] | None = None
+    mark: Mark = "line"
+    role: Role = "accent"
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A reference line across a figure: vertical at `x` or horizontal at `y`, with its label."""
+
+    label: str
+    x: float | None = None
+    y: float | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Axes, series and reference lines, and the sentence that says what the figure shows."""
+
+    title: str
+    caption: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    lines: tuple[Line, ...] = ()
+
+
+Block = Text | Table | Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it, in order."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+def series(
+    name: str,
+    x: Any,
+    y: Any,
+    *,
+    lower: Any = None,
+    upper: Any = None,
+    mark: Mark = "line",
+    role: Role = "accent",
+    dashed: bool = False,
+) -> Series:
+    """A `Series` from arrays; values that are not finite become gaps, since JSON has no NaN.
+
+    >>> series("loss", [0, 1], [1.0, float("nan")]).y
+    (1.0, None)
+    """
+    return Series(name, _x(x), _y(y), _y(lower), _y(upper), mark, role, dashed)
+
+
+def _x(values: Any) -> tuple[float | str, ...]:
+    return tuple(v if isinstance(v, str) else float(v) for v in np.asarray(values).tolist())
+
+
+def _y(values: Any) -> Any:
+    if values is None:
+        return None
+    return tuple(float(v) if v is not None and math.isfinite(v) else None for v in np.asarray(values).tolist())
+
+
+def to_json(sections: Sequence[Section]) -> list[dict[str, Any]]:
+    """Sections as nested dicts; each block says its kind."""
+    return [
+        {"title": section.title, "blocks": [_block_to_json(block) for block in section.blocks]} for section in sections
+    ]
+
+
+def _block_to_json(block: Block) -> dict[str, Any]:
+    fields: dict[str, Any] = {"kind": type(block).__name__.lower()}
+    for name in block.__dataclass_fields__:
+        value = getattr(block, name)
+        if name in ("series", "lines"):
+            value = [{key: getattr(item, key) for key in item.__dataclass_fields__} for item in value]
+        fields[name] = value
+    return fields
+
+
+def from_json(sections: Sequence[dict[str, Any]]) -> tuple[Section, ...]:
+    """The inverse of `to_json`, through JSON or not."""
+    return tuple(Section(s["title"], tuple(_block_from_json(b) for b in s["blocks"])) for s in sections)
+
+
+def _block_from_json(fields: dict[str, Any]) -> Block:
+    fields = dict(fields)
+    kind = fields.pop("kind")
+    if kind == "text":
+        return Text(**fields)
+    if kind == "table":
+        fields["columns"] = tuple(fields["columns"])
+        fields["rows"] = tuple(tuple(row) for row in fields["rows"])
+        return Table(**fields)
+    if kind == "figure":
+        fields["series"] = tuple(
+            Series(**{key: tuple(v) if isinstance(v, list) else v for key, v in s.items()}) for s in fields["series"]
+        )
+        fields["lines"] = tuple(Line(**line) for line in fields["lines"])
+        return Figure(**fields)
+    raise ValueError(f"a section has a block of unknown kind {kind!r}; this result was written by a newer version")

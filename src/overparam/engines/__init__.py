@@ -1,0 +1,6 @@
+"""How a kernel becomes a matrix: `dense` stores it, `matrix_free` stores nothing of size n²."""
+
+from overparam.engines.matrix import AbstractGram, as_gram, gram
+from overparam.engines.plan import Plan
+
+__all__ = ["AbstractGram", "Plan", "as_gram", "gram"]

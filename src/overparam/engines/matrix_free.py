@@ -1,0 +1,101 @@
+"""The matrix-free engine on the CPU: every product recomputes H in panels and stores nothing of size n²."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, final
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.core.kernel import AbstractAngularKernel
+from overparam.core.machine import available_memory, blas_threads
+from overparam.core.progress import Progress, silent
+from overparam.engines.cosines import Cosines
+from overparam.engines.matrix import AbstractGram
+from overparam.engines.panels import UnitRows, fill_panel, panel_ranges, triangular_product
+from overparam.engines.plan import Plan
+
+
+@final
+class MatrixFreeGram(AbstractGram):
+    """H known through its products. `square_sum` is gathered during the first product, at no cost."""
+
+    def __init__(
+        self, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, threads: int | None
+    ) -> None:
+        self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
+        self.n = len(X)
+        self.repaired = None
+        self._kernel = kernel
+        self._rows = UnitRows.of(X)
+        self._diagonal = kernel.diagonal(X, get)
+        self._cosines = Cosines(self._rows, threads)
+        self._threads = threads
+        self._square_sum: float | None = None
+
+    @property
+    def xp(self) -> ModuleType:
+        return np
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    def to_device(self, V: np.ndarray) -> np.ndarray:
+        return np.asarray(V, dtype=np.float64)
+
+    def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
+        tell = progress or silent
+        squares, repaired = 0.0, 0
+        gather = self._square_sum is None
+
+        def fill(start: int, stop: int, out: np.ndarray) -> None:
+            nonlocal squares, repaired
+            repaired += fill_panel(self._kernel, self._rows, start, stop, out, self.get)
+            out[np.arange(stop - start), np.arange(start, stop)] = self._diagonal[start:stop]
+            if gather:
+                left, square = out[:, :start], out[:, start:]
+                squares += 2 * float(np.einsum("ij,ij->", left, left)) + float(np.einsum("ij,ij->", square, square))
+
+        with blas_threads(self._threads):
+            result = triangular_product(self.n, V, fill, lambda share: tell(share, 1.0, "product"))
+        if gather:
+            self._square_sum, self.repaired = squares, repaired
+        return result
+
+    def diagonal(self) -> np.ndarray:
+        return self._diagonal.copy()
+
+    def dense(self) -> np.ndarray:
+        need, free = 8 * self.n**2, available_memory()
+        if need > 0.9 * free:
+            raise ValueError(
+                f"the matrix of {self.n:,} rows takes {checks.shown_bytes(need)} and {checks.shown_bytes(free)} is free; "
+                "use `H @ v` or `H.block(rows, columns)`"
+            )
+        values = np.empty((self.n, self.n))
+        with blas_threads(self._threads):
+            for start, stop in panel_ranges(self.n):
+                fill_panel(self._kernel, self._rows, start, stop, values[start:stop, :stop], self.get)
+                values[:start, start:stop] = values[start:stop, :start].T
+        values.flat[:: self.n + 1] = self._diagonal
+        return values
+
+    def square_sum(self) -> float:
+        if self._square_sum is None:
+            self.product(np.zeros((self.n, 1)))
+        assert self._square_sum is not None
+        return self._square_sum
+
+    def off_diagonal_product(self, function: Callable[[ModuleType, Any], Any], V: np.ndarray) -> np.ndarray:
+        return self._cosines.off_diagonal_product(function, V)
+
+    def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
+        return self._cosines.sampled(rows)
+
+    def close_pairs(
+        self, threshold: float, moment: int, most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        return self._cosines.close_pairs(threshold, moment, most)

@@ -1,0 +1,145 @@
+"""The cost of a Gram matrix before it is paid: time, memory, and the engine that fits, calibrated on this machine."""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.core.kernel import AbstractAngularKernel
+from overparam.core.machine import available_memory, blas_threads
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What the machine does in a second: multiply-adds times two, kernel epilogues, bytes read by a product."""
+
+    flops: float
+    epilogues: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an engine will cost; `print(plan)` shows it."""
+
+    engine: Literal["dense", "matrix_free"]
+    n: int
+    d: int
+    device: str
+    gram_seconds: float
+    product_seconds: float
+    memory: int
+    free_memory: int
+    reason: str
+
+    def seconds(self, products: int) -> float:
+        """The matrix and `products` products with one vector."""
+        return self.gram_seconds + products * self.product_seconds
+
+    def __str__(self) -> str:
+        return (
+            f"{self.engine} engine on the {self.device} for {self.n:,} rows of {self.d:,} features: {self.reason}\n"
+            f"  memory   {checks.shown_bytes(self.memory)} of {checks.shown_bytes(self.free_memory)} free\n"
+            f"  matrix   {shown_seconds(self.gram_seconds)}\n"
+            f"  product  {shown_seconds(self.product_seconds)} each; about "
+            f"{shown_seconds(self.seconds(100))} for a sweep of 100"
+        )
+
+
+def shown_seconds(seconds: float) -> str:
+    """A time as people read it.
+
+    >>> shown_seconds(0.0123), shown_seconds(90), shown_seconds(7200)
+    ('12 ms', '1.5 min', '2 h')
+    """
+    if seconds < 1:
+        return f"{1e3 * seconds:.2g} ms" if seconds else "none"
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.2g} min" if seconds < 3600 else f"{seconds / 3600:.2g} h"
+
+
+def make_plan(
+    kernel: AbstractAngularKernel,
+    n: int,
+    d: int,
+    *,
+    engine: str,
+    device: str,
+    threads: int | None,
+    memory: int | float | str | None,
+) -> Plan:
+    """The plan of the engine asked for, or of the one that fits; one line where the one asked for does not."""
+    if engine not in ("auto", "dense", "matrix_free"):
+        raise ValueError(f"`engine` is {engine!r}; expected 'auto', 'dense' or 'matrix_free'")
+    if device == "cpu":
+        from overparam.engines.panels import panel_height
+
+        free = available_memory()
+        small = 8 * (n * d + panel_height(n) * n + 64 * n)
+        rates = cpu_rates(kernel, threads)
+    else:
+        from overparam.engines import on_device
+
+        free = on_device.free_memory(device)
+        small = 8 * (2 * n * d + 4 * on_device.TILE**2 + 64 * n)
+        rates = on_device.rates(device)
+    limit = min(free, checks.byte_count(memory)) if memory is not None else int(0.8 * free)
+    stored = 8 * n * n + small
+    if engine == "auto":
+        engine = "dense" if stored <= limit else "matrix_free"
+        reason = f"the matrix takes {checks.shown_bytes(8 * n * n)}, " + (
+            "which fits" if engine == "dense" else f"more than the {checks.shown_bytes(limit)} to use"
+        )
+    else:
+        reason = "asked for"
+    need = stored if engine == "dense" else small
+    if need > limit:
+        other = "; use engine='matrix_free'" if engine == "dense" else "; use fewer rows or a machine with more memory"
+        raise ValueError(
+            f"the {engine} engine needs {checks.shown_bytes(need)} for {n:,} rows of {d:,} features and "
+            f"{checks.shown_bytes(limit)} can be used{other}"
+        )
+    matrix = 1.2 * n * n * d / rates.flops + 0.5 * n * n / rates.epilogues
+    product = 4.0 * n * n / rates.bytes if engine == "dense" else matrix + 4.0 * n * n / rates.flops
+    return Plan(
+        engine="dense" if engine == "dense" else "matrix_free",
+        n=n,
+        d=d,
+        device=device,
+        gram_seconds=matrix if engine == "dense" else 0.0,
+        product_seconds=product,
+        memory=need,
+        free_memory=free,
+        reason=reason,
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def cpu_rates(kernel: AbstractAngularKernel, threads: int | None) -> Rates:
+    """Measured once a process and thread count, in about 50 ms."""
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((256, 512)), rng.standard_normal((2048, 512))
+    rho = np.linspace(-1.0, 1.0, 2**15)
+    # larger than the last-level cache of most machines: a product reads memory, not cache
+    square = np.ones((2000, 2000))
+    v = np.ones(2000)
+    with blas_threads(threads):
+        multiply = _best(lambda: A @ B.T)
+        epilogue = _best(lambda: kernel.from_cosine(np, rho))
+        read = _best(lambda: square @ v)
+    return Rates(flops=2 * 256 * 512 * 2048 / multiply, epilogues=rho.size / epilogue, bytes=8 * square.size / read)
+
+
+def _best(work: object, repeats: int = 4) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()  # type: ignore[operator]
+        times.append(time.perf_counter() - start)
+    return max(min(times), 1e-9)

@@ -1,0 +1,32 @@
+"""What one Krylov sweep tells of a matrix: certified quadratic forms, eigenvalue bounds, solves, leave-one-out."""
+
+from overparam.spectrum.bounds import EigenvalueBounds, eigenvalue_bounds
+from overparam.spectrum.brackets import Bracket, Quadrature
+from overparam.spectrum.eigenvectors import Eigenpairs, eigenpairs, power_iteration
+from overparam.spectrum.integrands import AbstractIntegrand, Inverse, Loss
+from overparam.spectrum.lanczos import Interrupted
+from overparam.spectrum.left_out import LeaveOneOut, leave_one_out
+from overparam.spectrum.matrix_function import MatrixFunction, matrix_function
+from overparam.spectrum.solve import Factor, factor
+from overparam.spectrum.sweep import quadrature
+
+__all__ = [
+    "AbstractIntegrand",
+    "Bracket",
+    "Eigenpairs",
+    "EigenvalueBounds",
+    "Factor",
+    "Interrupted",
+    "Inverse",
+    "LeaveOneOut",
+    "Loss",
+    "MatrixFunction",
+    "Quadrature",
+    "eigenpairs",
+    "eigenvalue_bounds",
+    "factor",
+    "leave_one_out",
+    "matrix_function",
+    "power_iteration",
+    "quadrature",
+]

@@ -1,0 +1,130 @@
+"""Certified bounds of the spectrum: 0 ≤ a ≤ λ_min and λ_max ≤ b."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from overparam.core.kernel import AbstractAngularKernel
+from overparam.core.machine import available_memory
+from overparam.engines.matrix import AbstractGram, as_gram
+from overparam.spectrum.jacobi import EPS
+from overparam.spectrum.separation import separation_bound
+
+Method = Literal["auto", "separation", "cholesky", "none"]
+
+CHOLESKY_FITS = 6_000
+"""Rows up to which two Cholesky factorisations take seconds on two cores."""
+
+
+@final
+@dataclass(frozen=True)
+class EigenvalueBounds:
+    """lower ≤ λ_min and λ_max ≤ upper, how each was found, and the two rows that hold the lower one down."""
+
+    lower: float
+    upper: float
+    lower_method: str
+    upper_method: str
+    closest: tuple[int, int] | None = None
+    closest_cosine: float | None = None
+
+
+def eigenvalue_bounds(H: AbstractGram, method: Method = "auto", ritz: np.ndarray | None = None) -> EigenvalueBounds:
+    """Bounds that hold for the exact kernel matrix, its rounding included.
+
+    Args:
+        H: a Gram matrix, or a symmetric matrix of numbers.
+        method: for λ_min. "separation" needs only the angles between rows; "cholesky"
+            factors H − a I, which is tight and takes n³/3 operations twice; "auto" takes
+            separation and falls back to Cholesky where that gives 0 and n is moderate;
+            "none" gives 0.
+        ritz: Ritz values of any Lanczos run on H, which sharpen the upper bound.
+
+    >>> bounds = eigenvalue_bounds(np.diag([1.0, 2.0]))
+    >>> bounds.lower <= 1.0, bounds.upper >= 2.0
+    (True, True)
+    """
+    H = as_gram(H)
+    if method not in ("auto", "separation", "cholesky", "none"):
+        raise ValueError(f"`method` is {method!r}; expected 'auto', 'separation', 'cholesky' or 'none'")
+    upper, upper_method = largest_bound(H, ritz)
+    closest, cosine = None, None
+    lower, lower_method = 0.0, "not asked for"
+    rows_known = isinstance(H.kernel, AbstractAngularKernel)
+    if method == "separation" or (method == "auto" and rows_known):
+        separation = separation_bound(H)
+        lower, lower_method = separation.bound, f"separation of the rows, powers from {2 * separation.cut}"
+        closest, cosine = separation.closest, separation.closest_cosine
+    small = H.n <= CHOLESKY_FITS and 20 * H.n**2 < available_memory()
+    if method == "cholesky" or (method == "auto" and lower == 0 and small):
+        lower, lower_method = cholesky_bound(H), "Cholesky of H − a I"
+    return EigenvalueBounds(lower, max(upper, lower), lower_method, upper_method, closest, cosine)
+
+
+def largest_bound(H: AbstractGram, ritz: np.ndarray | None = None) -> tuple[float, str]:
+    """b ≥ λ_max from ‖H‖_F² = Σ λ_i²: by interlacing the i-th Ritz value is at most the i-th eigenvalue.
+
+    So λ_max² ≤ ‖H‖_F² − Σ_{i≥2} θ_i², which is tight once the large eigenvalues are found; no sign
+    of the entries matters, unlike for row sums. Without Ritz values a short Lanczos run finds some.
+    """
+    if ritz is None:
+        ritz = _ritz_values(H)
+    ritz = np.sort(np.maximum(ritz, 0.0))[::-1]
+    squares = H.square_sum()
+    found = float(np.sum(ritz[1:] ** 2))
+    left = max(squares - found, float(ritz[0] ** 2)) + 64 * EPS * squares
+    return float(np.sqrt(left)) + H.rounding, f"Frobenius norm less {len(ritz) - 1} Ritz values"
+
+
+def _ritz_values(H: AbstractGram, steps: int = 24) -> np.ndarray:
+    from overparam.spectrum.jacobi import gauss
+    from overparam.spectrum.lanczos import Lanczos
+
+    start = 1.0 + 0.1 * np.random.default_rng(0).standard_normal((H.n, 1))
+    sweep = Lanczos(H, start)
+    while sweep.products < min(steps, H.n) and not sweep.complete.all():
+        sweep.step()
+    q = sweep.lengths[0]
+    return gauss(sweep.alphas[0, :q], sweep.betas[0, :q], 1.0).nodes
+
+
+def _smallest_estimate(L: np.ndarray, steps: int = 30) -> float:
+    """About λ_min, from a short Lanczos run on the inverse."""
+    n = len(L)
+    inverse = LinearOperator((n, n), matvec=lambda v: lapack.dpotrs(L, v, lower=1)[0], dtype=np.float64)
+    if n < 3:
+        return float(1 / np.linalg.eigvalsh(inverse @ np.eye(n))[-1])
+    start = np.random.default_rng(0).standard_normal(n)
+    largest = eigsh(inverse, k=1, which="LA", v0=start, tol=1e-3, ncv=min(n, steps), return_eigenvectors=False)[0]
+    return float(1 / largest)
+
+
+def cholesky_bound(H: AbstractGram, tightness: float = 0.98) -> float:
+    """a ≤ λ_min: an estimate from inverse iteration, certified by a Cholesky factorisation of H − a I.
+
+    A factorisation that runs to its end proves H − a I ⪰ −c, c = (n + 1) ε tr(H) the rounding of
+    the factorisation (Rump 2006); a is lowered by it.
+    """
+    from overparam.spectrum.solve import factor_values
+
+    n = H.n
+    slack = 2 * (n + 2) * EPS * float(H.diagonal().sum())
+    L = factor_values(H, 0.0)
+    if L is None:
+        return 0.0
+    smallest = _smallest_estimate(L)
+    del L
+    share = tightness
+    for _ in range(4):
+        a = share * smallest
+        if a <= slack + H.rounding:
+            return 0.0
+        if factor_values(H, -a) is not None:
+            return a - slack - H.rounding
+        share *= 0.8
+    return 0.0

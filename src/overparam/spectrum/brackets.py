@@ -1,0 +1,166 @@
+"""Quadratic forms rᵀ f(H) r with brackets that are theorems, from the numbers of one Lanczos sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from overparam.core.provenance import Provenance
+from overparam.spectrum.bounds import EigenvalueBounds
+from overparam.spectrum.integrands import AbstractIntegrand, Estimate
+from overparam.spectrum.jacobi import EPS, Rule, gauss, lobatto, radau
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Bracket:
+    """A number known to lie in [lower, upper], rounding included; arrays hold one a step or ridge.
+
+    `per_output` has the same with a leading axis of outputs. `certified` is False where no
+    finite upper bound follows; `value` is then the Gauss estimate and `reason` says why.
+    """
+
+    value: Any
+    lower: Any
+    upper: Any
+    certified: Any
+    reason: str
+    per_output: Bracket | None = None
+
+    @property
+    def width(self) -> Any:
+        """upper − lower."""
+        return self.upper - self.lower
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Quadrature:
+    """Lanczos coefficients of k outputs on one matrix, bounds of its eigenvalues, and what rounding did.
+
+    `nodes` and `weights` are the Gauss rules, one row an output, padded with weight 0 where
+    a run ended early because it had found everything.
+    """
+
+    alphas: np.ndarray
+    betas: np.ndarray
+    lengths: np.ndarray
+    complete: np.ndarray
+    masses: np.ndarray
+    bounds: EigenvalueBounds
+    perturbation: float
+    n: int
+    single: bool
+    mean_diagonal: float
+    products: int
+    converged: bool
+    notes: tuple[str, ...] = ()
+    provenance: Provenance = field(default_factory=Provenance)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.masses)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        return self._padded("nodes")
+
+    @property
+    def weights(self) -> np.ndarray:
+        return self._padded("weights")
+
+    def bracket(self, integrand: AbstractIntegrand | Callable[[np.ndarray], np.ndarray]) -> Bracket:
+        """Σ_r y_rᵀ f(H) y_r for f = `Loss(steps, lr)`, `Inverse(ridge)`; a plain callable gives an estimate."""
+        if not isinstance(integrand, AbstractIntegrand):
+            integrand = Estimate(integrand)
+        rows = [self._one(output, integrand) for output in range(self.outputs)]
+        values, lowers, uppers = (np.stack([row[i] for row in rows]) for i in range(3))
+        certified = np.isfinite(uppers) & (not isinstance(integrand, Estimate))
+        reason = "" if certified.all() else self._reason(integrand)
+        each = Bracket(values, lowers, uppers, certified, reason)
+        return Bracket(
+            _scalar(values.sum(axis=0)),
+            _scalar(lowers.sum(axis=0)),
+            _scalar(uppers.sum(axis=0)),
+            _scalar(certified.all(axis=0)),
+            reason,
+            each,
+        )
+
+    def gauss(self, output: int = 0) -> Rule:
+        """The Gauss rule of one output."""
+        q = self.lengths[output]
+        if self.masses[output] == 0:
+            return Rule(np.zeros(1), np.zeros(1))
+        return gauss(self.alphas[output, :q], self.betas[output, :q], self.masses[output])
+
+    def _one(self, output: int, integrand: AbstractIntegrand) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Value, lower and upper of one output."""
+        mass, q = self.masses[output], self.lengths[output]
+        if mass == 0:
+            zero = np.zeros(integrand.shape)
+            return zero, zero, zero
+        inner = self.gauss(output)
+        value = integrand(inner.nodes) @ inner.weights
+        if isinstance(integrand, Estimate):
+            return value, np.full_like(value, -np.inf), np.full_like(value, np.inf)
+        if self.complete[output]:
+            spread = integrand.rounding(inner, self.perturbation + self.betas[output, q - 1])
+            return value, value - spread, value + spread
+        return self._between(output, integrand, inner, value)
+
+    def _between(
+        self, output: int, integrand: AbstractIntegrand, inner: Rule, value: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Gauss below; Radau or Lobatto above, whichever is a theorem here and tighter."""
+        q = self.lengths[output]
+        run = self.alphas[output, :q], self.betas[output, :q], self.masses[output]
+        size = 8 * EPS * max(self.bounds.upper, inner.nodes[-1])
+        # nodes strictly outside the Ritz values; rounding may have put one on the bound
+        a = min(self.bounds.lower, max(inner.nodes[0] - size, self.bounds.lower / 2))
+        b = max(self.bounds.upper, inner.nodes[-1] + size)
+        above = np.full(value.shape, np.inf)
+        outer: list[Rule] = []
+        if a < inner.nodes[0]:
+            outer.append(lobatto(*run, a, b))
+            if integrand.radau_is_upper(b):
+                outer.append(radau(*run, a))
+        spread = integrand.rounding(inner, self.perturbation)
+        with np.errstate(invalid="ignore"):
+            for rule in outer:
+                form = integrand(rule.nodes) @ rule.weights
+                above = np.fmin(above, np.where(np.isnan(form), np.inf, form))
+                outer_spread = integrand.rounding(rule, self.perturbation)
+                spread = np.maximum(spread, np.where(np.isfinite(outer_spread), outer_spread, 0.0))
+            exact = integrand.exact_below(q)
+            above = np.where(exact, value, above)
+            lower, upper = value - spread, np.maximum(above, value) + spread
+            middle = np.where(np.isfinite(upper) & ~exact, 0.5 * (lower + upper), value)
+        return middle, np.maximum(lower, 0.0), upper
+
+    def _reason(self, integrand: AbstractIntegrand) -> str:
+        if isinstance(integrand, Estimate):
+            return "not certified: the signs of this function's derivatives are not known"
+        if integrand.grows_at_zero and self.bounds.lower == 0:
+            return f"not certified: no positive lower bound on λ_min ({self.bounds.lower_method}); use a ridge"
+        return "not certified: the rate times the bound on λ_max is above 2, or the rounding passes λ_min"
+
+    def _padded(self, name: str) -> np.ndarray:
+        table = np.zeros((self.outputs, self.alphas.shape[1]))
+        for output in range(self.outputs):
+            rule = self.gauss(output)
+            table[output, : len(rule.nodes)] = getattr(rule, name)
+        return table
+
+    def __repr__(self) -> str:
+        return (
+            f"Quadrature(n={self.n:,}, outputs={self.outputs}, products={self.products}, "
+            f"λ in [{self.bounds.lower:.3g}, {self.bounds.upper:.6g}])"
+        )
+
+
+def _scalar(value: np.ndarray) -> Any:
+    return value.item() if value.ndim == 0 else value

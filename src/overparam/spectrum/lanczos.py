@@ -1,0 +1,179 @@
+"""Lanczos with full reorthogonalisation: k recursions, one a right-hand side, sharing their products with H."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any, final
+
+import numpy as np
+
+from overparam.core.folder import write_whole
+from overparam.core.progress import Progress
+from overparam.engines.matrix import AbstractGram
+from overparam.spectrum.jacobi import EPS
+
+CHUNK = 32
+"""The basis grows by this many vectors at a time, so that compiled steps see few shapes."""
+
+
+@final
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle of a sweep: `partial` is the quadrature of the products done, valid as it is.
+
+    Pass `sweep` back as `op.quadrature(..., resume=error.sweep)` to go on where it stopped.
+    """
+
+    def __init__(self, partial: Any, sweep: Lanczos, where: str) -> None:
+        super().__init__(f"stopped after {sweep.products} products; none is lost: {where}")
+        self.partial = partial
+        self.sweep = sweep
+
+
+@final
+class Lanczos:
+    """The state of k recursions. `step` makes one product with H and extends all of them.
+
+    A recursion whose residual vanishes has found everything its right-hand side contains:
+    it is complete and takes no further part.
+    """
+
+    def __init__(self, H: AbstractGram, Y: np.ndarray) -> None:
+        self.n, self.k = Y.shape
+        self.fingerprint = fingerprint(H, Y)
+        norms = np.linalg.norm(Y, axis=0)
+        self.masses = norms**2
+        self.complete = norms == 0
+        self.lengths = np.zeros(self.k, dtype=np.int64)
+        self.alphas = np.zeros((self.k, 0))
+        self.betas = np.zeros((self.k, 0))
+        self._gram = H
+        self._basis: list[Any] = []  # blocks of CHUNK vectors, each (k, CHUNK, n)
+        self._current = H.to_device(Y / np.where(norms > 0, norms, 1.0))
+        self._saved = 0
+
+    @property
+    def products(self) -> int:
+        return self.alphas.shape[1]
+
+    def step(self, progress: Progress | None = None) -> None:
+        """One product, one more coefficient in every recursion that is not complete."""
+        done = self.products
+        self._remember(self._current, done)
+        W = self._gram.product(self._current, progress)
+        alpha, beta, self._current = _extend(self._gram.xp, self._basis, self._current, W)
+        alpha, beta = self._gram.to_host(alpha).copy(), self._gram.to_host(beta).copy()
+        live = ~self.complete
+        self.lengths[live] = done + 1
+        self.alphas = np.column_stack([self.alphas, np.where(live, alpha, 0.0)])
+        self.betas = np.column_stack([self.betas, np.where(live, beta, 0.0)])
+        # at rounding level the next vector is noise: the Krylov space is the whole of what y contains
+        scale = np.abs(self.alphas).max(axis=1) + 2 * self.betas.max(axis=1, initial=0.0)
+        ended = live & ((beta <= 16 * EPS * np.sqrt(self.n) * scale) | (done + 1 >= self.n))
+        self.complete |= ended
+        if self.complete.any():
+            mask = self._gram.to_device(np.where(self.complete, 0.0, 1.0)[None, :])
+            self._current = self._current * mask
+
+    def combine(self, coefficients: np.ndarray) -> np.ndarray:
+        """Σ_i c_ji q_ji of every recursion j, as (n, k); `coefficients` is (k, products)."""
+        total = np.zeros((self.n, self.k))
+        for index, block in enumerate(self._basis):
+            part = coefficients[:, index * CHUNK : (index + 1) * CHUNK]
+            vectors = self._gram.to_host(block)[:, : part.shape[1]]
+            total += np.einsum("kc,kcn->nk", part, vectors)
+        return total
+
+    def _remember(self, V: Any, index: int) -> None:
+        place = index % CHUNK
+        if self._gram.xp is np:
+            if place == 0:
+                self._basis.append(np.zeros((self.k, CHUNK, self.n)))
+            self._basis[-1][:, place] = V.T
+            return
+        from overparam.spectrum import on_device
+
+        if place == 0:
+            self._basis.append(on_device.empty_block(CHUNK, self.n, self.k))
+        self._basis[-1] = on_device.put(self._basis[-1], V, place)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write what is new since the last save: one file a vector, then the coefficients."""
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        for index in range(self._saved, self.products):
+            block = self._basis[index // CHUNK]
+            _write_array(path / f"vector-{index:05d}.npy", self._gram.to_host(block[:, index % CHUNK]).T)
+        _write_array(path / "current.npy", self._gram.to_host(self._current))
+        _write_array(path / "alphas.npy", self.alphas)
+        _write_array(path / "betas.npy", self.betas)
+        state = {
+            "products": self.products,
+            "fingerprint": self.fingerprint,
+            "lengths": self.lengths.tolist(),
+            "complete": self.complete.tolist(),
+        }
+        write_whole(path / "sweep.json", json.dumps(state).encode())
+        self._saved = self.products
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], H: AbstractGram, Y: np.ndarray) -> Lanczos | None:
+        """The sweep saved in `folder` for this matrix and these labels; None where there is none yet."""
+        path = Path(folder)
+        if not (path / "sweep.json").exists():
+            return None
+        sweep = cls(H, Y)
+        try:
+            state = json.loads((path / "sweep.json").read_text())
+            if state["fingerprint"] != sweep.fingerprint:
+                raise ValueError(f"{path} holds a sweep of another matrix or other labels; name another folder")
+            products = int(state["products"])
+            for index in range(products):
+                vector = np.load(path / f"vector-{index:05d}.npy", allow_pickle=False)
+                sweep._remember(H.to_device(vector), index)
+            sweep.alphas = np.load(path / "alphas.npy", allow_pickle=False)[:, :products]
+            sweep.betas = np.load(path / "betas.npy", allow_pickle=False)[:, :products]
+            sweep._current = H.to_device(np.load(path / "current.npy", allow_pickle=False))
+            sweep.lengths = np.asarray(state["lengths"], dtype=np.int64)
+            sweep.complete = np.asarray(state["complete"], dtype=bool)
+        except (OSError, KeyError, EOFError, TypeError) as error:
+            raise ValueError(f"{path} holds a damaged sweep ({error}); delete the folder to start again") from None
+        sweep._saved = products
+        return sweep
+
+
+def _extend(xp: ModuleType, basis: list[Any], V: Any, W: Any) -> tuple[Any, Any, Any]:
+    """α, β and the next vectors from the product W = H V, made orthogonal to the whole basis twice."""
+    if xp is not np:
+        from overparam.spectrum import on_device
+
+        return on_device.extend(basis, V, W)
+    alpha = np.einsum("nk,nk->k", V, W)
+    residual = np.ascontiguousarray(W.T)
+    for _ in range(2):
+        for block in basis:
+            for vectors, w in zip(block, residual, strict=True):
+                w -= (vectors @ w) @ vectors
+    beta = np.linalg.norm(residual, axis=1)
+    return alpha, beta, np.ascontiguousarray((residual / np.where(beta > 0, beta, 1.0)[:, None]).T)
+
+
+def fingerprint(H: AbstractGram, Y: np.ndarray) -> str:
+    """What tells one sweep from another: the labels, the diagonal and some entries of the matrix."""
+    digest = hashlib.blake2b(digest_size=16)
+    few = np.unique(np.linspace(0, H.n - 1, 16).astype(int))
+    for array in (Y, H.diagonal(), H.block(few, few)):
+        # to 12 digits: the last bits may differ between engines and thread counts
+        digest.update(np.ascontiguousarray(np.round(array / max(np.abs(array).max(), 1e-300), 12) + 0.0).tobytes())
+    return digest.hexdigest()
+
+
+def _write_array(path: Path, array: np.ndarray) -> None:
+    import io
+
+    buffer = io.BytesIO()
+    np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    write_whole(path, buffer.getvalue())

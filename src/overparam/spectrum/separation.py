@@ -1,0 +1,182 @@
+"""A lower bound on λ_min from the separation of the rows alone.
+
+k(ρ) is a power series with coefficients ≥ 0, and Hadamard powers of a Gram matrix are
+positive semi-definite, so dropping terms only lowers λ_min: with T the even terms from
+ρ^{2·cut} on, λ_min(H) ≥ min‖x‖² · (T(1) − ‖B‖), B the off-diagonal part of T(ρ). B has no
+negative entry, so ‖B‖ ≤ max_i (Bv)_i / v_i for every v > 0; a few power steps find a good v.
+
+On the CPU only the pairs close to parallel are kept (the rest is bounded by a moment of its
+row), so that every cut and every power step is cheap; on an accelerator B is multiplied whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array
+
+from overparam.core.kernel import AbstractAngularKernel
+from overparam.engines.matrix import AbstractGram
+
+CUTS = (2, 3, 4, 6, 8, 12, 16, 22, 30, 40, 50, 62, 78, 98, 124, 160, 210, 300, 450, 700, 1100, 1800, 3000)
+RAISED = 1e-14
+"""Added to every |ρ|: more than its rounding, so that T is never too small."""
+MOMENT = 16
+
+
+@dataclass(frozen=True)
+class Separation:
+    """The bound, the power it starts at, and the two rows that are closest to parallel (or opposite)."""
+
+    bound: float
+    cut: int
+    closest: tuple[int, int] | None
+    closest_cosine: float
+
+
+def separation_bound(H: AbstractGram, power_steps: int = 6) -> Separation:
+    """A certified λ_min(H) ≥ bound ≥ 0 from the cosines of the rows; 0 where two rows are parallel.
+
+    Ref: fine_grained, App. E
+
+    Assumes: nothing of the rows. Near-parallel rows lower the bound; they are named in the result.
+    """
+    kernel = H.kernel
+    if not isinstance(kernel, AbstractAngularKernel):
+        raise ValueError("the bound from separation needs the rows; this matrix was given as numbers")
+    scale = float(H.diagonal().min()) / kernel_at_one(kernel, H.get)  # the smallest ‖x‖²
+    if H.n == 1:
+        return Separation(float(H.diagonal()[0]), 0, None, 0.0)
+    if H.xp is np:
+        bound, cut, closest, cosine = _from_pairs(H, kernel, power_steps)
+    else:
+        bound, cut, closest, cosine = _from_products(H, kernel, power_steps)
+    rounding = 4e-16 * H.n * kernel_at_one(kernel, H.get)
+    return Separation(max(0.0, scale * (bound - rounding) - H.rounding), cut, closest, cosine)
+
+
+def kernel_at_one(kernel: AbstractAngularKernel, get: str) -> float:
+    """k(1), the kernel of a unit row with itself."""
+    return float(kernel.from_angle(np, np.zeros(1), np.full(1, np.pi), get)[0])
+
+
+def even_at_one(kernel: AbstractAngularKernel, get: str) -> float:
+    """The sum of all even coefficients, (k(1) + k(−1))/2."""
+    opposite = float(kernel.from_angle(np, np.full(1, np.pi), np.zeros(1), get)[0])
+    return 0.5 * (kernel_at_one(kernel, get) + opposite)
+
+
+def series_tail(xp: ModuleType, kernel: AbstractAngularKernel, get: str, coefficients: np.ndarray, rho: Any) -> Any:
+    """T(|ρ|) rounded up: the even part of k less the given first even terms."""
+    raised = xp.minimum(xp.abs(rho) + RAISED, 1.0)
+    even = 0.5 * (kernel.from_cosine(xp, raised, get) + kernel.from_cosine(xp, -raised, get))
+    square = raised * raised
+    head = xp.zeros_like(square)
+    for c in coefficients[::-1]:
+        head = head * square + c
+    return xp.maximum(even - head, 0.0)
+
+
+def _from_pairs(
+    H: AbstractGram, kernel: AbstractAngularKernel, power_steps: int
+) -> tuple[float, int, tuple[int, int] | None, float]:
+    threshold = _threshold(H)
+    pairs = H.close_pairs(threshold, MOMENT, most=500 * H.n + 10**6)
+    if pairs is None:  # most rows have hundreds of near-parallel partners: no cut would give a positive bound
+        return 0.0, 0, None, 0.0
+    rows, columns, cosines, moments = pairs
+    closest, cosine = None, 0.0
+    if len(cosines):
+        worst = int(np.abs(cosines).argmax())
+        closest, cosine = (int(columns[worst]), int(rows[worst])), float(cosines[worst])
+    coefficients = kernel.even_series(CUTS[-1], H.get)
+    whole = even_at_one(kernel, H.get)
+    best = (-np.inf, CUTS[0])
+    # the last one is the threshold itself: T there bounds T of every pair left out
+    tail = _Tail(kernel, H.get, coefficients, np.append(cosines, threshold))
+    for cut in (c for c in CUTS if c >= MOMENT):
+        at_one = whole - float(coefficients[:cut].sum())
+        values = tail.from_cut(cut)
+        # T(ρ)/ρ^{2·MOMENT} grows with ρ, so each pair left out is at most this share of its moment
+        rest = values[-1] / threshold ** (2 * MOMENT) * moments
+        bound = at_one - _radius(H.n, rows, columns, values[:-1], rest, power_steps)
+        if bound > best[0]:
+            best = (bound, cut)
+        elif best[0] > 0 and bound < 0.8 * best[0]:
+            break
+    return best[0], best[1], closest, cosine
+
+
+class _Tail:
+    """T(|ρ|) for growing cuts: each call takes the further terms off, in pieces that fit the cache."""
+
+    def __init__(self, kernel: AbstractAngularKernel, get: str, coefficients: np.ndarray, cosines: np.ndarray) -> None:
+        self._coefficients = coefficients
+        self._values = series_tail(np, kernel, get, coefficients[:0], cosines)
+        self._squares = np.minimum(np.abs(cosines) + RAISED, 1.0) ** 2
+        self._power = np.ones_like(self._squares)
+        self._cut = 0
+
+    def from_cut(self, cut: int, piece: int = 2**14) -> np.ndarray:
+        for start in range(0, len(self._values), piece):
+            part = slice(start, start + piece)
+            values, squares, power = self._values[part], self._squares[part], self._power[part]
+            for c in self._coefficients[self._cut : cut]:
+                values -= c * power
+                power *= squares
+        self._cut = cut
+        return np.maximum(self._values, 0.0) + 1e-16 * np.sqrt(cut)
+
+
+def _radius(
+    n: int, rows: np.ndarray, columns: np.ndarray, tail: np.ndarray, rest: np.ndarray, power_steps: int
+) -> float:
+    """max_i (Bv)_i / v_i for a v from power steps, B = the kept pairs plus at most `rest` in each row."""
+    B = coo_array((tail, (rows, columns)), shape=(n, n)).tocsr()
+    v = np.ones(n)
+    best = np.inf
+    for _ in range(power_steps + 1):
+        product = B @ v + B.T @ v + rest * v.max()
+        best = min(best, float((product / v).max()))
+        v = product / product.max() + 1e-2  # the floor keeps the share of the pairs left out small
+    return best * (1 + 1e-12)
+
+
+def _threshold(H: AbstractGram, kept: int = 50, sample: int = 48) -> float:
+    """|ρ| above which a row has about `kept` others, from a few rows."""
+    picked = np.unique(np.linspace(0, H.n - 1, min(sample, H.n)).astype(int))
+    cosines = np.abs(H.sampled_cosines(picked))
+    share = min(1.0, kept / H.n)
+    return float(np.clip(np.quantile(cosines, 1 - share), 0.5, 0.995))
+
+
+def _from_products(
+    H: AbstractGram, kernel: AbstractAngularKernel, power_steps: int
+) -> tuple[float, int, tuple[int, int] | None, float]:
+    picked = np.unique(np.linspace(0, H.n - 1, min(64, H.n)).astype(int))
+    cosines = H.sampled_cosines(picked)
+    coefficients = kernel.even_series(CUTS[-1], H.get)
+    whole = even_at_one(kernel, H.get)
+    scores = []
+    for cut in CUTS[:-4]:
+        tail = series_tail(np, kernel, H.get, coefficients[:cut], cosines)
+        scores.append(whole - coefficients[:cut].sum() - np.quantile(tail.sum(axis=1), 0.95))
+    cut = CUTS[int(np.argmax(scores))]
+    at_one = whole - float(coefficients[:cut].sum())
+
+    def tail_of(xp: ModuleType, rho: Any) -> Any:
+        return series_tail(xp, kernel, H.get, coefficients[:cut], rho)
+
+    v = np.ones((H.n, 1))
+    best = np.inf
+    for _ in range(min(power_steps, 4) + 1):
+        product = H.off_diagonal_product(tail_of, v)
+        best = min(best, float((product / v).max()))
+        v = product / product.max() + 1e-6
+    worst = int((product / v).argmax())
+    near = np.abs(H.sampled_cosines(np.array([worst])))[0]
+    partner = int(near.argmax())
+    return at_one - best * (1 + 1e-12), cut, (min(worst, partner), max(worst, partner)), float(near[partner])

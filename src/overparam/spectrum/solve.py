@@ -1,0 +1,73 @@
+"""Cholesky factors of H + ridge: solves, and the diagonal of the inverse that leave-one-out needs."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from scipy.linalg import lapack
+
+from overparam.core import checks
+from overparam.core.machine import available_memory
+from overparam.engines.matrix import AbstractGram, as_gram
+
+
+@final
+class Factor:
+    """L with L Lᵀ = H + ridge, on the CPU (`factor` makes one)."""
+
+    def __init__(self, L: np.ndarray, ridge: float) -> None:
+        self._L = L
+        self.ridge = ridge
+        self.n = len(L)
+
+    def solve(self, y: Any) -> np.ndarray:
+        """(H + ridge)⁻¹ y for one vector or many."""
+        y = checks.targets(y, self.n)
+        solution, _ = lapack.dpotrs(self._L, y, lower=1)
+        return solution
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """The diagonal of (H + ridge)⁻¹: squared column norms of L⁻¹, which replaces L in pieces."""
+        n, piece = self.n, 512
+        diagonal = np.zeros(n)
+        for start in range(0, n, piece):
+            # columns start:stop of L⁻¹ are zero above row start
+            stop = min(start + piece, n)
+            unit = np.zeros((n - start, stop - start), order="F")
+            unit[: stop - start] = np.eye(stop - start)
+            columns, _ = lapack.dtrtrs(self._L[start:, start:], unit, lower=1, overwrite_b=1)
+            diagonal[start:stop] = np.einsum("ij,ij->j", columns, columns)
+        return diagonal
+
+
+def factor(H: Any, ridge: float = 0.0) -> Factor:
+    """The Cholesky factor of H + ridge.
+
+    >>> factor(np.diag([1.0, 3.0]), ridge=1.0).solve([2.0, 2.0])
+    array([1. , 0.5])
+    """
+    H = as_gram(H)
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
+    L = factor_values(H, ridge)
+    if L is None:
+        raise ValueError(
+            f"H + {ridge:g} is not positive definite to rounding: repeated, opposite or near-parallel rows; "
+            f"use a ridge of about {1e-10 * float(H.diagonal().mean()):.1e} or more, or drop those rows"
+        )
+    return Factor(L, ridge)
+
+
+def factor_values(H: AbstractGram, shift: float) -> np.ndarray | None:
+    """The lower factor of H + shift in Fortran order; None where the matrix is not positive definite."""
+    need, free = 8 * H.n**2, available_memory()
+    if need > 0.95 * free:
+        raise ValueError(
+            f"a Cholesky factor of {H.n:,} rows takes {checks.shown_bytes(need)} and {checks.shown_bytes(free)} is free; "
+            "use fewer rows, or quadrature, which stores none"
+        )
+    A = np.array(H.dense().T, order="F", copy=True)  # the transpose of a symmetric matrix is itself
+    A.flat[:: H.n + 1] += shift
+    L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+    return None if info else L

@@ -1,0 +1,208 @@
+"""`quadrature`: one Krylov sweep on (H, y) until the bracket of yᵀH⁻¹y is as tight as asked."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.core.progress import Progress, silent
+from overparam.core.provenance import Stopwatch
+from overparam.engines.matrix import AbstractGram, as_gram
+from overparam.spectrum.bounds import EigenvalueBounds, eigenvalue_bounds, largest_bound
+from overparam.spectrum.brackets import Quadrature
+from overparam.spectrum.jacobi import EPS, gauss, inverse_entries, radau_inverse_entries
+from overparam.spectrum.lanczos import Interrupted, Lanczos
+
+FALLBACK_RIDGE = 1e-2
+"""Times the mean diagonal: what stopping looks at where no positive bound on λ_min is known."""
+SAVE_EVERY = 20.0
+
+
+def quadrature(
+    H: Any,
+    y: Any,
+    max_products: int | None = None,
+    tol: float = 1e-6,
+    *,
+    ridge: float = 0.0,
+    bounds: EigenvalueBounds | str | None = "auto",
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: Lanczos | None = None,
+    progress: Progress | None = None,
+) -> Quadrature:
+    """Nodes and weights of y under H, from which every loss curve and complexity follows with brackets.
+
+    Stops when the bracket of y_rᵀ(H + ridge)⁻¹y_r has relative width `tol` for every output r, or after
+    `max_products` products with H. The loss at step s < products is then exact for every rate.
+
+    Ref: fine_grained, Thm 4.1, Eq. (10)
+
+    Args:
+        H: a Gram matrix from `op.gram`, or a symmetric positive semi-definite matrix of numbers.
+        y: labels of shape (n,) or (n, k); pass y − u(0) where the network does not start at 0.
+        max_products: most products with H; None for as many as `tol` needs.
+        tol: relative width of the bracket.
+        ridge: added to H in the form that decides when to stop.
+        bounds: of the eigenvalues: "auto", "separation", "cholesky", an `EigenvalueBounds`, or None to skip
+            them, which leaves upper bounds uncertified.
+        checkpoint: a folder in which the sweep is kept, so that it goes on after a stop.
+        resume: the `sweep` of an `Interrupted`.
+        progress: called with the products done.
+
+    >>> q = quadrature(np.diag([1.0, 2.0]), [1.0, 1.0])
+    >>> from overparam.spectrum.integrands import Inverse
+    >>> round(q.bracket(Inverse()).value, 12)
+    1.5
+    """
+    watch = Stopwatch()
+    H = as_gram(H)
+    y = checks.targets(y, H.n)
+    if max_products is not None and max_products < 1:
+        raise ValueError(f"`max_products` is {max_products}; expected 1 or more, or None")
+    if not 0 < tol < 1:
+        raise ValueError(f"`tol` is {tol}; expected a number between 0 and 1")
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
+    Y = y.reshape(H.n, -1)
+    sweep = resume
+    if sweep is None and checkpoint is not None:
+        sweep = Lanczos.load(checkpoint, H, Y)
+    if sweep is None:
+        sweep = Lanczos(H, Y)
+    elif sweep.fingerprint != Lanczos(H, Y).fingerprint:
+        raise ValueError("`resume` is a sweep of another matrix or other labels; start without it")
+    job = _Job(H, Y, y.ndim == 1, tol, ridge, max_products or H.n, watch)
+    try:
+        known = _lower_bound(H, bounds)
+        job.run(sweep, known, checkpoint, progress or silent)
+    except KeyboardInterrupt:
+        if checkpoint is not None:
+            sweep.save(checkpoint)
+        where = (
+            f"call again with checkpoint={os.fspath(checkpoint)!r}"
+            if checkpoint is not None
+            else "catch this as `error` and pass resume=error.sweep"
+        )
+        partial = job.result(sweep, None, False) if sweep.products else None
+        raise Interrupted(partial, sweep, where) from None
+    return job.result(sweep, known, True)
+
+
+def _lower_bound(H: AbstractGram, bounds: EigenvalueBounds | str | None) -> EigenvalueBounds | None:
+    if bounds is None or isinstance(bounds, EigenvalueBounds):
+        return bounds
+    # the upper bound is made after the sweep, from its Ritz values
+    return eigenvalue_bounds(H, bounds, ritz=np.zeros(1))  # pyright: ignore[reportArgumentType]
+
+
+class _Job:
+    """One call of `quadrature`: when to stop, when to save, what to return."""
+
+    def __init__(
+        self,
+        H: AbstractGram,
+        Y: np.ndarray,
+        single: bool,
+        tol: float,
+        ridge: float,
+        most: int,
+        watch: Stopwatch,
+    ) -> None:
+        self.H, self.Y, self.single, self.tol, self.ridge, self.watch = H, Y, single, tol, ridge, watch
+        self.most = min(most, H.n)
+        self.mean_diagonal = float(H.diagonal().mean())
+        self.converged = False
+        self.notes: list[str] = []
+        self._estimates: list[np.ndarray] = []
+
+    def run(
+        self,
+        sweep: Lanczos,
+        known: EigenvalueBounds | None,
+        checkpoint: str | os.PathLike[str] | None,
+        progress: Progress,
+    ) -> None:
+        saved = checked = time.monotonic()
+        self.converged = sweep.products > 0 and self._tight(sweep, known)
+        while sweep.products < self.most and not sweep.complete.all() and not self.converged:
+            done = sweep.products
+            sweep.step(lambda share, total, what: progress(done + share, None, "products with H"))
+            progress(sweep.products, None, "products with H")
+            now = time.monotonic()
+            if sweep.products % 4 == 0 or now - checked > 0.2:
+                self.converged, checked = self._tight(sweep, known), now
+            if checkpoint is not None and now - saved > SAVE_EVERY:
+                sweep.save(checkpoint)
+                saved = time.monotonic()
+        if checkpoint is not None:
+            sweep.save(checkpoint)
+        self.converged = bool(self.converged or sweep.complete.all())
+
+    def _tight(self, sweep: Lanczos, known: EigenvalueBounds | None) -> bool:
+        """Whether every recursion that still runs has its bracket, by the O(q) recursions for 1/x."""
+        live = np.flatnonzero(~sweep.complete)
+        if not len(live):
+            return True
+        alphas, betas = sweep.alphas[live], sweep.betas[live]
+        a = 0.0 if known is None else known.lower
+        ridge = self.ridge
+        if a == 0 and ridge == 0 and known is not None:
+            ridge = FALLBACK_RIDGE * self.mean_diagonal
+        with np.errstate(all="ignore"):
+            lower = inverse_entries(alphas, betas, ridge)
+            if known is None:  # nothing certified to stop on: the value has stopped moving
+                self._estimates.append(np.asarray(lower))
+                past = self._estimates[-3:]
+                if len(past) < 3 or any(p.shape != lower.shape for p in past):
+                    return False
+                return bool(np.all(np.abs(past[2] - past[0]) <= 0.1 * self.tol * np.abs(past[2])))
+            upper = radau_inverse_entries(alphas, betas, ridge, a)
+            return bool(np.all((upper - lower <= 0.5 * self.tol * lower) & (lower > 0)))
+
+    def result(self, sweep: Lanczos, known: EigenvalueBounds | None, whole: bool) -> Quadrature:
+        ritz = [gauss(sweep.alphas[j, :q], sweep.betas[j, :q], 1.0).nodes for j, q in enumerate(sweep.lengths) if q > 0]
+        upper, upper_method = min(
+            (largest_bound(self.H, nodes) for nodes in ritz), default=(largest_bound(self.H, np.zeros(1)))
+        )
+        notes = list(self.notes)
+        if known is None:
+            known = EigenvalueBounds(0.0, upper, "not asked for", upper_method)
+        elif upper < known.upper:
+            known = EigenvalueBounds(
+                known.lower,
+                max(upper, known.lower),
+                known.lower_method,
+                upper_method,
+                known.closest,
+                known.closest_cosine,
+            )
+        if known.lower == 0 and self.ridge == 0:
+            notes.append(
+                "no positive lower bound on λ_min is known, so yᵀH⁻¹y has no finite upper bound; the sweep was "
+                f"stopped on the bracket with ridge {FALLBACK_RIDGE:g} times the mean diagonal"
+            )
+        if whole and not self.converged:
+            notes.append(f"stopped at {sweep.products} products before the width {self.tol:g} was reached")
+        step_rounding = 2 * EPS * known.upper * (10 + np.sqrt(self.H.n))
+        return Quadrature(
+            alphas=sweep.alphas.copy(),
+            betas=sweep.betas.copy(),
+            lengths=np.maximum(sweep.lengths, 1),
+            complete=sweep.complete.copy(),
+            masses=sweep.masses.copy(),
+            bounds=known,
+            perturbation=self.H.rounding + step_rounding,
+            n=self.H.n,
+            single=self.single,
+            mean_diagonal=self.mean_diagonal,
+            products=sweep.products,
+            converged=self.converged,
+            notes=tuple(notes),
+            provenance=self.watch.provenance(
+                {"tol": self.tol, "ridge": self.ridge, "max_products": self.most}, device=self.H.device
+            ),
+        )
