@@ -72,7 +72,8 @@ class MatrixFreeGram(AbstractGram):
         need, free = 8 * self.n**2, available_memory()
         if need > 0.9 * free:
             raise ValueError(
-                f"the matrix of {self.n:,} rows takes {checks.shown_bytes(need)} and {checks.shown_bytes(free)} is free; "
+                f"the matrix of {self.n:,} rows takes {checks.shown_bytes(need)} and "
+                f"{checks.shown_bytes(free)} is free; "
                 "use `H @ v` or `H.block(rows, columns)`"
             )
         values = np.empty((self.n, self.n))

@@ -11,7 +11,10 @@ import numpy as np
 from overparam.core.provenance import Provenance
 from overparam.spectrum.bounds import EigenvalueBounds
 from overparam.spectrum.integrands import AbstractIntegrand, Estimate
-from overparam.spectrum.jacobi import EPS, Rule, gauss, lobatto, radau
+from overparam.spectrum.jacobi import Rule, gauss, lobatto, radau
+
+CLEARANCE = 1e-12
+"""How far prescribed nodes are moved outwards, relative to λ_max."""
 
 
 @final
@@ -115,19 +118,19 @@ class Quadrature:
     def _between(
         self, output: int, integrand: AbstractIntegrand, inner: Rule, value: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Gauss below; Radau or Lobatto above, whichever is a theorem here and tighter."""
+        """Gauss below; above, Radau where that is a theorem and Lobatto elsewhere."""
         q = self.lengths[output]
         run = self.alphas[output, :q], self.betas[output, :q], self.masses[output]
-        size = 8 * EPS * max(self.bounds.upper, inner.nodes[-1])
-        # nodes strictly outside the Ritz values; rounding may have put one on the bound
-        a = min(self.bounds.lower, max(inner.nodes[0] - size, self.bounds.lower / 2))
-        b = max(self.bounds.upper, inner.nodes[-1] + size)
+        top = max(self.bounds.upper, inner.nodes[-1])
+        # The rule that is computed is the exact rule of end nodes moved by rounding. It is a bound as long as
+        # they lie outside the spectrum, so both are moved outwards by more than rounding can move them.
+        clearance = max(CLEARANCE * top, 2 * self.perturbation)
+        a = min(self.bounds.lower, inner.nodes[0])
+        a, b = max(a - clearance, a / 2), top + clearance
         above = np.full(value.shape, np.inf)
         outer: list[Rule] = []
-        if a < inner.nodes[0]:
-            outer.append(lobatto(*run, a, b))
-            if integrand.radau_is_upper(b):
-                outer.append(radau(*run, a))
+        if a < inner.nodes[0]:  # Radau is exact to one degree more: Lobatto is for where Radau is no theorem
+            outer.append(radau(*run, a) if integrand.radau_is_upper(b) else lobatto(*run, a, b))
         spread = integrand.rounding(inner, self.perturbation)
         with np.errstate(invalid="ignore"):
             for rule in outer:

@@ -24,7 +24,6 @@ from overparam.engines.matrix import AbstractGram
 CUTS = (2, 3, 4, 6, 8, 12, 16, 22, 30, 40, 50, 62, 78, 98, 124, 160, 210, 300, 450, 700, 1100, 1800, 3000)
 RAISED = 1e-14
 """Added to every |ρ|: more than its rounding, so that T is never too small."""
-MOMENT = 16
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,8 @@ def _from_pairs(
     H: AbstractGram, kernel: AbstractAngularKernel, power_steps: int
 ) -> tuple[float, int, tuple[int, int] | None, float]:
     threshold = _threshold(H)
-    pairs = H.close_pairs(threshold, MOMENT, most=500 * H.n + 10**6)
+    moment = next((m for edge, m in ((0.65, 2), (0.8, 4), (0.9, 8)) if threshold < edge), 16)
+    pairs = H.close_pairs(threshold, moment, most=500 * H.n + 10**6)
     if pairs is None:  # most rows have hundreds of near-parallel partners: no cut would give a positive bound
         return 0.0, 0, None, 0.0
     rows, columns, cosines, moments = pairs
@@ -97,11 +97,11 @@ def _from_pairs(
     best = (-np.inf, CUTS[0])
     # the last one is the threshold itself: T there bounds T of every pair left out
     tail = _Tail(kernel, H.get, coefficients, np.append(cosines, threshold))
-    for cut in (c for c in CUTS if c >= MOMENT):
+    for cut in (c for c in CUTS if c >= moment):
         at_one = whole - float(coefficients[:cut].sum())
         values = tail.from_cut(cut)
-        # T(ρ)/ρ^{2·MOMENT} grows with ρ, so each pair left out is at most this share of its moment
-        rest = values[-1] / threshold ** (2 * MOMENT) * moments
+        # T(ρ)/ρ^{2·moment} grows with ρ, so each pair left out is at most this share of its moment
+        rest = values[-1] / threshold ** (2 * moment) * moments
         bound = at_one - _radius(H.n, rows, columns, values[:-1], rest, power_steps)
         if bound > best[0]:
             best = (bound, cut)

@@ -59,15 +59,18 @@ def factor(H: Any, ridge: float = 0.0) -> Factor:
     return Factor(L, ridge)
 
 
-def factor_values(H: AbstractGram, shift: float) -> np.ndarray | None:
-    """The lower factor of H + shift in Fortran order; None where the matrix is not positive definite."""
+def factor_values(H: AbstractGram, shift: float, sign: float = 1.0) -> np.ndarray | None:
+    """The lower factor of sign·H + shift in Fortran order; None where the matrix is not positive definite."""
     need, free = 8 * H.n**2, available_memory()
     if need > 0.95 * free:
         raise ValueError(
-            f"a Cholesky factor of {H.n:,} rows takes {checks.shown_bytes(need)} and {checks.shown_bytes(free)} is free; "
+            f"a Cholesky factor of {H.n:,} rows takes {checks.shown_bytes(need)} and "
+            f"{checks.shown_bytes(free)} is free; "
             "use fewer rows, or quadrature, which stores none"
         )
     A = np.array(H.dense().T, order="F", copy=True)  # the transpose of a symmetric matrix is itself
-    A.flat[:: H.n + 1] += shift
+    if sign != 1.0:
+        A *= sign
+    A.ravel(order="K")[:: H.n + 1] += shift
     L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
     return None if info else L

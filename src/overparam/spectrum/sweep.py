@@ -92,6 +92,11 @@ def quadrature(
     return job.result(sweep, known, True)
 
 
+def _after(done: int, progress: Progress) -> Progress:
+    """Progress within one product, told as products in all."""
+    return lambda share, total, what: progress(done + share, None, "products with H")
+
+
 def _lower_bound(H: AbstractGram, bounds: EigenvalueBounds | str | None) -> EigenvalueBounds | None:
     if bounds is None or isinstance(bounds, EigenvalueBounds):
         return bounds
@@ -129,9 +134,7 @@ class _Job:
         saved = checked = time.monotonic()
         self.converged = sweep.products > 0 and self._tight(sweep, known)
         while sweep.products < self.most and not sweep.complete.all() and not self.converged:
-            done = sweep.products
-            sweep.step(lambda share, total, what: progress(done + share, None, "products with H"))
-            progress(sweep.products, None, "products with H")
+            sweep.step(_after(sweep.products, progress))
             now = time.monotonic()
             if sweep.products % 4 == 0 or now - checked > 0.2:
                 self.converged, checked = self._tight(sweep, known), now
@@ -165,9 +168,8 @@ class _Job:
 
     def result(self, sweep: Lanczos, known: EigenvalueBounds | None, whole: bool) -> Quadrature:
         ritz = [gauss(sweep.alphas[j, :q], sweep.betas[j, :q], 1.0).nodes for j, q in enumerate(sweep.lengths) if q > 0]
-        upper, upper_method = min(
-            (largest_bound(self.H, nodes) for nodes in ritz), default=(largest_bound(self.H, np.zeros(1)))
-        )
+        best = max(ritz, key=lambda nodes: float(np.sum(nodes[:-1] ** 2)), default=np.zeros(1))
+        upper, upper_method = largest_bound(self.H, best, sharpen=known is not None and known.upper_method != "given")
         notes = list(self.notes)
         if known is None:
             known = EigenvalueBounds(0.0, upper, "not asked for", upper_method)
@@ -182,12 +184,12 @@ class _Job:
             )
         if known.lower == 0 and self.ridge == 0:
             notes.append(
-                "no positive lower bound on λ_min is known, so yᵀH⁻¹y has no finite upper bound; the sweep was "
-                f"stopped on the bracket with ridge {FALLBACK_RIDGE:g} times the mean diagonal"
+                "no positive lower bound on λ_min is known, so yᵀH⁻¹y has no finite upper bound; the sweep "
+                f"was stopped on the bracket with ridge {FALLBACK_RIDGE:g} times the mean diagonal"
             )
         if whole and not self.converged:
             notes.append(f"stopped at {sweep.products} products before the width {self.tol:g} was reached")
-        step_rounding = 2 * EPS * known.upper * (10 + np.sqrt(self.H.n))
+        step_rounding = 4 * EPS * known.upper * (16 + np.sqrt(self.H.n))  # products, reorthogonalisation, nodes
         return Quadrature(
             alphas=sweep.alphas.copy(),
             betas=sweep.betas.copy(),

@@ -1,0 +1,63 @@
+"""Data in: `load` and `Dataset`, readers of common formats, scaling, paddings, splits, wrong labels."""
+
+from overparam.data.arrays import read_npy, read_npz
+from overparam.data.cifar import read_cifar_folder
+from overparam.data.corruption import Corruption, corrupt_labels, flip_labels
+from overparam.data.dataset import Dataset
+from overparam.data.delimited import read_delimited
+from overparam.data.duplicates import contradictions, duplicate_groups
+from overparam.data.encoding import choose_task, class_order, decode, encode
+from overparam.data.frames import read_frame, read_parquet
+from overparam.data.idx import read_idx, read_idx_folder
+from overparam.data.keys import generator
+from overparam.data.loading import as_dataset, load
+from overparam.data.lookup import Listing, available, cache_folder, data_folders
+from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
+from overparam.data.preprocessing import (
+    append_constant,
+    centre,
+    divide_by_root_d,
+    drop_constant_columns,
+    preprocess,
+    standardise,
+    unit_rows,
+)
+from overparam.data.splits import split
+
+__all__ = [
+    "Corruption",
+    "Dataset",
+    "Listing",
+    "append_constant",
+    "as_dataset",
+    "available",
+    "cache_folder",
+    "centre",
+    "choose_task",
+    "class_order",
+    "contradictions",
+    "corrupt_labels",
+    "data_folders",
+    "decode",
+    "divide_by_root_d",
+    "drop_constant_columns",
+    "duplicate_groups",
+    "encode",
+    "flip_labels",
+    "generator",
+    "load",
+    "pad_beyond_two_layers",
+    "pad_convergence",
+    "preprocess",
+    "read_cifar_folder",
+    "read_delimited",
+    "read_frame",
+    "read_idx",
+    "read_idx_folder",
+    "read_npy",
+    "read_npz",
+    "read_parquet",
+    "split",
+    "standardise",
+    "unit_rows",
+]

@@ -1,0 +1,213 @@
+"""Arrays as data: (X, y) in memory, .npz archives, .npy pairs (memory-mapped). No pickle is ever loaded."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.data.encoding import as_labels
+from overparam.data.files import bare_name, one_line
+from overparam.data.frames import frame_kind, read_frame
+from overparam.data.raw import Raw
+
+X_NAMES = ("X", "x", "data", "images", "features")
+Y_NAMES = ("y", "Y", "labels", "label", "target", "targets")
+
+
+def raw_from_arrays(X: Any, y: Any, *, name: str = "arrays", missing: str = "error", groups: Any = None) -> Raw:
+    """(X, y) as they are: X (n, d), or (n, height, width) and (n, ., ., .) images, which are flattened.
+
+    X may be a pandas or polars frame of features; y may be a column, a one-hot matrix or text.
+    """
+    if frame_kind(X) is not None:
+        raw = read_frame(X, y=y, missing=missing, name=name)
+        return replace(raw, shuffle=False)
+    if hasattr(X, "toarray"):
+        raise ValueError("`X` is a sparse matrix; pass `X.toarray()`")
+    X = X if isinstance(X, np.memmap) else checks.as_numbers(X, "X")
+    image_shape = tuple(X.shape[1:]) if X.ndim in (3, 4) else None
+    notes: tuple[str, ...] = ()
+    if image_shape is not None:
+        X = X.reshape(len(X), -1)
+        notes = (f"images of shape {image_shape} flattened to {X.shape[1]} features",)
+    elif X.ndim != 2:
+        checks.finite_matrix(np.zeros(X.shape), "X")  # says what is wrong with the shape
+    labels = as_labels(y, len(X))
+    rows, X, found = _see_to_missing(X, missing)
+    return Raw(
+        X=X,
+        labels=labels[rows],
+        name=name,
+        kind="table" if image_shape is None else "image",
+        image_shape=image_shape,
+        groups=None if groups is None else as_labels(groups, len(labels), "groups")[rows],
+        rows=np.arange(len(labels))[rows],
+        notes=(*notes, *found),
+    )
+
+
+def _see_to_missing(X: np.ndarray, missing: str) -> tuple[Any, np.ndarray, tuple[str, ...]]:
+    everything = slice(None)
+    if missing not in ("error", "mean", "drop"):
+        raise ValueError(f"`missing` is {missing!r}; expected 'error', 'mean' or 'drop'")
+    if missing == "error" or X.dtype.kind != "f":
+        return everything, X, ()  # NaN is then an error of the Dataset
+    holes = np.isnan(X)
+    count = int(holes.sum())
+    if not count:
+        return everything, X, ()
+    if missing == "drop":
+        keep = np.flatnonzero(~holes.any(axis=1))
+        if not len(keep):
+            raise ValueError("every row of `X` has NaN; pass missing='mean'")
+        return keep, X[keep], (f"dropped {checks.count_of(len(X) - len(keep), 'row')} with NaN",)
+    empty = np.flatnonzero(holes.all(axis=0))
+    if len(empty):
+        raise ValueError(f"`X` has a column without values (first: column {empty[0]}); drop it")
+    X = np.where(holes, np.nanmean(X, axis=0, dtype=np.float64), X)
+    return everything, X, (f"filled {checks.count_of(count, 'NaN value')} with column means",)
+
+
+def raw_from_mapping(
+    arrays: Mapping[str, Any],
+    *,
+    name: str,
+    label: str | None = None,
+    group: str | None = None,
+    missing: str = "error",
+) -> Raw:
+    """Arrays by name: X and y (or data and target, ...); X_test and y_test, where there, are test rows."""
+    train = _named_pair(arrays, label)
+    if train is None:
+        raise ValueError(
+            f"{name} has arrays {', '.join(map(str, arrays)) or 'none'}; expected X and y, "
+            "or X_train, y_train, X_test, y_test"
+        )
+    X_name, y_name, test = train
+    groups = None
+    if group is not None:
+        if group not in arrays:
+            raise ValueError(f"{name} has no group array {group!r}; its arrays: {', '.join(map(str, arrays))}")
+        groups = arrays[group]
+    raw = raw_from_arrays(arrays[X_name], arrays[y_name], name=name, missing=missing, groups=groups)
+    if test is None:
+        return raw
+    held = raw_from_arrays(arrays[test[0]], arrays[test[1]], name=name, missing=missing)
+    return replace(raw, test=held)
+
+
+def _named_pair(arrays: Mapping[str, Any], label: str | None) -> tuple[str, str, tuple[str, str] | None] | None:
+    if label is not None and label not in arrays:
+        raise ValueError(f"there is no label array {label!r}; the arrays are {', '.join(map(str, arrays))}")
+    y_names = Y_NAMES if label is None else (label,)
+    X = next((name for name in X_NAMES if name in arrays), None)
+    y = next((name for name in y_names if name in arrays), None)
+    if X and y:
+        return X, y, None
+    for pattern in ("{}_train", "train_{}"):
+        X = next((pattern.format(n) for n in X_NAMES if pattern.format(n) in arrays), None)
+        y = next((n for n in (label or "", *map(pattern.format, Y_NAMES)) if n in arrays), None)
+        if X and y:
+            held = X.replace("train", "test"), y.replace("train", "test")
+            return X, y, held if all(n in arrays for n in held) else None
+    if "arr_0" in arrays and "arr_1" in arrays:
+        return "arr_0", label or "arr_1", None
+    return None
+
+
+def read_npz(path: Path | str, *, label: str | None = None, group: str | None = None, missing: str = "error") -> Raw:
+    """A .npz archive with X and y, or X_train, y_train, X_test, y_test."""
+    path = Path(path)
+    with _opened(path) as archive:
+        if not hasattr(archive, "files"):
+            raise ValueError(f"{path} holds one array; expected a .npz archive with X and y")
+        names = list(archive.files)
+        lazy = _Archive(path, archive, names)
+        raw = raw_from_mapping(lazy, name=str(path), label=label, group=group, missing=missing)
+    return replace(raw, name=bare_name(path))
+
+
+class _Archive(Mapping[str, Any]):
+    """An archive whose arrays are read when asked for, with errors of one line."""
+
+    def __init__(self, path: Path, archive: Any, names: list[str]) -> None:
+        self._path, self._archive, self._names = path, archive, names
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        try:
+            return self._archive[name]
+        except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+            raise _unreadable(self._path, error, f"array {name!r} of ") from None
+
+    def __iter__(self) -> Any:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def read_npy(path: Path | str) -> np.ndarray:
+    """A .npy array, memory-mapped for reading."""
+    path = Path(path)
+    array = _opened(path, mmap_mode="r")
+    if hasattr(array, "files"):
+        raise ValueError(f"{path} is an archive of several arrays; name it .npz")
+    return array
+
+
+def _opened(path: Path, **options: Any) -> Any:
+    try:
+        return np.load(path, allow_pickle=False, **options)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception, what: str = "") -> ValueError:
+    text = one_line(error)
+    if any(word in text for word in ("allow_pickle", "Python objects", "Object arrays", "pickled")):
+        return ValueError(
+            f"{what}{path} holds Python objects (pickle), which are never loaded, or is no NumPy file; "
+            "save it again as numbers or text: `X.astype(float)`, `y.astype(str)`"
+        )
+    return ValueError(f"{what}{path} is corrupt or cut short ({text[:120]}); save or fetch it again")
+
+
+def read_npy_pair(X_path: Path | str, y_path: Path | str, *, missing: str = "error") -> Raw:
+    """Features and labels from two .npy files; X stays on disk."""
+    X, y = read_npy(X_path), np.array(read_npy(y_path))
+    try:
+        return raw_from_arrays(X, y, name=bare_name(Path(X_path)), missing=missing)
+    except ValueError as error:
+        raise ValueError(f"{X_path}, {y_path}: {error}") from None
+
+
+def labels_beside(path: Path | str) -> Path:
+    """The labels of a .npy of features: `y.npy` beside `X.npy`, `a_y.npy` beside `a_X.npy` or `a.npy`.
+
+    `labels` may stand for `y`; a name with `train` keeps it: `y_train.npy` beside `X_train.npy`.
+    """
+    path = Path(path)
+    candidates = []
+    for word in ("y", "labels"):
+        swapped = re.sub(r"(?<![A-Za-z])[Xx](?![A-Za-z])", word, path.stem)
+        candidates.append(swapped if swapped != path.stem else f"{path.stem}_{word}")
+    for stem in candidates:
+        beside = path.with_name(f"{stem}.npy")
+        if beside.is_file():
+            return beside
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist")
+    names = " or ".join(f"{stem}.npy" for stem in candidates)
+    raise FileNotFoundError(f"{path} has no labels beside it; put {names} there, or load both: ('X.npy', 'y.npy')")

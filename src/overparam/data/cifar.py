@@ -1,0 +1,163 @@
+"""CIFAR-10 and CIFAR-100 in binary form: records of one or two label bytes and 3 × 32 × 32 colour bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.data.files import read_bytes
+from overparam.data.raw import Raw
+
+SHAPE = (3, 32, 32)
+PIXELS = 3072
+ENDINGS = (".bin", ".bin.gz", ".bin.xz")
+OFFICIAL_10 = tuple(f"data_batch_{i}" for i in range(1, 6))
+CIFAR10_FILES = (*(f"{stem}.bin" for stem in OFFICIAL_10), "test_batch.bin")
+CIFAR100_FILES = ("train.bin", "test.bin")
+BALANCED = {"train": 1000, "test": 200}
+"""Rows a class of the balanced ten-class set that the `two_class` and `classes_2_9` files make together."""
+
+
+def read_batch(path: Path | str, label_bytes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (n, 3072) and labels (n,) of one batch; with two label bytes the second, fine, one counts."""
+    path = Path(path)
+    content = read_bytes(path)
+    length = label_bytes + PIXELS
+    if not content or len(content) % length:
+        raise ValueError(
+            f"{path} has {len(content):,} bytes, not a multiple of {length:,}: it is cut short or no CIFAR "
+            f"batch; fetch the file again"
+        )
+    records = np.frombuffer(content, np.uint8).reshape(-1, length)
+    for column, most in enumerate((10,) if label_bytes == 1 else (20, 100)):
+        wrong = np.flatnonzero(records[:, column] >= most)
+        if len(wrong):
+            value = int(records[wrong[0], column])
+            raise ValueError(
+                f"{path} has label byte {value} at record {wrong[0]}; expected 0 to {most - 1}: it is "
+                f"corrupt or no CIFAR-{10 if label_bytes == 1 else 100} batch"
+            )
+    return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
+
+
+def is_cifar_folder(folder: Path) -> bool:
+    """Whether a folder holds CIFAR batches by their official names, or `two_class_*` or `classes_2_9_*`."""
+    stems = ("data_batch_1", "train", "two_class_train", "classes_2_9_train")
+    return any(_find(_inside(folder), stem) for stem in stems)
+
+
+def read_cifar_folder(folder: Path, name: str, classes: Sequence[Any] | None = None) -> Raw:
+    """Training and test images of a folder; `classes` tells which files are needed.
+
+    Official files are read in order (batches 1 to 5). Of the files `two_class_*` (classes 0 and 1,
+    complete) and `classes_2_9_*` (1,000 and 200 rows a class) classes 0 and 1 alone give all their
+    rows; anything else gives the balanced set, the two files merged evenly, each in its own order.
+    """
+    folder = _inside(folder)
+    if _find(folder, "data_batch_1") or _find(folder, "test_batch"):
+        return _official_10(folder, name)
+    if _find(folder, "train") or _find(folder, "test"):
+        train = _read_parts(folder, ("train",), 2, name)
+        return _with_test(train, _read_parts(folder, ("test",), 2, name) if _find(folder, "test") else None)
+    return _parts_10(folder, name, classes)
+
+
+def read_cifar_file(path: Path, name: str) -> Raw:
+    """One batch, CIFAR-10 or CIFAR-100 as its length tells."""
+    length = len(read_bytes(path))
+    label_bytes = 2 if length % (PIXELS + 2) == 0 and length % (PIXELS + 1) else 1
+    X, labels = read_batch(path, label_bytes)
+    return Raw(X, labels, name, kind="image", image_shape=SHAPE, task="classes")
+
+
+def _official_10(folder: Path, name: str) -> Raw:
+    there = tuple(stem for stem in OFFICIAL_10 if _find(folder, stem))
+    if not there:
+        raise FileNotFoundError(f"{folder} has no data_batch_1.bin to data_batch_5.bin (or .gz, .xz); put them there")
+    train = _read_parts(folder, there, 1, name)
+    notes = () if len(there) == 5 else (f"{len(there)} of the 5 training batches found: {', '.join(there)}",)
+    test = _read_parts(folder, ("test_batch",), 1, name) if _find(folder, "test_batch") else None
+    return _with_test(train, test, notes)
+
+
+def _parts_10(folder: Path, name: str, classes: Sequence[Any] | None) -> Raw:
+    wanted = None if classes is None else {str(value).strip() for value in classes}
+    if wanted is not None and wanted <= {"0", "1"}:
+        stems, notes = ("two_class",), ("classes 0 and 1 from two_class_*",)
+    elif wanted is not None and not wanted & {"0", "1"}:
+        stems, notes = ("classes_2_9",), ("from classes_2_9_*",)
+    else:
+        stems = ("two_class", "classes_2_9")
+        notes = ("balanced: classes_2_9_* merged evenly with the first 1,000 (test: 200) rows of classes 0 and 1",)
+    parts = {}
+    for part, most in BALANCED.items():
+        if part == "test" and not all(_find(folder, f"{stem}_test") for stem in stems):
+            parts[part] = None
+            continue
+        pieces = [_read_parts(folder, (f"{stem}_{part}",), 1, name) for stem in stems]
+        if len(pieces) == 2:
+            pieces[0] = _first_of_each(pieces[0], most)
+        parts[part] = _merge(pieces, name)
+    return _with_test(parts["train"], parts["test"], notes)
+
+
+def _first_of_each(raw: Raw, most: int) -> Raw:
+    rows = np.sort(np.concatenate([np.flatnonzero(raw.labels == c)[:most] for c in np.unique(raw.labels)]))
+    return Raw(raw.X[rows], raw.labels[rows], raw.name, kind="image", image_shape=SHAPE)
+
+
+def _merge(pieces: list[Raw], name: str) -> Raw:
+    """Files side by side, each spread evenly over the whole, so that the first rows hold every class."""
+    if len(pieces) == 1:
+        return pieces[0]
+    place = np.concatenate([(np.arange(len(piece.labels)) + 0.5) / len(piece.labels) for piece in pieces])
+    order = np.argsort(place, kind="stable")
+    X = np.concatenate([piece.X for piece in pieces])[order]
+    labels = np.concatenate([piece.labels for piece in pieces])[order]
+    return Raw(X, labels, name, kind="image", image_shape=SHAPE)
+
+
+def _read_parts(folder: Path, stems: tuple[str, ...], label_bytes: int, name: str) -> Raw:
+    batches = []
+    for stem in stems:
+        path = _find(folder, stem)
+        if path is None:
+            raise FileNotFoundError(f"{folder} has no {stem}.bin, {stem}.bin.gz or {stem}.bin.xz; put it there")
+        batches.append(read_batch(path, label_bytes))
+    X = batches[0][0] if len(batches) == 1 else np.concatenate([batch[0] for batch in batches])
+    labels = np.concatenate([batch[1] for batch in batches])
+    return Raw(X, labels, name, kind="image", image_shape=SHAPE)
+
+
+def _with_test(train: Raw | None, test: Raw | None, notes: tuple[str, ...] = ()) -> Raw:
+    assert train is not None
+    if test is None:
+        notes = (*notes, "no test batch found")
+    notes = (f"{checks.count_of(len(train.labels), 'training image')} read", *notes)
+    return Raw(
+        train.X,
+        train.labels,
+        train.name,
+        kind="image",
+        image_shape=SHAPE,
+        test=test,
+        notes=notes,
+        task="classes",
+    )
+
+
+def _find(folder: Path, stem: str) -> Path | None:
+    paths = (folder / (stem + ending) for ending in ENDINGS)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _inside(folder: Path) -> Path:
+    """The archives unpack to a folder of their own, which may lie inside the named one."""
+    for inner in ("cifar-10-batches-bin", "cifar-100-binary"):
+        if (folder / inner).is_dir():
+            return folder / inner
+    return folder

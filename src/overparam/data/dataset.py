@@ -1,0 +1,256 @@
+"""The `Dataset`: features, targets and labels, checked once, with where they came from and what was done."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.data.encoding import TASKS, class_codes, shown_values
+from overparam.data.keys import generator
+from overparam.data.splits import draw_rows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Samples with their labels, ready for a kernel or a network; `load` makes them.
+
+    X: (n, d) of floats, one row a sample; float32 and float64 stay as they are, memory-mapped or not.
+    y: float64 targets: (n,) of ±1 for two classes, (n,) for regression, (n, k) one-hot minus 1/k else.
+    labels: (n,) the labels as in the source. classes: their values in the order of the targets, the
+    first of two being +1; empty for regression.
+    kind: "image" or "table"; image_shape: the shape of one row's image, such as (28, 28) or (3, 32, 32).
+    groups: (n,) values that a split keeps together. rows: (n,) row numbers in the source.
+    test: a Dataset of new samples with the same features and classes. notes: what was done or found.
+
+    Arrays are kept as read-only views; the caller's own arrays keep their flags.
+
+    >>> X, y = [[0.0, 1.0], [2.0, 0.0]], [1.0, -1.0]
+    >>> data = Dataset(X, y, labels=["a", "b"], task="binary", classes=("a", "b"))
+    >>> data
+    Dataset('data': 2 rows, 2 features, 2 classes)
+    >>> data.take([1]).labels
+    array(['b'], dtype='<U1')
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    labels: np.ndarray
+    task: str
+    classes: tuple[Any, ...] = ()
+    name: str = "data"
+    features: tuple[str, ...] | None = None
+    image_shape: tuple[int, ...] | None = None
+    kind: str = "table"
+    groups: np.ndarray | None = None
+    rows: np.ndarray | None = None
+    test: Dataset | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        X = as_matrix(self.X)
+        n = len(X)
+        rows = np.arange(n) if self.rows is None else np.asarray(self.rows)
+        arrays = {"X": X, "y": checks.targets(self.y, n), "labels": np.asarray(self.labels), "rows": rows}
+        if self.groups is not None:
+            arrays["groups"] = np.asarray(self.groups)
+        for name, array in arrays.items():
+            object.__setattr__(self, name, _read_only(array))
+        for name in ("classes", "notes", "features", "image_shape"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else tuple(value))
+        self._check_shapes()
+        self._check_targets()
+        self._check_test()
+
+    def _check_shapes(self) -> None:
+        for name in ("labels", "rows", "groups"):
+            array = getattr(self, name)
+            if array is not None and array.shape != (self.n,):
+                raise ValueError(f"`{name}` has shape {array.shape}; expected ({self.n},), one a row of `X`")
+        if self.features is not None and len(self.features) != self.d:
+            raise ValueError(f"`features` has {len(self.features)} names; `X` has {self.d} columns")
+        if self.kind not in ("image", "table"):
+            raise ValueError(f"`kind` is {self.kind!r}; expected 'image' or 'table'")
+        if self.image_shape is not None and int(np.prod(self.image_shape)) != self.d:
+            raise ValueError(f"`image_shape` is {self.image_shape}; `X` has {self.d} columns")
+
+    def _check_targets(self) -> None:
+        k = len(self.classes)
+        if self.task not in TASKS:
+            raise ValueError(f"`task` is {self.task!r}; expected one of {', '.join(TASKS)}")
+        wanted = {"binary": k == 2, "multiclass": k > 2, "regression": k == 0}[self.task]
+        if not wanted:
+            raise ValueError(f"`task` is {self.task!r} with {k} classes: {shown_values(self.classes)}")
+        shape = (self.n, k) if self.task == "multiclass" else (self.n,)
+        if self.y.shape != shape:
+            raise ValueError(f"`y` has shape {self.y.shape}; expected {shape} for task {self.task!r}")
+        if self.task == "binary" and not np.all(np.abs(self.y) == 1):
+            row = int(np.flatnonzero(np.abs(self.y) != 1)[0])
+            raise ValueError(f"`y` has {self.y[row]} at row {row}; two classes are +1 and -1")
+        strangers = np.flatnonzero(class_codes(self.labels, self.classes) < 0)
+        if k and len(strangers):
+            value, row = self.labels[strangers[0]].item(), strangers[0]
+            raise ValueError(f"`labels` has {value!r} at row {row}; the classes are {shown_values(self.classes)}")
+
+    def _check_test(self) -> None:
+        if self.test is None:
+            return
+        if not isinstance(self.test, Dataset):
+            raise ValueError(f"`test` is a {type(self.test).__name__}; expected a Dataset")
+        if self.test.d != self.d:
+            raise ValueError(f"`test` has {self.test.d} features; the training rows have {self.d}")
+        if (self.test.task, self.test.classes) != (self.task, self.classes):
+            raise ValueError(
+                f"`test` is {self.test.task} with classes {shown_values(self.test.classes)}; "
+                f"the training rows are {self.task} with {shown_values(self.classes)}"
+            )
+
+    @property
+    def n(self) -> int:
+        """How many rows."""
+        return self.X.shape[0]
+
+    @property
+    def d(self) -> int:
+        """How many features."""
+        return self.X.shape[1]
+
+    @property
+    def k(self) -> int:
+        """How many outputs: 1 for two classes and for regression, else one a class."""
+        return 1 if self.y.ndim == 1 else self.y.shape[1]
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The class number of every row, as positions in `classes`; an error for regression."""
+        if not self.classes:
+            raise ValueError(f"data set {self.name!r} is a regression; it has no classes")
+        return class_codes(self.labels, self.classes)
+
+    def take(self, rows: Any) -> Dataset:
+        """The same data with these rows only (positions, a slice or a mask), in this order; `test` stays.
+
+        A slice of a memory-mapped array stays memory-mapped.
+        """
+        index = rows if isinstance(rows, slice) else np.asarray(rows)
+        if isinstance(index, np.ndarray):
+            index = _positions(index, self.n)
+        groups = None if self.groups is None else self.groups[index]
+        return self.replace(
+            X=self.X[index],
+            y=self.y[index],
+            labels=self.labels[index],
+            rows=_rows(self)[index],
+            groups=groups,
+        )
+
+    def subset(self, n: int, *, seed: Any = 0) -> Dataset:
+        """`n` rows: of images the first, of tables a draw with the classes kept in proportion, order kept."""
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= self.n:
+            raise ValueError(f"`n` is {n!r}; expected a whole number from 1 to {self.n}, the rows there are")
+        if n == self.n:
+            return self
+        if self.kind == "image":
+            return self.take(slice(0, int(n)))
+        strata = self.codes if self.classes else np.zeros(self.n, dtype=np.int64)
+        return self.take(draw_rows(strata, int(n), generator(seed)))
+
+    def replace(self, *, note: str | None = None, **changes: Any) -> Dataset:
+        """A copy with these fields changed, checked again; `note` is added to the notes."""
+        if note is not None:
+            changes["notes"] = (*changes.get("notes", self.notes), note)
+        return dataclasses.replace(self, **changes)
+
+    def with_targets(self, y: Any, note: str = "targets replaced") -> Dataset:
+        """The same rows with other real targets of shape (n,), as a regression without test rows."""
+        y = checks.targets(y, self.n)
+        return self.replace(y=y, labels=y, task="regression", classes=(), test=None, note=note)
+
+    def describe(self) -> dict[str, Any]:
+        """What the data is, as plain values that JSON can hold."""
+        facts: dict[str, Any] = {
+            "name": self.name,
+            "kind": self.kind,
+            "task": self.task,
+            "n": self.n,
+            "d": self.d,
+            "k": self.k,
+            "dtype": str(self.X.dtype),
+            "memory_mapped": isinstance(self.X, np.memmap),
+            "image_shape": None if self.image_shape is None else list(self.image_shape),
+            "test_rows": 0 if self.test is None else self.test.n,
+            "notes": list(self.notes),
+        }
+        if self.classes:
+            counts = np.bincount(self.codes, minlength=len(self.classes))
+            facts["classes"] = [
+                {"value": value, "rows": int(count)} for value, count in zip(self.classes, counts, strict=True)
+            ]
+        else:
+            facts["targets"] = {
+                "min": float(self.y.min()),
+                "mean": float(self.y.mean()),
+                "max": float(self.y.max()),
+            }
+        return facts
+
+    def __str__(self) -> str:
+        lines = [repr(self)]
+        if self.classes:
+            counts = np.bincount(self.codes, minlength=len(self.classes))
+            pairs = [f"{value!r}: {count:,}" for value, count in zip(self.classes, counts, strict=True)]
+            lines.append("rows a class: " + ", ".join(pairs[:20]) + (", ..." if len(pairs) > 20 else ""))
+        lines.extend(self.notes)
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        what = f"{len(self.classes)} classes" if self.classes else "regression"
+        test = "" if self.test is None else f", {checks.count_of(self.test.n, 'test row')}"
+        rows, columns = checks.count_of(self.n, "row"), checks.count_of(self.d, "feature")
+        return f"Dataset({self.name!r}: {rows}{test}, {columns}, {what})"
+
+
+def as_matrix(X: Any, name: str = "X") -> np.ndarray:
+    """`X` as (n, d) of finite floats: float32 and float64 are kept, everything else becomes float64.
+
+    Large and memory-mapped arrays are read in pieces and not copied.
+
+    >>> as_matrix([[250, 251]]).dtype
+    dtype('float64')
+    """
+    if hasattr(X, "toarray"):
+        raise ValueError(f"`{name}` is a sparse matrix; pass `{name}.toarray()`")
+    array = X if isinstance(X, np.memmap) else checks.as_numbers(X, name)
+    if array.ndim != 2 or 0 in array.shape:
+        checks.finite_matrix(np.zeros(array.shape), name)  # says in its own words what is wrong with the shape
+    if array.dtype.type not in (np.float32, np.float64) or not array.dtype.isnative:
+        array = np.asarray(checks.as_numbers(array, name), dtype=np.float64)
+    checks.require_finite(array, name)
+    return array
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _positions(index: np.ndarray, n: int) -> np.ndarray:
+    if index.dtype == bool:
+        if index.shape != (n,):
+            raise ValueError(f"`rows` is a mask of shape {index.shape}; expected ({n},)")
+        index = np.flatnonzero(index)
+    if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
+        raise ValueError(f"`rows` has shape {index.shape} and dtype {index.dtype}; expected at least one row number")
+    if index.min() < -n or index.max() >= n:
+        raise ValueError(f"`rows` goes from {index.min()} to {index.max()}; there are {n} rows, numbered from 0")
+    return index
+
+
+def _rows(data: Dataset) -> np.ndarray:
+    assert data.rows is not None  # set in __post_init__
+    return data.rows

@@ -1,0 +1,242 @@
+"""Scaling of features: unit rows, centring, standardising, a constant; test rows by training statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, overload
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.data.dataset import Dataset
+from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
+
+PIECE = 4_000_000
+"""How many numbers are worked on at a time, so that memory-mapped features are never copied whole twice."""
+
+
+@overload
+def unit_rows(data: Dataset) -> Dataset: ...
+@overload
+def unit_rows(data: Any) -> np.ndarray: ...
+def unit_rows(data: Any) -> Any:
+    """Every row divided by its Euclidean norm, right for norms from 1e-300 to 1e300; a zero row is an error.
+
+    >>> unit_rows([[3e200, 4e200], [0.0, 2.0]])
+    array([[0.6, 0.8],
+           [0. , 1. ]])
+    """
+    if not isinstance(data, Dataset):
+        return _unit(_matrix(data), None, "X")
+    test = None
+    if data.test is not None:
+        test = data.test.replace(X=_unit(data.test.X, data.test.rows, f"the test part of {data.name}"))
+    return data.replace(X=_unit(data.X, data.rows, data.name), test=test, note="rows scaled to norm 1")
+
+
+def _unit(X: np.ndarray, rows: np.ndarray | None, name: str) -> np.ndarray:
+    out = np.empty(X.shape)
+    step = max(1, PIECE // X.shape[1])
+    zeros: list[int] = []
+    for start in range(0, len(X), step):
+        piece = np.asarray(X[start : start + step], dtype=np.float64)
+        norms = checks.row_norms(piece)
+        none = norms == 0
+        zeros.extend((start + np.flatnonzero(none)).tolist())
+        # Rows at the ends of the range are brought to size 1 first: their norm itself may not be exact.
+        odd = (norms < 1e-140) | (norms > 1e140)
+        if odd.any():
+            largest = np.abs(piece).max(axis=1, keepdims=True)
+            piece = np.where(odd[:, None] & (largest > 0), piece / np.where(largest > 0, largest, 1.0), piece)
+            norms = checks.row_norms(piece)
+        np.divide(piece, np.where(none, 1.0, norms)[:, None], out=out[start : start + step])
+    if zeros:
+        first = f"row {zeros[0]}"
+        if rows is not None and rows[zeros[0]] != zeros[0]:
+            first += f", row {rows[zeros[0]]} of the source"
+        raise ValueError(
+            f"`{name}` has {checks.count_of(len(zeros), 'row')} of norm 0 (first: {first}), which cannot be "
+            "scaled to norm 1; drop them or append a constant feature"
+        )
+    return out
+
+
+@overload
+def centre(data: Dataset) -> Dataset: ...
+@overload
+def centre(data: Any, *, like: Any = None) -> np.ndarray: ...
+def centre(data: Any, *, like: Any = None) -> Any:
+    """Every column minus its mean: that of `like` (default: the array itself), of a Dataset's training rows.
+
+    >>> centre([[1.0, 5.0], [3.0, 5.0]])
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+    if isinstance(data, Dataset):
+        mean = column_means(data.X)
+        return _both(data, lambda X: X - mean, "columns centred")
+    X = _matrix(data)
+    return X - column_means(X if like is None else _matrix(like, "like"))
+
+
+@overload
+def standardise(data: Dataset) -> Dataset: ...
+@overload
+def standardise(data: Any, *, like: Any = None) -> np.ndarray: ...
+def standardise(data: Any, *, like: Any = None) -> Any:
+    """Every column centred and divided by its standard deviation (of `like`, or of the training rows).
+
+    Constant columns have none: of an array they become 0, of a Dataset they are left out, with a note.
+
+    >>> standardise([[1.0, 5.0], [3.0, 5.0]])
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+    if not isinstance(data, Dataset):
+        X = _matrix(data)
+        reference = X if like is None else _matrix(like, "like")
+        mean, deviation = column_means(reference), column_deviations(reference)
+        return _scaled(X, mean, deviation)
+    data = drop_constant_columns(data)
+    mean, deviation = column_means(data.X), column_deviations(data.X)
+    return _both(data, lambda X: _scaled(X, mean, deviation), "columns standardised")
+
+
+def _scaled(X: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    return np.where(deviation > 0, (X - mean) / np.where(deviation > 0, deviation, 1.0), 0.0)
+
+
+def drop_constant_columns(data: Dataset) -> Dataset:
+    """The data without the columns that have one value on all training rows."""
+    constant = data.X.min(axis=0) == data.X.max(axis=0)
+    if not constant.any():
+        return data
+    if constant.all():
+        raise ValueError(f"{data.name}: every feature is constant on the training rows; there is nothing to learn from")
+    kept = np.flatnonzero(~constant)
+    features = None if data.features is None else tuple(data.features[i] for i in kept)
+    note = f"left out {checks.count_of(int(constant.sum()), 'constant column')}"
+    if data.features is not None:
+        names = [data.features[i] for i in np.flatnonzero(constant)]
+        note += f": {', '.join(names[:5])}" + (", ..." if len(names) > 5 else "")
+
+    def columns(part: Dataset) -> dict[str, Any]:
+        return {"X": part.X[:, kept], "features": features, "image_shape": None}
+
+    test = None if data.test is None else data.test.replace(**columns(data.test))
+    return data.replace(**columns(data), test=test, note=note)
+
+
+def column_means(X: np.ndarray) -> np.ndarray:
+    """The mean of every column in float64, right up to 1e308."""
+    largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    size = np.where(largest > 0, largest, 1.0)
+    total = np.zeros(X.shape[1])
+    for piece in _pieces(X):
+        total += (piece / size).sum(axis=0)
+    constant = X.min(axis=0) == X.max(axis=0)
+    return np.where(constant, X[0].astype(np.float64), total / len(X) * size)
+
+
+def column_deviations(X: np.ndarray) -> np.ndarray:
+    """The standard deviation (divided by n) of every column, 0 for constant ones, right at any size."""
+    mean = column_means(X)
+    spread = np.maximum(np.abs(X.max(axis=0) - mean), np.abs(mean - X.min(axis=0)))
+    size = np.where(spread > 0, spread, 1.0)
+    total = np.zeros(X.shape[1])
+    for piece in _pieces(X):
+        total += (((piece - mean) / size) ** 2).sum(axis=0)
+    return np.where(X.min(axis=0) == X.max(axis=0), 0.0, np.sqrt(total / len(X)) * size)
+
+
+@overload
+def divide_by_root_d(data: Dataset) -> Dataset: ...
+@overload
+def divide_by_root_d(data: Any) -> np.ndarray: ...
+def divide_by_root_d(data: Any) -> Any:
+    """Everything divided by √d, so that standardised rows have norm about 1.
+
+    >>> divide_by_root_d([[2.0, 2.0, 2.0, 2.0]])
+    array([[1., 1., 1., 1.]])
+    """
+    if isinstance(data, Dataset):
+        root = np.sqrt(data.d)
+        return _both(data, lambda X: X / root, f"divided by √{data.d}")
+    X = _matrix(data)
+    return X / np.sqrt(X.shape[1])
+
+
+@overload
+def append_constant(data: Dataset, value: float = 1.0) -> Dataset: ...
+@overload
+def append_constant(data: Any, value: float = 1.0) -> np.ndarray: ...
+def append_constant(data: Any, value: float = 1.0) -> Any:
+    """One more feature with the same value in every row, which gives a kernel a bias.
+
+    >>> append_constant([[2.0], [3.0]])
+    array([[2., 1.],
+           [3., 1.]])
+    """
+
+    def appended(X: np.ndarray) -> np.ndarray:
+        return np.column_stack([X, np.full(len(X), float(value))])
+
+    if not isinstance(data, Dataset):
+        return appended(_matrix(data))
+    features = None if data.features is None else (*data.features, "constant")
+    test = None
+    if data.test is not None:
+        test = data.test.replace(X=appended(data.test.X), features=features, image_shape=None)
+    return data.replace(
+        X=appended(data.X),
+        features=features,
+        image_shape=None,
+        test=test,
+        note=f"constant feature {value:g} appended",
+    )
+
+
+STEPS: dict[str, Callable[[Dataset], Dataset]] = {
+    "unit": unit_rows,
+    "centre": centre,
+    "standardise": standardise,
+    "root-d": divide_by_root_d,
+    "constant": append_constant,
+    "convergence": pad_convergence,
+    "beyond_two_layers": pad_beyond_two_layers,
+}
+AUTO = {"image": "unit", "table": "standardise+root-d+constant"}
+
+
+def preprocess(data: Dataset, how: str = "auto") -> Dataset:
+    """The data with its features scaled; the notes say what was done.
+
+    how: "auto" scales image rows to norm 1 and for tables standardises, divides by √d and appends 1; "none";
+    or steps joined by "+": "unit", "centre", "standardise", "root-d", "constant", and the papers' paddings
+    "convergence" and "beyond_two_layers", such as "centre+unit".
+    """
+    if how == "none":
+        return data
+    steps = (AUTO[data.kind] if how == "auto" else str(how)).split("+")
+    for step in steps:
+        if step not in STEPS:
+            raise ValueError(
+                f"`how` has the step {step!r}; expected 'auto', 'none', or {', '.join(map(repr, STEPS))} joined by '+'"
+            )
+    for step in steps:
+        data = STEPS[step](data)
+    return data
+
+
+def _both(data: Dataset, change: Callable[[np.ndarray], np.ndarray], note: str) -> Dataset:
+    test = None if data.test is None else data.test.replace(X=change(data.test.X))
+    return data.replace(X=change(data.X), test=test, note=note)
+
+
+def _matrix(X: Any, name: str = "X") -> np.ndarray:
+    return checks.finite_matrix(X, name)
+
+
+def _pieces(X: np.ndarray) -> Any:
+    step = max(1, PIECE // X.shape[1])
+    return (np.asarray(X[start : start + step], dtype=np.float64) for start in range(0, len(X), step))

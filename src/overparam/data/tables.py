@@ -1,0 +1,294 @@
+"""Tables of named columns to features and labels: text one-hot, missing values reported, never swallowed."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.data.encoding import whole_numbers
+from overparam.data.raw import Raw
+
+MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "?", "null"))
+"""How a missing value is written in a text file, in any case."""
+
+MANY_TEXTS = 50
+"""A text column with more distinct values than this, and than half the rows, is left out: an identifier."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column: float64 values, or text, with a mask of the missing ones.
+
+    `problem` says what keeps it from being a feature; labels and groups may mix numbers and text.
+    """
+
+    name: str
+    values: np.ndarray
+    missing: np.ndarray
+    problem: str | None = None
+
+    @property
+    def is_text(self) -> bool:
+        return self.values.dtype.kind == "U"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of equal length; `places[i]` is where row i stands in the source, counted in `place_word`s."""
+
+    name: str
+    columns: tuple[Column, ...]
+    places: np.ndarray
+    place_word: str = "row"
+    notes: tuple[str, ...] = ()
+
+
+def text_column(name: str, texts: Sequence[str], places: np.ndarray, place_word: str) -> Column:
+    """A column from text: numbers where every value that is there is one, else text.
+
+    Where most values are numbers and some are not, the odd ones are mistakes, and a problem.
+    """
+    array = np.array(texts, dtype=str)
+    lowered = np.char.lower(array)
+    missing = np.isin(lowered, list(MISSING))
+    numbers, is_number = _numbers(array, missing)
+    missing = missing | (is_number & np.isnan(numbers))
+    there = ~missing
+    if is_number[there].all():
+        return Column(name, np.where(missing, np.nan, numbers), missing)
+    odd = np.flatnonzero(there & ~is_number)
+    problem = None
+    if len(odd) < 0.5 * there.sum():
+        problem = (
+            f"column {name!r} has text where a number belongs: {_shown(array[odd[0]])} at {place_word} "
+            f"{places[odd[0]]} ({len(odd)} of {there.sum()} values); correct it, or leave it empty if missing"
+        )
+    return Column(name, array, missing, problem)
+
+
+def _numbers(array: np.ndarray, missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values as floats (NaN where they are none) and a mask of those that are numbers."""
+    plain = np.where(missing, "nan", array)
+    # float() takes 1_000 for a number; in data files it is a code
+    if not (np.char.find(plain, "_") >= 0).any():
+        try:
+            return plain.astype(np.float64), ~missing
+        except ValueError:
+            pass
+    numbers, is_number = np.full(len(plain), np.nan), np.zeros(len(plain), dtype=bool)
+    for i in np.flatnonzero(~missing):
+        try:
+            if "_" not in plain[i]:
+                numbers[i] = float(plain[i])
+                is_number[i] = True
+        except ValueError:
+            continue
+    return numbers, is_number
+
+
+def unique_names(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Names for all columns, no two equal: empty ones numbered, repeated ones told apart; and notes on it.
+
+    >>> unique_names(["a", "", "a"])
+    (['a', 'column 2', 'a (column 3)'], ("2 columns are named 'a'; told apart as 'a', 'a (column 3)'",))
+    """
+    seen: dict[str, list[str]] = {}
+    unique: list[str] = []
+    for i, name in enumerate(names, start=1):
+        name = name or f"column {i}"
+        fresh = name if name not in unique else f"{name} (column {i})"
+        seen.setdefault(name, []).append(fresh)
+        unique.append(fresh)
+    repeated = {name: fresh for name, fresh in seen.items() if len(fresh) > 1}
+    return unique, tuple(
+        f"{len(fresh)} columns are named {name!r}; told apart as {', '.join(map(repr, fresh))}"
+        for name, fresh in repeated.items()
+    )
+
+
+def find_column(names: Sequence[str], wanted: str | int, what: str, table: str) -> int:
+    """The position of a column given by name, or by number where no column has that name."""
+    if str(wanted) in names:
+        return list(names).index(str(wanted))
+    if isinstance(wanted, int | np.integer) and -len(names) <= wanted < len(names):
+        return int(wanted) % len(names)
+    close = difflib.get_close_matches(str(wanted), names, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
+    raise ValueError(f"{table} has no {what} column {wanted!r}{hint} Its columns: {shown}")
+
+
+def table_to_raw(
+    table: Table,
+    *,
+    label: Column | None,
+    group: Column | None,
+    features: Sequence[Column],
+    missing: str = "error",
+) -> Raw:
+    """Features, labels and groups of a table as arrays, after seeing to missing values."""
+    if missing not in ("error", "mean", "drop"):
+        raise ValueError(f"`missing` is {missing!r}; expected 'error', 'mean' or 'drop'")
+    if label is None:
+        raise ValueError(f"{table.name} has no label column")
+    notes = list(table.notes)
+    features = _without_row_numbers(features, notes)
+    if not features:
+        raise ValueError(f"{table.name} has no feature columns beside the label {label.name!r}; it needs at least one")
+    rows = _rows_kept(table, features, label, group, missing, notes)
+    if not len(rows):
+        raise ValueError(f"{table.name} has no rows left after dropping those with missing values; pass missing='mean'")
+    blocks, names = [], []
+    for column in features:
+        block, block_names = _feature_block(table, column, rows, missing, notes)
+        blocks.append(block)
+        names.extend(block_names)
+    if not names:
+        raise ValueError(f"{table.name} has no usable feature columns ({'; '.join(notes[-3:])})")
+    labels = label.values[rows]
+    return Raw(
+        X=np.column_stack(blocks),
+        labels=labels if label.is_text else whole_numbers(labels),
+        name=table.name,
+        features=tuple(names),
+        groups=None if group is None else group.values[rows],
+        rows=rows,
+        notes=tuple(notes),
+        shuffle=True,
+    )
+
+
+def _without_row_numbers(features: Sequence[Column], notes: list[str]) -> list[Column]:
+    """Leaves out a nameless first column that counts the rows, which tools write along with a table."""
+    if not features or features[0].name not in ("column 1", "Unnamed: 0", "__index_level_0__"):
+        return list(features)
+    first, n = features[0], len(features[0].values)
+    counts = not first.is_text and n > 2 and any(np.array_equal(first.values, np.arange(n) + s) for s in (0, 1))
+    if counts and len(features) > 1 and not any(c.name == "column 2" for c in features):
+        notes.append("left out the nameless first column, which counts the rows")
+        return list(features[1:])
+    return list(features)
+
+
+def _rows_kept(
+    table: Table,
+    features: Sequence[Column],
+    label: Column,
+    group: Column | None,
+    missing: str,
+    notes: list[str],
+) -> np.ndarray:
+    keep = np.ones(len(label.values), dtype=bool)
+    named = [*features, label] + ([group] if group is not None else [])
+    holes = [column for column in named if column.missing.any()]
+    if holes and missing == "error":
+        raise ValueError(f"{_missing_report(table, holes)}; {_missing_fix(label, group, holes)}")
+    if holes:
+        notes.append(_missing_report(table, holes))
+    for column in holes:
+        if missing == "drop" or column is label or column is group:
+            keep &= ~column.missing
+    if not keep.all():
+        notes.append(f"dropped {checks.count_of(int((~keep).sum()), 'row')} with missing values")
+    return np.flatnonzero(keep)
+
+
+def _missing_report(table: Table, holes: Sequence[Column]) -> str:
+    total = sum(int(column.missing.sum()) for column in holes)
+    parts = [
+        f"{column.name!r} {int(column.missing.sum())} "
+        f"(first: {table.place_word} {table.places[column.missing.argmax()]})"
+        for column in holes[:5]
+    ]
+    more = f" and {len(holes) - 5} more columns" if len(holes) > 5 else ""
+    return f"{table.name} has {checks.count_of(total, 'missing value')}: {', '.join(parts)}{more}"
+
+
+def _missing_fix(label: Column, group: Column | None, holes: Sequence[Column]) -> str:
+    if all(column is label or column is group for column in holes):
+        return "pass missing='drop' to drop those rows"
+    return "pass missing='mean' to fill them, missing='drop' to drop those rows, or fill them first"
+
+
+def _feature_block(
+    table: Table, column: Column, rows: np.ndarray, missing: str, notes: list[str]
+) -> tuple[np.ndarray, list[str]]:
+    if column.problem is not None:
+        raise ValueError(f"{table.name}: {column.problem}")
+    values, holes = column.values[rows], column.missing[rows]
+    if holes.all():
+        notes.append(f"left out column {column.name!r}: it has no values")
+        return np.empty((len(rows), 0)), []
+    if not column.is_text:
+        return _number_block(table, column, rows, holes, notes)
+    categories = sorted(Counter(values[~holes].tolist()))
+    if holes.any():  # a category of its own, written like no value of the column
+        gap = "missing" if "missing" not in categories else "(missing)"
+        values = np.where(holes, gap, values.astype(object)).astype(str)
+        categories = [*categories, gap]
+        notes.append(f"missing values of {column.name!r} are a category of their own")
+    k = len(categories)
+    if k > MANY_TEXTS and k > len(rows) / 2:
+        notes.append(f"left out column {column.name!r}: {k} different texts in {len(rows)} rows, an identifier")
+        return np.empty((len(rows), 0)), []
+    shown = categories if k != 2 else categories[1:]
+    notes.append(
+        f"text column {column.name!r}: "
+        + (f"1 where it is {shown[0]!r}, else 0" if k == 2 else f"one-hot, {checks.count_of(k, 'column')}")
+    )
+    block = np.column_stack([values == category for category in shown]).astype(np.float64)
+    return block, [f"{column.name}={category}" for category in shown]
+
+
+def _number_block(
+    table: Table, column: Column, rows: np.ndarray, holes: np.ndarray, notes: list[str]
+) -> tuple[np.ndarray, list[str]]:
+    values = column.values[rows]
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        raise ValueError(
+            f"{table.name}: column {column.name!r} has {checks.count_of(len(infinite), 'infinite value')} "
+            f"(first: {table.place_word} {table.places[rows[infinite[0]]]}); drop or correct them"
+        )
+    if holes.any():
+        mean = _mean(values[~holes])
+        values = np.where(holes, mean, values)
+        notes.append(f"filled {checks.count_of(int(holes.sum()), 'value')} of {column.name!r} with the mean {mean:.6g}")
+    return values[:, None], [column.name]
+
+
+def _mean(values: np.ndarray) -> float:
+    largest = float(np.abs(values).max()) or 1.0  # sums of 1e308 overflow
+    return float((values / largest).mean() * largest)
+
+
+def choose_columns(
+    table: Table, label: Any, group: Any, *, default_label: bool = True
+) -> tuple[Column | None, Column | None, list[Column]]:
+    """The label column (by name, by number, or the last), the group column, and the features."""
+    names = [column.name for column in table.columns]
+    taken: dict[str, int] = {}
+    if group is not None:
+        taken["group"] = find_column(names, group, "group", table.name)
+    if label is not None:
+        taken["label"] = find_column(names, label, "label", table.name)
+    elif default_label:
+        left = [i for i in range(len(names)) if i != taken.get("group")]
+        if left:
+            taken["label"] = left[-1]
+    if "label" in taken and taken.get("group") == taken["label"]:
+        raise ValueError(f"{table.name}: column {names[taken['label']]!r} is named as label and as group; name two")
+    features = [column for i, column in enumerate(table.columns) if i not in taken.values()]
+    chosen = {what: table.columns[i] for what, i in taken.items()}
+    return chosen.get("label"), chosen.get("group"), features
+
+
+def _shown(value: Any) -> str:
+    text = repr(str(value))
+    return text if len(text) <= 40 else text[:37] + "...'"

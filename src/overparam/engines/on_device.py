@@ -1,0 +1,384 @@
+"""Both engines on an accelerator, in JAX: square tiles of the lower triangle, the epilogue fused by XLA.
+
+Everything runs inside `jax.enable_x64(True)`, so that a user's JAX settings stay as they are and
+results are float64. The same code runs on JAX's CPU device, which is how it is tested.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from overparam.core import checks
+from overparam.core.angles import NEAR_PARALLEL, repaired
+from overparam.core.kernel import AbstractAngularKernel
+from overparam.core.machine import available_memory
+from overparam.core.progress import Progress, silent
+from overparam.engines.matrix import AbstractGram
+from overparam.engines.panels import UnitRows
+from overparam.engines.plan import Plan, Rates
+
+TILE = 8192
+PRECISION = lax.Precision.HIGHEST  # float64 products are exact; said so that no default lowers them
+
+
+def pick(device: str) -> Any:
+    """The JAX device behind "gpu" or "jax"."""
+    if device == "jax":
+        return jax.devices()[0]
+    for platform in ("gpu", "rocm", "tpu"):
+        try:
+            return jax.devices(platform)[0]
+        except RuntimeError:
+            continue
+    raise ValueError(
+        "device='gpu' was asked for and JAX sees no accelerator; use device='cpu', or install jax for your GPU"
+    )
+
+
+def free_memory(device: str) -> int:
+    """Bytes free on the device, as JAX may allocate them."""
+    chosen = pick(device)
+    stats = chosen.memory_stats() if hasattr(chosen, "memory_stats") else None
+    if stats and "bytes_limit" in stats:
+        return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
+    return available_memory()
+
+
+@functools.lru_cache(maxsize=4)
+def rates(device: str) -> Rates:
+    """Measured once a process: matrix products and memory on the device."""
+    with jax.enable_x64(True), jax.default_device(pick(device)):
+        size = 4096 if jax.default_backend() != "cpu" else 1024
+        A = jnp.ones((size, size))
+        multiply = _timed(jax.jit(lambda a: jnp.matmul(a, a.T, precision=PRECISION)), A)
+        read = _timed(jax.jit(lambda a: a.sum()), A)
+        epilogue = _timed(jax.jit(lambda a: (a * jnp.arccos(0.5 * a)).sum()), A)
+    entries = size * size
+    return Rates(flops=2.0 * size * entries / multiply, epilogues=entries / epilogue, bytes=8.0 * entries / read)
+
+
+def _timed(function: Callable[[Any], Any], argument: Any) -> float:
+    jax.block_until_ready(function(argument))
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        jax.block_until_ready(function(argument))
+        best = min(best, time.perf_counter() - start)
+    return max(best, 1e-7)
+
+
+def tile_starts(n: int, tile: int) -> Iterator[tuple[int, int]]:
+    """Corners of the tiles of the lower triangle."""
+    for row in range(0, n, tile):
+        for column in range(0, row + 1, tile):
+            yield row, column
+
+
+class _Rows:
+    """Unit rows on the device, padded with zero rows to whole tiles."""
+
+    def __init__(self, X: np.ndarray, device: Any) -> None:
+        self.host = UnitRows.of(X)
+        self.n = self.host.n
+        self.tile = min(TILE, -(-self.n // 8) * 8)
+        self.padded = -(-self.n // self.tile) * self.tile
+        self.device = device
+        with jax.enable_x64(True), jax.default_device(device):
+            missing = self.padded - self.n
+            self.U = jnp.pad(jnp.asarray(self.host.U), ((0, missing), (0, 0)))
+            self.norms = jnp.pad(jnp.asarray(self.host.norms), (0, missing))
+
+    def pad(self, V: Any) -> Any:
+        return jnp.pad(V, ((0, self.padded - self.n), (0, 0)))
+
+
+@functools.partial(jax.jit, static_argnames=("function", "tile", "drop_near"))
+def _tile_product(
+    U: Any,
+    norms: Any,
+    V: Any,
+    result: Any,
+    counts: Any,
+    row: Any,
+    column: Any,
+    function: Any,
+    tile: int,
+    drop_near: bool,
+) -> tuple[Any, Any]:
+    """Add a tile's share, and that of its mirror image, to the product; count near-parallel pairs a row.
+
+    `drop_near` leaves those pairs out, for the caller to add exactly.
+    """
+    left = lax.dynamic_slice_in_dim(U, row, tile)
+    right = lax.dynamic_slice_in_dim(U, column, tile)
+    rho = jnp.clip(jnp.matmul(left, right.T, precision=PRECISION), -1.0, 1.0)
+    i = row + jnp.arange(tile)[:, None]
+    j = column + jnp.arange(tile)[None, :]
+    below = i > j  # a tile on the diagonal gives each pair once; the diagonal itself is added apart
+    size = lax.dynamic_slice_in_dim(norms, row, tile)
+    other = lax.dynamic_slice_in_dim(norms, column, tile)
+    near = below & (jnp.abs(rho) > 1 - NEAR_PARALLEL)
+    used = below & ~near if drop_near else below
+    values = jnp.where(used, function(jnp, rho) * size[:, None] * other[None, :], 0.0)
+    down = jnp.matmul(values, lax.dynamic_slice_in_dim(V, column, tile), precision=PRECISION)
+    across = jnp.matmul(values.T, lax.dynamic_slice_in_dim(V, row, tile), precision=PRECISION)
+    result = _added(_added(result, down, row), across, column)
+    counts = _added(_added(counts, near.sum(axis=1), row), near.sum(axis=0), column)
+    return result, counts
+
+
+@functools.partial(jax.jit, static_argnames=("function", "tile"), donate_argnames=("H",))
+def _fill_tiles(U: Any, norms: Any, H: Any, corners: Any, function: Any, tile: int) -> tuple[Any, Any]:
+    """Write every tile of the lower triangle and its mirror image; count near-parallel pairs a row on the way."""
+
+    def body(step: Any, state: Any) -> Any:
+        H, counts = state
+        row, column = corners[step, 0], corners[step, 1]
+        left, right = lax.dynamic_slice_in_dim(U, row, tile), lax.dynamic_slice_in_dim(U, column, tile)
+        rho = jnp.clip(jnp.matmul(left, right.T, precision=PRECISION), -1.0, 1.0)
+        size, other = lax.dynamic_slice_in_dim(norms, row, tile), lax.dynamic_slice_in_dim(norms, column, tile)
+        values = function(jnp, rho) * size[:, None] * other[None, :]
+        apart = (row + jnp.arange(tile))[:, None] != (column + jnp.arange(tile))[None, :]
+        near = apart & (jnp.abs(rho) > 1 - NEAR_PARALLEL)
+        counts = _added(counts, near.sum(axis=1), row)
+        counts = _added(counts, near.sum(axis=0), column)
+        H = lax.dynamic_update_slice(H, values, (row, column))
+        H = lax.dynamic_update_slice(H, values.T, (column, row))
+        return H, counts
+
+    return lax.fori_loop(0, corners.shape[0], body, (H, jnp.zeros(H.shape[0], dtype=jnp.int64)))
+
+
+def _added(total: Any, part: Any, start: Any) -> Any:
+    """`total` with `part` added from row `start` on."""
+    return lax.dynamic_update_slice_in_dim(
+        total, lax.dynamic_slice_in_dim(total, start, part.shape[0]) + part, start, 0
+    )
+
+
+@functools.partial(jax.jit, donate_argnames=("H",))
+def _put_diagonal(H: Any, diagonal: Any) -> tuple[Any, Any]:
+    i = jnp.arange(H.shape[0])
+    H = H.at[i, i].set(diagonal)
+    return H, jnp.sum(H * H)
+
+
+@functools.partial(jax.jit, donate_argnames=("H",))
+def _put_pairs(H: Any, rows: Any, columns: Any, values: Any) -> Any:
+    return H.at[rows, columns].set(values).at[columns, rows].set(values)
+
+
+@jax.jit
+def _multiply(H: Any, V: Any) -> Any:
+    return jnp.matmul(H, V, precision=PRECISION)
+
+
+class _Function:
+    """A kernel's epilogue as a hashable object, so that compiled code is shared between calls."""
+
+    def __init__(self, kernel: AbstractAngularKernel, get: str) -> None:
+        self.kernel, self.get = kernel, get
+
+    def __call__(self, xp: ModuleType, rho: Any) -> Any:
+        return self.kernel.from_cosine(xp, rho, self.get)
+
+    def __hash__(self) -> int:
+        return hash((self.kernel, self.get))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Function) and (self.kernel, self.get) == (other.kernel, other.get)
+
+
+class _DeviceGram(AbstractGram):
+    """What the two device engines share."""
+
+    def __init__(self, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, device: str) -> None:
+        self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
+        self.n = len(X)
+        self.repaired = None
+        self._function = _Function(kernel, get)
+        self._place, self._device = device, pick(device)
+        self._rows = _Rows(X, self._device)
+        self._diagonal = kernel.diagonal(X, get)
+
+    @property
+    def xp(self) -> ModuleType:
+        return jnp
+
+    @property
+    def device(self) -> str:
+        return f"{self._device.platform}: {self._device.device_kind}"
+
+    def to_device(self, V: np.ndarray) -> Any:
+        with jax.enable_x64(True):
+            return jax.device_put(np.asarray(V, dtype=np.float64), self._device)
+
+    def diagonal(self) -> np.ndarray:
+        return self._diagonal.copy()
+
+    def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
+        rho = np.clip(self._rows.host.U[rows] @ self._rows.host.U.T, -1.0, 1.0)
+        rho[np.arange(len(rows)), rows] = 0.0
+        return rho
+
+    def off_diagonal_product(self, function: Callable[[ModuleType, Any], Any], V: np.ndarray) -> np.ndarray:
+        """Tiles of `function(jnp, ρ)` times V; unit norms, so that the function alone counts."""
+        with jax.enable_x64(True), jax.default_device(self._device):
+            rows = self._rows
+            ones = jnp.pad(jnp.ones(self.n), (0, rows.padded - self.n))
+            product, _ = self._sweep_tiles(rows.pad(self.to_device(V)), function, ones, silent, drop_near=False)
+            return np.asarray(product)
+
+    def _sweep_tiles(self, V: Any, function: Any, norms: Any, tell: Progress, drop_near: bool) -> tuple[Any, Any]:
+        rows = self._rows
+        result, counts = jnp.zeros_like(V), jnp.zeros(rows.padded, dtype=jnp.int64)
+        corners = list(tile_starts(self.n, rows.tile))
+        for index, (row, column) in enumerate(corners):
+            result, counts = _tile_product(
+                rows.U, norms, V, result, counts, row, column, function, rows.tile, drop_near
+            )
+            tell((index + 1) / len(corners), 1.0, "product")
+        return result[: self.n], counts[: self.n]
+
+    def _near_pairs(self, counts: np.ndarray, most: int = 20_000_000) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs i > j with |ρ| near 1, found among the rows that were counted to have any."""
+        flagged = np.flatnonzero(counts)
+        found_rows, found_columns = [], []
+        U = self._rows.host.U
+        with jax.enable_x64(True), jax.default_device(self._device):
+            others = jnp.asarray(U[flagged])
+            for start in range(0, len(flagged), 2048):
+                rho = jnp.matmul(others[start : start + 2048], others.T, precision=PRECISION)
+                i, j = np.nonzero(np.asarray(jnp.abs(rho) > 1 - NEAR_PARALLEL))
+                below = flagged[i + start] > flagged[j]
+                found_rows.append(flagged[i + start][below])
+                found_columns.append(flagged[j][below])
+                if sum(len(part) for part in found_rows) > most:
+                    raise ValueError(
+                        f"`X` has more than {most:,} pairs of near-parallel rows; drop repeated rows, or use device='cpu'"
+                    )
+        if not found_rows:
+            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
+        return np.concatenate(found_rows), np.concatenate(found_columns)
+
+    def _exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        U, norms = self._rows.host.U, self._rows.host.norms
+        kernel = self._function.kernel
+        values = repaired(U, U, rows, columns, lambda theta, opening: kernel.from_angle(np, theta, opening, self.get))
+        return values * norms[rows] * norms[columns]
+
+
+@final
+class DeviceDenseGram(_DeviceGram):
+    """H stored on the device in float64."""
+
+    values: Any
+    _square_sum: float
+
+    @classmethod
+    def of_kernel(
+        cls, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, device: str
+    ) -> DeviceDenseGram:
+        made = cls(kernel, X, get, plan, device)
+        rows, n, tile = made._rows, made.n, made._rows.tile
+        with jax.enable_x64(True), jax.default_device(made._device):
+            # the last tile is moved back to end at row n: overlapping entries are written twice, alike
+            tile = min(tile, n)
+            corners = np.array([(min(i, n - tile), min(j, n - tile)) for i, j in tile_starts(n, tile)])
+            H = jnp.zeros((n, n))
+            H, counts = _fill_tiles(rows.U[:n], rows.norms[:n], H, jnp.asarray(corners), made._function, tile)
+            near_rows, near_columns = made._near_pairs(np.asarray(counts))
+            if len(near_rows):
+                exact = made._exact(near_rows, near_columns)
+                H = _put_pairs(H, jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact))
+            made.values, squares = _put_diagonal(H, jnp.asarray(made._diagonal))
+            made._square_sum = float(squares)
+        made.repaired = len(near_rows)
+        return made
+
+    def product(self, V: Any, progress: Progress | None = None) -> Any:
+        with jax.enable_x64(True):
+            return _multiply(self.values, V)
+
+    def dense(self) -> np.ndarray:
+        need, free = 8 * self.n**2, available_memory()
+        if need > 0.9 * free:
+            raise ValueError(
+                f"a copy of the matrix on the host takes {checks.shown_bytes(need)} and "
+                f"{checks.shown_bytes(free)} is free; use `H.values`, which lies on the device"
+            )
+        return np.asarray(self.values)
+
+    def square_sum(self) -> float:
+        return self._square_sum
+
+
+@final
+class DeviceMatrixFreeGram(_DeviceGram):
+    """H known through its products, tiles recomputed each time, near-parallel pairs added apart."""
+
+    def __init__(self, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, device: str) -> None:
+        super().__init__(kernel, X, get, plan, device)
+        self._pairs: tuple[Any, Any, Any] | None = None
+
+    def product(self, V: Any, progress: Progress | None = None) -> Any:
+        tell = progress or silent
+        with jax.enable_x64(True), jax.default_device(self._device):
+            rows = self._rows
+            product, counts = self._sweep_tiles(rows.pad(V), self._function, rows.norms, tell, drop_near=True)
+            product = product + jnp.asarray(self._diagonal)[:, None] * V
+            if self._pairs is None:
+                self._pairs = self._exact_pairs(np.asarray(counts))
+            near_rows, near_columns, exact = self._pairs
+            if len(exact):
+                product = product.at[near_rows].add(exact[:, None] * V[near_columns])
+                product = product.at[near_columns].add(exact[:, None] * V[near_rows])
+            return product
+
+    def _exact_pairs(self, counts: np.ndarray) -> tuple[Any, Any, Any]:
+        """The near-parallel pairs, which the tiles leave out, and their exact values."""
+        near_rows, near_columns = self._near_pairs(counts)
+        self.repaired = len(near_rows)
+        exact = self._exact(near_rows, near_columns)
+        return jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact)
+
+    def dense(self) -> np.ndarray:
+        assert self.X is not None
+        return DeviceDenseGram.of_kernel(self._function.kernel, self.X, self.get, None, self._place).dense()
+
+    def square_sum(self) -> float:
+        with jax.enable_x64(True), jax.default_device(self._device):
+            rows = self._rows
+            ones = jnp.ones((self.n, 1))
+            if self._pairs is None:
+                self.product(ones)
+            assert self._pairs is not None
+            squared, _ = self._sweep_tiles(
+                rows.pad(ones), _Squared(self._function), rows.norms**2, silent, drop_near=True
+            )
+            return float(squared.sum() + np.sum(self._diagonal**2) + 2 * jnp.sum(self._pairs[2] ** 2))
+
+
+class _Squared(_Function):
+    """The square of an epilogue, for the Frobenius norm."""
+
+    def __init__(self, function: _Function) -> None:
+        super().__init__(function.kernel, function.get)
+
+    def __call__(self, xp: ModuleType, rho: Any) -> Any:
+        return super().__call__(xp, rho) ** 2
+
+    def __hash__(self) -> int:
+        return hash((self.kernel, self.get, "squared"))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Squared) and (self.kernel, self.get) == (other.kernel, other.get)

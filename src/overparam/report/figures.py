@@ -1,0 +1,220 @@
+"""A figure as plotly JSON: traces that carry their ink by name, so the page recolours them with its theme."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from overparam.core.sections import Figure, Series
+from overparam.report import style
+from overparam.report.axes import Canvas, band, canvas
+from overparam.report.numbers import number
+
+MOST_POINTS = 4000
+NUMBERS_A_PAGE = 80_000
+"""About 0.8 MB of JSON: with the 4.8 MB of plotly.js a page stays under 6 MB."""
+
+_SYMBOLS = {
+    "circle": "circle",
+    "square": "square",
+    "triangle": "triangle-up",
+    "diamond": "diamond",
+    "cross": "x",
+}
+_ORDER = {"bars": 0, "points": 1, "line": 2}
+
+
+def points_a_series(figures: Sequence[Figure]) -> int:
+    """How many points each series may draw so that all figures of a page fit its size."""
+    limit = MOST_POINTS
+    counts = [(len(s.x), 7 if s.lower is not None else 2) for f in figures for s in f.series]
+    while limit > 100 and sum(min(n, limit) * cost for n, cost in counts) > NUMBERS_A_PAGE:
+        limit = limit * 4 // 5
+    return limit
+
+
+def plotly_json(figure: Figure, limit: int = MOST_POINTS) -> dict[str, Any]:
+    """`data`, `layout` (light) for plotly, and `lines`, whose labels the page places by its width."""
+    return plotly_of(canvas(figure, limit))
+
+
+def plotly_of(drawn: Canvas) -> dict[str, Any]:
+    """`plotly_json` of a figure already made ready to draw."""
+    figure = drawn.figure
+    looks = style.looks(figure.series)
+    bands: list[dict] = []
+    curves: list[tuple[int, int, dict]] = []
+    for index, (series, look) in enumerate(zip(drawn.series, looks, strict=True)):
+        if series.mark == "line":
+            bands += _band_trace(series, look[0], index, drawn)
+        turn = index if series.mark == "bars" else -index  # bars side by side; else the first series lies on top
+        curves.append((_ORDER.get(series.mark, 2), turn, _curve_trace(series, look, index, drawn)))
+    return {
+        "data": bands + [trace for _, _, trace in sorted(curves, key=lambda item: item[:2])],
+        "layout": {
+            "xaxis": _axis(figure.x_label, drawn.x_range, drawn.x_log, drawn.categories),
+            "yaxis": _axis(figure.y_label, drawn.y_range, drawn.y_log, ()),
+            "shapes": [_shape(line.x, line.y) for line in drawn.lines],
+            "barmode": "group",
+            "bargap": 0.25,
+            "hovermode": "closest",
+            "showlegend": False,
+        },
+        "lines": [{"label": shown(line.label), "x": line.x, "y": line.y} for line in drawn.lines],
+    }
+
+
+def shown(text: object) -> str:
+    """Text for plotly, which reads a few HTML tags and formulas between dollar signs: ours has neither."""
+    return html.escape(str(text), quote=False).replace("$", "&#36;")
+
+
+def embedded(value: Any) -> str:
+    """JSON that may stand inside a script element: no text in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _curve_trace(series: Series, look: tuple[str, str, str], index: int, drawn: Canvas) -> dict[str, Any]:
+    ink, dash, symbol = look
+    colour = style.LIGHT[ink]
+    place = "%{x}" if drawn.categories else "%{x:.4~g}"
+    trace: dict[str, Any] = {
+        "type": "bar" if series.mark == "bars" else "scatter",
+        "name": shown(series.name),
+        "x": [_x(x) for x in series.x],
+        "y": [_short(y) for y in series.y],
+        "meta": {"ink": ink, "part": "curve", "series": index},
+        "hovertemplate": "<b>%{fullData.name}</b><br>" + place + ", %{y:.4~g}",
+    }
+    if series.lower is not None and series.upper is not None:
+        trace["customdata"] = [
+            f"{number(low)} to {number(high)}" for low, high in zip(series.lower, series.upper, strict=True)
+        ]
+        trace["hovertemplate"] += "<br>%{customdata}"
+    trace["hovertemplate"] += "<extra></extra>"
+    if series.mark == "bars":
+        trace["marker"] = {"color": colour, "opacity": 0.9}
+    elif series.mark == "points":
+        many = len(series.x) > 200
+        size = 4.5 if many else 6 if len(series.x) > 60 else 8
+        trace["mode"] = "markers"
+        trace["meta"]["size"] = size  # a phone draws them smaller
+        trace["marker"] = {
+            "color": colour,
+            "symbol": _SYMBOLS[symbol],
+            "size": size,
+            "opacity": 0.6 if many else 0.95,
+            "line": {"width": 0},
+        }
+    else:
+        few = len(series.x) <= 15
+        trace["mode"] = "lines+markers" if few else "lines"
+        trace["line"] = {"color": colour, "width": 2.2, "dash": dash}
+        trace["connectgaps"] = False
+        if few:
+            trace["marker"] = {"color": colour, "symbol": _SYMBOLS[symbol], "size": 7}
+    if series.mark != "line" and series.lower is not None and series.upper is not None:
+        trace["error_y"] = _error_bars(series, colour)
+    return trace
+
+
+def _error_bars(series: Series, colour: str) -> dict[str, Any]:
+    above = [
+        0 if y is None or u is None else max(0.0, u - y) for y, u in zip(series.y, series.upper or (), strict=True)
+    ]
+    below = [
+        0 if y is None or l is None else max(0.0, y - l) for y, l in zip(series.y, series.lower or (), strict=True)
+    ]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [_short(v) for v in above],
+        "arrayminus": [_short(v) for v in below],
+        "color": colour,
+        "thickness": 1.4,
+        "width": 4,
+    }
+
+
+def _band_trace(series: Series, ink: str, index: int, drawn: Canvas) -> list[dict[str, Any]]:
+    xs: list[Any] = []
+    ys: list[Any] = []
+    for stretch in band(series, drawn.y_log, drawn.floor):
+        if xs:
+            xs.append(None)
+            ys.append(None)
+        xs += [_x(x) for x, _, _ in stretch] + [_x(x) for x, _, _ in reversed(stretch)]
+        ys += [_short(high) for _, _, high in stretch] + [_short(low) for _, low, _ in reversed(stretch)]
+    if not xs:
+        return []
+    return [
+        {
+            "type": "scatter",
+            "name": shown(series.name),
+            "x": xs,
+            "y": ys,
+            "mode": "lines",
+            "line": {"width": 0, "color": style.LIGHT[ink]},
+            "fill": "toself",
+            "fillcolor": style.LIGHT[ink] + "33",
+            "hoverinfo": "skip",
+            "meta": {"ink": ink, "part": "band", "series": index},
+        }
+    ]
+
+
+def _axis(label: str, ends: tuple[float, float], log: bool, categories: Sequence[str]) -> dict[str, Any]:
+    axis: dict[str, Any] = {
+        "title": {"text": shown(label)},
+        "type": "category" if categories else "log" if log else "linear",
+        "range": [_short(end) for end in ends],
+        "automargin": True,
+        "zeroline": False,
+        "showline": True,
+        "ticks": "outside",
+        "ticklen": 5,
+    }
+    if categories:
+        axis |= {
+            "categoryorder": "array",
+            "categoryarray": [shown(name) for name in categories],
+            "showgrid": False,
+        }
+    elif log:
+        axis["minor"] = {"ticks": "outside", "ticklen": 3}
+    else:
+        axis |= {"exponentformat": "power", "nticks": 8}
+    return axis
+
+
+def _shape(x: float | None, y: float | None) -> dict[str, Any]:
+    line = {"width": 1.3, "dash": "dot", "color": style.LIGHT["soft"]}
+    if x is not None:
+        return {
+            "type": "line",
+            "xref": "x",
+            "yref": "paper",
+            "x0": x,
+            "x1": x,
+            "y0": 0,
+            "y1": 1,
+            "line": line,
+        }
+    return {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
+
+
+def _x(value: float | str | None) -> float | str | None:
+    return shown(value) if isinstance(value, str) else _short(value)
+
+
+def _short(value: float | None) -> float | int | None:
+    """Six digits are more than a screen shows and half the bytes."""
+    if value is None:
+        return None
+    rounded = float(f"{value:.6g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e6 else rounded

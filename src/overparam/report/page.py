@@ -1,0 +1,171 @@
+"""One result as one HTML file that needs nothing else: no network, light and dark, screen and paper."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from overparam.core.folder import REPORT, Parts, read, write_whole
+from overparam.core.provenance import Provenance
+from overparam.core.sections import Figure, Section, Table, Text
+from overparam.report import blocks, style
+from overparam.report.axes import Canvas, canvas
+from overparam.report.figures import embedded, plotly_of, points_a_series
+from overparam.report.numbers import MISSING, duration, memory, number
+from overparam.report.svg import render_svg
+
+
+def render_page(parts: Parts, *, samples: bool = True) -> str:
+    """The page of a result as text; `samples=False` leaves out tables that show the user's own rows."""
+    sections = list(parts.sections)
+    figures = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
+    plotly = _plotly_js() if figures else ""
+    limit = points_a_series(figures)
+    canvases = [canvas(figure, limit) for figure in figures]
+    numbered = enumerate(canvases)
+    body = "".join(_section(section, index, numbered, samples) for index, section in enumerate(sections))
+    early = style.packaged("theme.js")
+    scripts = [early, *([plotly] if plotly else []), style.packaged("places.js"), style.packaged("page.js")]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
+        f"<title>{escape(parts.title)}</title>\n<style>{_css()}</style>\n<script>{early}</script>\n</head>\n<body>\n"
+        f'{_header(parts)}\n<div class="columns">\n{_contents(sections)}\n<main>\n{body}</main>\n</div>\n'
+        f"{_footer(parts)}\n"
+        f'<script type="application/json" id="figures">{embedded([plotly_of(drawn) for drawn in canvases])}</script>\n'
+        + "".join(f"<script>{script}</script>\n" for script in scripts[1:])
+        + "</body>\n</html>\n"
+    )
+
+
+def write_page(folder: str | os.PathLike[str], *, samples: bool = True) -> Path:
+    """Write report.html into a result folder from its result.json; nothing is computed again."""
+    page = render_page(read(folder), samples=samples)
+    target = Path(folder) / REPORT
+    write_whole(target, page.encode("utf-8", errors="replace"))
+    return target
+
+
+def _plotly_js() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ImportError(
+            "the page needs plotly to draw its figures; `pip install plotly`, then `overparam report FOLDER`"
+        ) from None
+    return get_plotlyjs()
+
+
+def _policy(scripts: list[str]) -> str:
+    """Only these very scripts may run and nothing may be loaded, whatever a result says."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _css() -> str:
+    light, dark = style.variables(style.LIGHT), style.variables(style.DARK)
+    return (
+        f":root{{{light}--font:{style.FONT};color-scheme:light}}"
+        f"@media (prefers-color-scheme:dark){{:root{{{dark}color-scheme:dark}}}}"
+        f":root[data-theme=light]{{{light}color-scheme:light}}:root[data-theme=dark]{{{dark}color-scheme:dark}}"
+        f"@media print{{:root,:root[data-theme]{{{light}color-scheme:light}}}}"
+        f"{style.ink_rules()}\n{style.packaged('page.css')}"
+    )
+
+
+def _header(parts: Parts) -> str:
+    made = parts.provenance
+    facts = [f"overparam {made.version}", made.device, duration(made.seconds)]
+    return (
+        '<header><div class="bar"><p class="kind">'
+        f"{escape(parts.kind.replace('_', ' '))}</p>"
+        '<button type="button" id="theme" hidden>Dark</button></div>'
+        f"<h1>{escape(parts.title)}</h1>"
+        f'<p class="facts">{escape(" · ".join(fact for fact in facts if fact))}</p></header>'
+    )
+
+
+def _contents(sections: list[Section]) -> str:
+    if len(sections) < 2:
+        return ""
+    entries = "".join(f'<li><a href="#s{i}">{escape(s.title)}</a></li>' for i, s in enumerate(sections))
+    return f'<nav aria-label="Contents"><ol>{entries}<li><a href="#made">How this was made</a></li></ol></nav>'
+
+
+def _section(section: Section, index: int, figures: Iterator[tuple[int, Canvas]], samples: bool) -> str:
+    first = index == 0
+    inside = []
+    for block in section.blocks:
+        if isinstance(block, Text):
+            inside.append(blocks.text(block, large=first))
+        elif isinstance(block, Table):
+            inside.append(blocks.table(block, samples))
+        else:
+            inside.append(_figure(*next(figures)))
+    tone = _tone(section) if first else ""
+    return (
+        f'<section id="s{index}" class="{"verdict " + tone if first else "part"}">'
+        f"<h2>{escape(section.title)}</h2>{''.join(inside)}</section>\n"
+    )
+
+
+def _tone(section: Section) -> str:
+    """The tone of the first paragraph is the verdict's; where that has none, the gravest one."""
+    tones = [block.tone for block in section.blocks if isinstance(block, Text)]
+    if tones and tones[0] != "plain":
+        return tones[0]
+    return next((tone for tone in ("bad", "warning", "good") if tone in tones), "plain")
+
+
+def _figure(index: int, drawn: Canvas) -> str:
+    figure = replace(drawn.figure, series=drawn.series)
+    name = escape(f"{figure.title}. {figure.caption}".strip())
+    words = blocks.caption(drawn)
+    return (
+        f'<figure class="chart"><h3>{escape(figure.title)}</h3>'
+        f'<div class="frame" role="img" aria-label="{name}"><div class="plot" data-figure="{index}"></div>'
+        f'<div class="still">{render_svg(figure)}</div></div>'
+        f"{blocks.legend(figure)}" + (f"<figcaption>{words}</figcaption>" if words else "") + "</figure>"
+    )
+
+
+def _footer(parts: Parts) -> str:
+    made: Provenance = parts.provenance
+    facts = {
+        "Version": f"overparam {made.version}",
+        "Seed": MISSING if made.seed is None else str(made.seed),
+        "Precision": made.dtype,
+        "Device": made.device,
+        "Machine": made.machine or MISSING,
+        "Time": duration(made.seconds),
+        "Peak memory": memory(made.peak_memory),
+        "Python, NumPy": f"{made.python}, {made.numpy}",
+    }
+    rows = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>" for k, v in facts.items())
+    asked = "".join(
+        f"<div><dt>{escape(str(key))}</dt><dd>{escape(_value(value))}</dd></div>"
+        for key, value in made.configuration.items()
+    )
+    configuration = f'<h3>Configuration</h3><dl class="made">{asked}</dl>' if asked else ""
+    return f'<footer id="made"><h2>How this was made</h2><dl class="made">{rows}</dl>{configuration}</footer>'
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) or MISSING
+    if isinstance(value, list | tuple):
+        return ", ".join(_value(item) for item in value) or MISSING
+    return number(value)
