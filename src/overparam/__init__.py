@@ -11,8 +11,11 @@ from typing import Any
 
 from overparam._version import __version__
 
-_ROOMS = ("data", "engines", "kernels", "spectrum")
+_ROOMS = ("analysis", "data", "engines", "functions", "kernels", "report", "spectrum", "theory")
 _NAMES = {
+    "Analysis": "analysis",
+    "analyze": "analysis",
+    "read": "analysis",
     "Dataset": "data",
     "load": "data",
     "gram": "engines",
@@ -25,9 +28,24 @@ _NAMES = {
     "leave_one_out": "spectrum",
     "power_iteration": "spectrum",
     "quadrature": "spectrum",
+    "best_learning_rate": "theory",
+    "certificate": "theory",
+    "effective_dimension": "theory",
+    "generalization_bound": "theory",
+    "kernel_target_alignment": "theory",
+    "label_complexity": "theory",
+    "laziness": "theory",
+    "max_learning_rate": "theory",
+    "predict": "theory",
+    "predict_loss": "theory",
+    "predict_movement": "theory",
+    "random_label_complexity": "theory",
+    "steps_to_loss": "theory",
+    "width_for_laziness": "theory",
+    "worst_case_labels": "theory",
 }
 
-__all__ = ["__version__", *_ROOMS, *_NAMES]
+__all__ = ["__version__", *_ROOMS, *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

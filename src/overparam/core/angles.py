@@ -30,7 +30,8 @@ def near_parallel(rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if rho.max(initial=0.0) <= bound and rho.min(initial=0.0) >= -bound:
         none = np.empty(0, dtype=np.intp)
         return none, none
-    return np.nonzero(np.abs(rho) > bound)
+    rows, columns = np.nonzero(np.abs(rho) > bound)
+    return rows, columns
 
 
 def repaired(

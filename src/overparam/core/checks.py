@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-SMALLEST_NORM, LARGEST_NORM = 1e-145, 1e145
-"""Rows outside this range of norms would under- or overflow when multiplied with each other."""
+SMALLEST_NORM, LARGEST_NORM = 1e-73, 1e73
+"""Rows outside this range of norms would under- or overflow in ‖H‖_F², which squares their products."""
 
 
 def finite_matrix(X: Any, name: str = "X") -> np.ndarray:
@@ -138,12 +138,12 @@ def byte_count(size: int | float | str, name: str = "memory") -> int:
     2147483648
     """
     if isinstance(size, str):
-        found = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", size)
+        found = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*([a-zA-Z]*)\s*", size)
         if not found or found[2].lower() not in _UNITS:
             raise ValueError(f"`{name}` is {size!r}; expected a number of bytes or text like '2 GiB'")
         size = float(found[1]) * _UNITS[found[2].lower()]
-    if not size > 0:
-        raise ValueError(f"`{name}` is {size}; expected more than 0 bytes")
+    if not 0 < size < np.inf:
+        raise ValueError(f"`{name}` is {size}; expected more than 0 bytes and finitely many")
     return int(size)
 
 

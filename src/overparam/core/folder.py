@@ -11,6 +11,7 @@ import json
 import math
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,8 +50,7 @@ def write(parts: Parts, folder: str | os.PathLike[str]) -> Path:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **parts.arrays)  # pyright: ignore[reportArgumentType]
     text = json.dumps(to_document(parts), indent=1, allow_nan=False, ensure_ascii=False)
-    write_whole(path / ARRAYS, buffer.getvalue())
-    write_whole(path / RESULT, text.encode())
+    _write_all({path / ARRAYS: buffer.getvalue(), path / RESULT: text.encode()})
     return path
 
 
@@ -88,7 +88,7 @@ def read(folder: str | os.PathLike[str]) -> Parts:
             arrays = {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} holds no {ARRAYS}; make the result again") from None
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+    except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError, TypeError, NotImplementedError) as error:
         raise ValueError(f"{path / ARRAYS} is damaged ({error}); make the result again") from None
     missing = sorted(set(document.get("arrays", [])) - set(arrays))
     if missing:
@@ -108,20 +108,29 @@ def read(folder: str | os.PathLike[str]) -> Parts:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is either there whole or as it was before."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    _write_all({path: content})
+
+
+def _write_all(files: Mapping[Path, bytes]) -> None:
+    """Write all files beside their places, then move them there: a full disk leaves every one as it was."""
+    staged = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in files}
+    path = next(iter(files))
     try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        for path, content in files.items():
+            with open(staged[path], "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, temporary in staged.items():
+            os.replace(temporary, path)
     except OSError as error:
         raise ValueError(
             f"cannot write {path} ({error.strerror}); what was there before is unchanged. "
             "Free some disk or name another folder"
         ) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        for temporary in staged.values():
+            temporary.unlink(missing_ok=True)
 
 
 def plain(value: Any) -> Any:

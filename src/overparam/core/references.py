@@ -1,8 +1,18 @@
-"""The papers, and which of their statements the package implements: every `Ref:` in a docstring is listed here."""
+"""The papers, and which of their statements the package implements: every `Ref:` in a docstring is listed here.
+
+A `Ref:` line names a paper by its key and then labels: `Ref: fine_grained, Thm 4.1, Eq. (8)`. Several papers on
+one line are parted by semicolons, and `Eq. (12), (13)` is short for `Eq. (12), Eq. (13)`. A test checks every
+line against this registry and that nothing here is unused; `python docs/paper_index.py` writes the index of
+statements, functions and tests.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+KINDS = ("Sec.", "Thm", "Lemma", "Cor", "Claim", "Def.", "Remark", "Example", "Eq.", "Alg.", "Fig.", "Table", "App.")
+"""How the label of a statement opens, in the order of the index; `footnote` comes last."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +24,15 @@ class Paper:
     year: int
     title: str
     arxiv: str
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a paper that the package implements, and what it says in our own words."""
+
+    paper: str
+    label: str
+    words: str
 
 
 PAPERS = {
@@ -49,3 +68,112 @@ PAPERS = {
         ),
     )
 }
+
+_STATEMENTS = {
+    "fine_grained": {
+        "Eq. (2)": "The training loss: half the sum, not the mean, of squared residuals.",
+        "Eq. (3)": "The Gram matrix H of the infinitely wide network, in closed form from the angles between rows.",
+        "Thm 3.1": "Wide enough and with a small enough rate, the loss falls by the factor 1 − ηλ_0/2 at every step.",
+        "Eq. (5)": "The gradient of one neuron: the rows it is active on, weighted by their residuals.",
+        "Eq. (7)": "Linear dynamics of the outputs: u(s+1) = u(s) − ηH(u(s) − y).",
+        "Thm 4.1": "The real residual follows the linear dynamics at every step, within ε.",
+        "Eq. (8)": "The norm of the residual after s steps, from the eigenvalues and the labels' projections.",
+        "Fig. 1": "True, random and worst-case labels compared: loss curves, eigenvalues and projections.",
+        "Fig. 2": "Test loss, test error and complexity as a growing share of labels is redrawn.",
+        "Thm 5.1": "A bound on the loss on new data, known before training.",
+        "Eq. (9)": "The bound: the complexity of the labels plus a term that falls like √(log(n/(λ_0δ))/n).",
+        "Eq. (10)": "The complexity of the labels, √(2 yᵀH⁻¹y / n).",
+        "Cor 5.2": "For labels ±1 the bound holds for the classification error.",
+        "Lemma 5.3": "How far the weights move: each neuron little, all together about √(yᵀH⁻¹y).",
+        "Eq. (11)": "Gradient descent on the linearised network; its movement ends at √(yᵀH(0)⁻¹y).",
+        "Lemma 5.4": "The Rademacher complexity of networks whose weights moved little.",
+        "Sec. 6": "Which functions are learnable, and that about (M_g + log(1/δ))/ε² samples are enough.",
+        "Thm 6.1": "One power (β·x)^p, p = 1 or even, has √(yᵀH⁻¹y) ≤ 3p|α|‖β‖^p.",
+        "Cor 6.2": "Sums of such powers are learnable: their bounds add.",
+        "Eq. (12)": "The sums of powers of linear functions that the theory covers.",
+        "Eq. (13)": "The bound on √(yᵀH⁻¹y) for such a sum.",
+        "Example 6.1": "Linear functions.",
+        "Example 6.2": "Quadratic functions.",
+        "Example 6.3": "A cosine, less 1.",
+        "Example 6.4": "z·arctan(z/2), an activation that is not so smooth.",
+        "App. A": "The experiments: widths, rates, scales, and how labels are redrawn.",
+        "Thm B.1": "Expected loss against training loss, by Rademacher complexity.",
+        "Lemma C.1": "How far one neuron can move.",
+        "Eq. (17)": "The chance that a pre-activation is so small that a movement of size R can flip its sign.",
+        "App. D.2": "Inside the proof of Lemma 5.4: a bound for all movements at once, given W(0) and the sample.",
+        "App. D.3": "The proof of Thm 5.1: training loss, integer grid of radii, and how the failure is split.",
+        "Eq. (34)": "The movement of all weights as a sum over steps.",
+        "Eq. (35)": "What the drift of the features adds to the movement.",
+        "Eq. (36)": "What the error of the dynamics adds to the movement.",
+        "Eq. (37)": "The movement of the linearised network, from H and a partial sum of powers.",
+        "Eq. (38)": "The movement of the linearised network is at most √(yᵀH⁻¹y) and a finite-width term.",
+        "App. E": "The power series of H in the cosine, whose coefficients are all ≥ 0.",
+    },
+    "convergence": {
+        "footnote 5": "Rows padded to unit norm with last coordinate 1/√2.",
+    },
+    "beyond_two_layers": {
+        "footnote 1": "Rows padded to unit norm with last coordinate ½.",
+    },
+    "beyond_kernels": {},
+}
+
+STATEMENTS = {
+    (paper, label): Statement(paper, label, words)
+    for paper, labels in _STATEMENTS.items()
+    for label, words in labels.items()
+}
+"""Every statement implemented, by (paper key, label)."""
+
+
+def parse_reference(line: str) -> list[tuple[str, str]]:
+    """The (paper key, label) pairs of what follows `Ref:`; a ValueError says what is malformed.
+
+    >>> parse_reference("fine_grained, Cor 6.2, Eq. (12), (13)")
+    [('fine_grained', 'Cor 6.2'), ('fine_grained', 'Eq. (12)'), ('fine_grained', 'Eq. (13)')]
+    """
+    pairs: list[tuple[str, str]] = []
+    for part in line.strip().split(";"):
+        key, *labels = [piece.strip() for piece in part.split(",")]
+        if key not in PAPERS:
+            raise ValueError(f"{key!r} is no paper; expected one of {', '.join(PAPERS)}")
+        if not labels:
+            raise ValueError(f"{part.strip()!r} names no statement; expected such as '{key}, Thm 4.1'")
+        previous = ""
+        for label in labels:
+            if re.fullmatch(r"\([0-9.]+\)", label) and previous.startswith("Eq."):
+                label = f"Eq. {label}"
+            if not is_label(label):
+                raise ValueError(f"{label!r} is no label; expected one like 'Thm 4.1', 'Eq. (8)' or 'App. A'")
+            pairs.append((key, label))
+            previous = label
+    return pairs
+
+
+def is_label(text: str) -> bool:
+    """Whether `text` is a label as a `Ref:` line writes it.
+
+    >>> is_label("Lemma C.1"), is_label("Eq. 8"), is_label("Theorem 4.1")
+    (True, False, False)
+    """
+    number = r"[A-Z]?\.?[0-9]+(\.[0-9]+)*[a-d]?"
+    patterns = {
+        "Eq.": r"\([0-9A-Z.]+\)",
+        "App.": r"[A-Z](\.[0-9]+)*",
+        "Fig.": r"[0-9]+",
+        "Table": r"[0-9]+",
+        "footnote": r"[0-9]+",
+    }
+    kind, _, rest = text.partition(" ")
+    if kind not in (*KINDS, "footnote"):
+        return False
+    return re.fullmatch(patterns.get(kind, number), rest) is not None
+
+
+def anchor(paper: str, label: str) -> str:
+    """Where docs/paper_index.md has a statement.
+
+    >>> anchor("fine_grained", "Eq. (8)")
+    'fine_grained-eq-8'
+    """
+    return f"{paper}-" + re.sub(r"[^0-9a-z]+", "-", label.lower()).strip("-")

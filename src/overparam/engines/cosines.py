@@ -1,15 +1,11 @@
-"""Functions of the cosines between rows, multiplied with vectors and never stored (CPU)."""
+"""What the cosines between rows say of their separation, without storing them (CPU)."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from overparam.core.machine import blas_threads
-from overparam.engines.panels import PIECE, UnitRows, panel_height, panel_ranges, triangular_product
+from overparam.engines.panels import PIECE, UnitRows, panel_height, panel_ranges
 
 
 class Cosines:
@@ -18,21 +14,6 @@ class Cosines:
     def __init__(self, rows: UnitRows, threads: int | None) -> None:
         self.rows = rows
         self._threads = threads
-
-    def off_diagonal_product(self, function: Callable[[ModuleType, Any], Any], V: np.ndarray) -> np.ndarray:
-        """f(ρ) V with the diagonal of f(ρ) set to zero."""
-        U = self.rows.U
-
-        def fill(start: int, stop: int, out: np.ndarray) -> None:
-            np.matmul(U[start:stop], U[:stop].T, out=out)
-            height = max(1, PIECE // stop)
-            for top in range(0, stop - start, height):
-                piece = out[top : top + height]
-                piece[...] = function(np, np.clip(piece, -1.0, 1.0))
-            out[np.arange(stop - start), np.arange(start, stop)] = 0.0
-
-        with blas_threads(self._threads):
-            return triangular_product(self.rows.n, V, fill, lambda share: None)
 
     def sampled(self, rows: np.ndarray) -> np.ndarray:
         """Cosines of some rows with all rows; 0 for a row with itself."""

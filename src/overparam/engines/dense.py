@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any, final
 
 import numpy as np
-from scipy.linalg import blas
+from scipy.linalg.blas import dsymv  # pyright: ignore[reportAttributeAccessIssue]
 
 from overparam.core import checks
 from overparam.core.kernel import AbstractAngularKernel
@@ -15,7 +14,7 @@ from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress
 from overparam.engines.cosines import Cosines
 from overparam.engines.matrix import AbstractGram
-from overparam.engines.panels import UnitRows, fill_panel, panel_ranges
+from overparam.engines.panels import UnitRows, fill_panel, mirror, panel_ranges
 from overparam.engines.plan import Plan
 
 
@@ -49,7 +48,7 @@ class DenseGram(AbstractGram):
         with blas_threads(threads):
             for start, stop in panel_ranges(n):
                 repaired += fill_panel(kernel, rows, start, stop, values[start:stop, :stop], get)
-                values[:start, start:stop] = values[start:stop, :start].T
+                mirror(values, start, stop)
                 progress((stop / n) ** 2, 1.0, "Gram matrix")
         values.flat[:: n + 1] = kernel.diagonal(X, get)
         made = cls(values, plan, threads)
@@ -63,7 +62,9 @@ class DenseGram(AbstractGram):
         values = checks.finite_matrix(H, "H")
         if values.shape[0] != values.shape[1]:
             raise ValueError(f"`H` has shape {values.shape}; expected a square symmetric matrix or a Gram matrix")
-        size = float(np.abs(values).max())
+        size, largest = float(np.abs(values).max()), 0.0
+        if not (size == 0 or 1e-146 < size < 1e146):
+            raise ValueError(f"`H` has entries up to {size:.1e}, whose squares pass float64; scale it to about 1 first")
         for start in range(0, len(values), 512):
             gap = np.abs(values[start : start + 512] - values[:, start : start + 512].T)
             if gap.max() > 1e-10 * size:
@@ -72,6 +73,9 @@ class DenseGram(AbstractGram):
                     f"`H` is not symmetric: entries ({row + start}, {column}) and ({column}, {row + start}) "
                     f"differ by {gap.max():.1e}; pass (H + H.T) / 2 if that is rounding"
                 )
+            largest = max(largest, float(gap.max()))
+        if largest > 0:  # rounding: LAPACK and BLAS read one triangle or both, and must see the same matrix
+            values = (values + values.T) / 2
         return cls(np.ascontiguousarray(values))
 
     @property
@@ -88,7 +92,7 @@ class DenseGram(AbstractGram):
     def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
         with blas_threads(self._threads):
             if V.shape[1] <= 2:  # symv reads half the matrix: twice as fast, memory-bound
-                columns = [blas.dsymv(1.0, self.values.T, V[:, j], lower=1) for j in range(V.shape[1])]
+                columns = [dsymv(1.0, self.values.T, V[:, j], lower=1) for j in range(V.shape[1])]
                 return np.stack(columns, axis=1)
             return self.values @ V
 
@@ -109,11 +113,6 @@ class DenseGram(AbstractGram):
         if self.kernel is None:
             return 0.0  # the numbers given are the matrix
         return super().rounding
-
-    def off_diagonal_product(self, function: Callable[[ModuleType, Any], Any], V: np.ndarray) -> np.ndarray:
-        if self._cosines is None:
-            return super().off_diagonal_product(function, V)
-        return self._cosines.off_diagonal_product(function, V)
 
     def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
         if self._cosines is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal
 
@@ -65,10 +64,6 @@ class AbstractGram(abc.ABC):
     @abc.abstractmethod
     def square_sum(self) -> float:
         """‖H‖_F², the sum of the squared eigenvalues."""
-
-    def off_diagonal_product(self, function: Callable[[ModuleType, Any], Any], V: np.ndarray) -> np.ndarray:
-        """A V for the matrix A with zeros on its diagonal and `function(xp, cosines)` elsewhere."""
-        raise ValueError("this matrix was given as numbers: it has no rows whose cosines could be taken")
 
     def close_pairs(
         self, threshold: float, moment: int, most: int
@@ -149,8 +144,7 @@ def gram(
     if not isinstance(kernel, AbstractAngularKernel):
         raise ValueError(f"`kernel` is {kernel!r}; expected a kernel such as `op.kernels.TwoLayer()`")
     X = checks.finite_matrix(X)
-    checks.usable_norms(X)
-    place = _device(device)
+    place = chosen_device(device)
     plan = make_plan(kernel, *X.shape, engine=engine, device=place, threads=threads, memory=memory)
     tell = progress or silent
     if place == "cpu":
@@ -176,7 +170,8 @@ def as_gram(H: Any) -> AbstractGram:
     return DenseGram.of_matrix(H)
 
 
-def _device(device: str | None) -> str:
+def chosen_device(device: str | None) -> str:
+    """ "cpu", "gpu" or "jax": what is asked for, or the accelerator where there is one."""
     if device is None:
         return _found_accelerator()
     if device not in ("cpu", "gpu", "cuda", "jax"):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import ModuleType
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from overparam.core.machine import available_memory, blas_threads
 from overparam.core.progress import Progress, silent
 from overparam.engines.cosines import Cosines
 from overparam.engines.matrix import AbstractGram
-from overparam.engines.panels import UnitRows, fill_panel, panel_ranges, triangular_product
+from overparam.engines.panels import UnitRows, fill_panel, mirror, panel_ranges, triangular_product
 from overparam.engines.plan import Plan
 
 
@@ -80,7 +79,7 @@ class MatrixFreeGram(AbstractGram):
         with blas_threads(self._threads):
             for start, stop in panel_ranges(self.n):
                 fill_panel(self._kernel, self._rows, start, stop, values[start:stop, :stop], self.get)
-                values[:start, start:stop] = values[start:stop, :start].T
+                mirror(values, start, stop)
         values.flat[:: self.n + 1] = self._diagonal
         return values
 
@@ -89,9 +88,6 @@ class MatrixFreeGram(AbstractGram):
             self.product(np.zeros((self.n, 1)))
         assert self._square_sum is not None
         return self._square_sum
-
-    def off_diagonal_product(self, function: Callable[[ModuleType, Any], Any], V: np.ndarray) -> np.ndarray:
-        return self._cosines.off_diagonal_product(function, V)
 
     def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
         return self._cosines.sampled(rows)

@@ -89,7 +89,8 @@ class _Rows:
     def __init__(self, X: np.ndarray, device: Any) -> None:
         self.host = UnitRows.of(X)
         self.n = self.host.n
-        self.tile = min(TILE, -(-self.n // 8) * 8)
+        # tiles of equal size, so that the last one is not mostly padding
+        self.tile = -(-self.n // -(-self.n // TILE) // 8) * 8 if self.n > TILE else self.n
         self.padded = -(-self.n // self.tile) * self.tile
         self.device = device
         with jax.enable_x64(True), jax.default_device(device):
@@ -97,65 +98,64 @@ class _Rows:
             self.U = jnp.pad(jnp.asarray(self.host.U), ((0, missing), (0, 0)))
             self.norms = jnp.pad(jnp.asarray(self.host.norms), (0, missing))
 
-    def pad(self, V: Any) -> Any:
-        return jnp.pad(V, ((0, self.padded - self.n), (0, 0)))
 
-
-@functools.partial(jax.jit, static_argnames=("function", "tile", "drop_near"))
+@functools.partial(jax.jit, static_argnames=("function", "tile"))
 def _tile_product(
-    U: Any,
-    norms: Any,
-    V: Any,
-    result: Any,
-    counts: Any,
-    row: Any,
-    column: Any,
-    function: Any,
-    tile: int,
-    drop_near: bool,
+    U: Any, norms: Any, V: Any, result: Any, row: Any, column: Any, function: Any, tile: int
 ) -> tuple[Any, Any]:
-    """Add a tile's share, and that of its mirror image, to the product; count near-parallel pairs a row.
+    """Add a tile's share and that of its mirror image to the product, and give its largest |ρ|.
 
-    `drop_near` leaves those pairs out, for the caller to add exactly.
+    The diagonal and near-parallel pairs are left out, for the caller to add exactly.
     """
-    left = lax.dynamic_slice_in_dim(U, row, tile)
-    right = lax.dynamic_slice_in_dim(U, column, tile)
-    rho = jnp.clip(jnp.matmul(left, right.T, precision=PRECISION), -1.0, 1.0)
-    i = row + jnp.arange(tile)[:, None]
-    j = column + jnp.arange(tile)[None, :]
-    below = i > j  # a tile on the diagonal gives each pair once; the diagonal itself is added apart
+    rho, below = _cosines(U, row, column, tile)
+    used = below & (jnp.abs(rho) <= 1 - NEAR_PARALLEL)
     size = lax.dynamic_slice_in_dim(norms, row, tile)
     other = lax.dynamic_slice_in_dim(norms, column, tile)
-    near = below & (jnp.abs(rho) > 1 - NEAR_PARALLEL)
-    used = below & ~near if drop_near else below
     values = jnp.where(used, function(jnp, rho) * size[:, None] * other[None, :], 0.0)
     down = jnp.matmul(values, lax.dynamic_slice_in_dim(V, column, tile), precision=PRECISION)
     across = jnp.matmul(values.T, lax.dynamic_slice_in_dim(V, row, tile), precision=PRECISION)
-    result = _added(_added(result, down, row), across, column)
-    counts = _added(_added(counts, near.sum(axis=1), row), near.sum(axis=0), column)
-    return result, counts
+    largest = jnp.max(jnp.where(below, jnp.abs(rho), 0.0))
+    return _added(_added(result, down, row), across, column), largest
+
+
+def _cosines(U: Any, row: Any, column: Any, tile: int) -> tuple[Any, Any]:
+    """The cosines of a tile, and where it lies below the diagonal: each pair once."""
+    left = lax.dynamic_slice_in_dim(U, row, tile)
+    right = lax.dynamic_slice_in_dim(U, column, tile)
+    rho = jnp.clip(jnp.matmul(left, right.T, precision=PRECISION), -1.0, 1.0)
+    return rho, (row + jnp.arange(tile))[:, None] > (column + jnp.arange(tile))[None, :]
+
+
+@functools.partial(jax.jit, static_argnames=("moment", "tile", "most"))
+def _tile_pairs(U: Any, row: Any, column: Any, threshold: Any, moment: int, tile: int, most: int) -> tuple[Any, ...]:
+    """Pairs of a tile with |ρ| > threshold (at most `most`), their number, and row and column moments of the rest."""
+    rho, below = _cosines(U, row, column, tile)
+    kept = below & (jnp.abs(rho) > threshold)
+    power = jnp.where(below & ~kept, rho * rho, 0.0)
+    for _ in range(int(np.log2(moment))):
+        power = power * power
+    (flat,) = jnp.nonzero(kept.ravel(), size=most, fill_value=0)
+    return flat, rho.ravel()[flat], kept.sum(), power.sum(axis=1), power.sum(axis=0)
 
 
 @functools.partial(jax.jit, static_argnames=("function", "tile"), donate_argnames=("H",))
 def _fill_tiles(U: Any, norms: Any, H: Any, corners: Any, function: Any, tile: int) -> tuple[Any, Any]:
-    """Write every tile of the lower triangle and its mirror image; count near-parallel pairs a row on the way."""
+    """Write every tile of the lower triangle and its mirror image; the largest |ρ| beside the diagonal of each."""
 
     def body(step: Any, state: Any) -> Any:
-        H, counts = state
+        H, largest = state
         row, column = corners[step, 0], corners[step, 1]
         left, right = lax.dynamic_slice_in_dim(U, row, tile), lax.dynamic_slice_in_dim(U, column, tile)
         rho = jnp.clip(jnp.matmul(left, right.T, precision=PRECISION), -1.0, 1.0)
         size, other = lax.dynamic_slice_in_dim(norms, row, tile), lax.dynamic_slice_in_dim(norms, column, tile)
         values = function(jnp, rho) * size[:, None] * other[None, :]
         apart = (row + jnp.arange(tile))[:, None] != (column + jnp.arange(tile))[None, :]
-        near = apart & (jnp.abs(rho) > 1 - NEAR_PARALLEL)
-        counts = _added(counts, near.sum(axis=1), row)
-        counts = _added(counts, near.sum(axis=0), column)
+        largest = largest.at[step].set(jnp.max(jnp.where(apart, jnp.abs(rho), 0.0)))
         H = lax.dynamic_update_slice(H, values, (row, column))
         H = lax.dynamic_update_slice(H, values.T, (column, row))
-        return H, counts
+        return H, largest
 
-    return lax.fori_loop(0, corners.shape[0], body, (H, jnp.zeros(H.shape[0], dtype=jnp.int64)))
+    return lax.fori_loop(0, corners.shape[0], body, (H, jnp.zeros(corners.shape[0])))
 
 
 def _added(total: Any, part: Any, start: Any) -> Any:
@@ -166,10 +166,14 @@ def _added(total: Any, part: Any, start: Any) -> Any:
 
 
 @functools.partial(jax.jit, donate_argnames=("H",))
-def _put_diagonal(H: Any, diagonal: Any) -> tuple[Any, Any]:
+def _put_diagonal(H: Any, diagonal: Any) -> Any:
     i = jnp.arange(H.shape[0])
-    H = H.at[i, i].set(diagonal)
-    return H, jnp.sum(H * H)
+    return H.at[i, i].set(diagonal)
+
+
+@jax.jit
+def _squares(H: Any) -> Any:
+    return jnp.sum(H * H)
 
 
 @functools.partial(jax.jit, donate_argnames=("H",))
@@ -230,45 +234,44 @@ class _DeviceGram(AbstractGram):
         rho[np.arange(len(rows)), rows] = 0.0
         return rho
 
-    def off_diagonal_product(self, function: Callable[[ModuleType, Any], Any], V: np.ndarray) -> np.ndarray:
-        """Tiles of `function(jnp, ρ)` times V; unit norms, so that the function alone counts."""
-        with jax.enable_x64(True), jax.default_device(self._device):
-            rows = self._rows
-            ones = jnp.pad(jnp.ones(self.n), (0, rows.padded - self.n))
-            product, _ = self._sweep_tiles(rows.pad(self.to_device(V)), function, ones, silent, drop_near=False)
-            return np.asarray(product)
-
-    def _sweep_tiles(self, V: Any, function: Any, norms: Any, tell: Progress, drop_near: bool) -> tuple[Any, Any]:
+    def close_pairs(
+        self, threshold: float, moment: int, most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
         rows = self._rows
-        result, counts = jnp.zeros_like(V), jnp.zeros(rows.padded, dtype=jnp.int64)
-        corners = list(tile_starts(self.n, rows.tile))
-        for index, (row, column) in enumerate(corners):
-            result, counts = _tile_product(
-                rows.U, norms, V, result, counts, row, column, function, rows.tile, drop_near
-            )
-            tell((index + 1) / len(corners), 1.0, "product")
-        return result[: self.n], counts[: self.n]
-
-    def _near_pairs(self, counts: np.ndarray, most: int = 20_000_000) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs i > j with |ρ| near 1, found among the rows that were counted to have any."""
-        flagged = np.flatnonzero(counts)
-        found_rows, found_columns = [], []
-        U = self._rows.host.U
+        moments = np.zeros(rows.padded)
+        found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        kept = 0
         with jax.enable_x64(True), jax.default_device(self._device):
-            others = jnp.asarray(U[flagged])
-            for start in range(0, len(flagged), 2048):
-                rho = jnp.matmul(others[start : start + 2048], others.T, precision=PRECISION)
-                i, j = np.nonzero(np.asarray(jnp.abs(rho) > 1 - NEAR_PARALLEL))
-                below = flagged[i + start] > flagged[j]
-                found_rows.append(flagged[i + start][below])
-                found_columns.append(flagged[j][below])
-                if sum(len(part) for part in found_rows) > most:
-                    raise ValueError(
-                        f"`X` has more than {most:,} pairs of near-parallel rows; drop repeated rows, or use device='cpu'"
+            for row, column in tile_starts(self.n, rows.tile):
+                room = min(rows.tile**2, 2**18)
+                while True:
+                    flat, rho, count, across, down = _tile_pairs(
+                        rows.U, row, column, threshold, moment, rows.tile, room
                     )
-        if not found_rows:
+                    if int(count) <= room:
+                        break
+                    room = min(rows.tile**2, 4 * room)
+                count = int(count)
+                kept += count
+                if kept > most:
+                    return None
+                flat = np.asarray(flat[:count])
+                found.append((row + flat // rows.tile, column + flat % rows.tile, np.asarray(rho[:count])))
+                moments[row : row + rows.tile] += np.asarray(across)
+                moments[column : column + rows.tile] += np.asarray(down)
+        i, j, cosines = (np.concatenate(part) for part in zip(*found, strict=True))
+        return i, j, cosines, moments[: self.n]
+
+    def _near_pairs(self, largest: float, most: int = 20_000_000) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs i > j too close to parallel for arccos, looked for only where the largest |ρ| says there are any."""
+        if largest <= 1 - NEAR_PARALLEL:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
-        return np.concatenate(found_rows), np.concatenate(found_columns)
+        pairs = self.close_pairs(1 - NEAR_PARALLEL, 1, most)
+        if pairs is None:
+            raise ValueError(
+                f"`X` has more than {most:,} pairs of near-parallel rows; drop repeated rows, or use device='cpu'"
+            )
+        return pairs[0], pairs[1]
 
     def _exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         U, norms = self._rows.host.U, self._rows.host.norms
@@ -282,28 +285,30 @@ class DeviceDenseGram(_DeviceGram):
     """H stored on the device in float64."""
 
     values: Any
-    _square_sum: float
 
     @classmethod
     def of_kernel(
         cls, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, device: str
     ) -> DeviceDenseGram:
         made = cls(kernel, X, get, plan, device)
-        rows, n, tile = made._rows, made.n, made._rows.tile
-        with jax.enable_x64(True), jax.default_device(made._device):
+        made.build()
+        return made
+
+    def build(self) -> None:
+        """Fill the matrix from the rows that lie on the device already."""
+        rows, n = self._rows, self.n
+        with jax.enable_x64(True), jax.default_device(self._device):
             # the last tile is moved back to end at row n: overlapping entries are written twice, alike
-            tile = min(tile, n)
+            tile = min(rows.tile, n)
             corners = np.array([(min(i, n - tile), min(j, n - tile)) for i, j in tile_starts(n, tile)])
             H = jnp.zeros((n, n))
-            H, counts = _fill_tiles(rows.U[:n], rows.norms[:n], H, jnp.asarray(corners), made._function, tile)
-            near_rows, near_columns = made._near_pairs(np.asarray(counts))
+            H, largest = _fill_tiles(rows.U[:n], rows.norms[:n], H, jnp.asarray(corners), self._function, tile)
+            near_rows, near_columns = self._near_pairs(float(largest.max()))
             if len(near_rows):
-                exact = made._exact(near_rows, near_columns)
+                exact = self._exact(near_rows, near_columns)
                 H = _put_pairs(H, jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact))
-            made.values, squares = _put_diagonal(H, jnp.asarray(made._diagonal))
-            made._square_sum = float(squares)
-        made.repaired = len(near_rows)
-        return made
+            self.values = _put_diagonal(H, jnp.asarray(self._diagonal))
+        self.repaired = len(near_rows)
 
     def product(self, V: Any, progress: Progress | None = None) -> Any:
         with jax.enable_x64(True):
@@ -319,7 +324,8 @@ class DeviceDenseGram(_DeviceGram):
         return np.asarray(self.values)
 
     def square_sum(self) -> float:
-        return self._square_sum
+        with jax.enable_x64(True):
+            return float(_squares(self.values))
 
 
 @final
@@ -331,22 +337,32 @@ class DeviceMatrixFreeGram(_DeviceGram):
         self._pairs: tuple[Any, Any, Any] | None = None
 
     def product(self, V: Any, progress: Progress | None = None) -> Any:
-        tell = progress or silent
         with jax.enable_x64(True), jax.default_device(self._device):
-            rows = self._rows
-            product, counts = self._sweep_tiles(rows.pad(V), self._function, rows.norms, tell, drop_near=True)
+            product, largest = self._sweep_tiles(V, self._function, self._rows.norms, progress or silent)
             product = product + jnp.asarray(self._diagonal)[:, None] * V
             if self._pairs is None:
-                self._pairs = self._exact_pairs(np.asarray(counts))
+                self._pairs = self._exact_pairs(largest)
             near_rows, near_columns, exact = self._pairs
             if len(exact):
                 product = product.at[near_rows].add(exact[:, None] * V[near_columns])
                 product = product.at[near_columns].add(exact[:, None] * V[near_rows])
             return product
 
-    def _exact_pairs(self, counts: np.ndarray) -> tuple[Any, Any, Any]:
+    def _sweep_tiles(self, V: Any, function: Any, norms: Any, tell: Progress) -> tuple[Any, float]:
+        """All tiles of `function` times V, less diagonal and near-parallel pairs; the first call gives the largest |ρ|."""
+        rows = self._rows
+        V = jnp.pad(V, ((0, rows.padded - self.n), (0, 0)))
+        result, largest = jnp.zeros_like(V), []
+        corners = list(tile_starts(self.n, rows.tile))
+        for index, (row, column) in enumerate(corners):
+            result, most = _tile_product(rows.U, norms, V, result, row, column, function, rows.tile)
+            largest.append(most)
+            tell((index + 1) / len(corners), 1.0, "product")
+        return result[: self.n], 0.0 if self._pairs is not None else float(jnp.max(jnp.stack(largest)))
+
+    def _exact_pairs(self, largest: float) -> tuple[Any, Any, Any]:
         """The near-parallel pairs, which the tiles leave out, and their exact values."""
-        near_rows, near_columns = self._near_pairs(counts)
+        near_rows, near_columns = self._near_pairs(largest)
         self.repaired = len(near_rows)
         exact = self._exact(near_rows, near_columns)
         return jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact)
@@ -357,14 +373,11 @@ class DeviceMatrixFreeGram(_DeviceGram):
 
     def square_sum(self) -> float:
         with jax.enable_x64(True), jax.default_device(self._device):
-            rows = self._rows
             ones = jnp.ones((self.n, 1))
             if self._pairs is None:
                 self.product(ones)
             assert self._pairs is not None
-            squared, _ = self._sweep_tiles(
-                rows.pad(ones), _Squared(self._function), rows.norms**2, silent, drop_near=True
-            )
+            squared, _ = self._sweep_tiles(ones, _Squared(self._function), self._rows.norms**2, silent)
             return float(squared.sum() + np.sum(self._diagonal**2) + 2 * jnp.sum(self._pairs[2] ** 2))
 
 

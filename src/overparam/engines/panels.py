@@ -29,7 +29,7 @@ class UnitRows:
     @classmethod
     def of(cls, X: np.ndarray) -> UnitRows:
         norms = checks.usable_norms(X)
-        if np.abs(norms - 1).max() < 4e-16:  # unit rows already: no copy
+        if np.abs(norms - 1).max() < 1e-15:  # unit rows to rounding: no copy
             return cls(X, np.ones_like(norms))
         return cls(X / norms[:, None], norms)
 
@@ -91,6 +91,14 @@ def fill_panel(kernel: AbstractAngularKernel, rows: UnitRows, start: int, stop: 
     inside = near_columns >= start  # the panel's own square is used whole: mirror into its upper half
     out[near_columns[inside] - start, near_rows[inside] + start] = exact[inside]
     return len(near_rows)
+
+
+def mirror(values: np.ndarray, start: int, stop: int) -> None:
+    """Copy rows start:stop of the lower triangle to the upper one, bit for bit."""
+    values[:start, start:stop] = values[start:stop, :start].T
+    square = values[start:stop, start:stop]
+    above = np.triu(np.ones(square.shape, dtype=bool), 1)
+    square[above] = square.T[above]
 
 
 def triangular_product(

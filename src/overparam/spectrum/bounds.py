@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 import numpy as np
-from scipy.linalg import lapack
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.linalg.lapack import dpotrs  # pyright: ignore[reportAttributeAccessIssue]
+from scipy.sparse.linalg import eigsh
 
 from overparam.core.kernel import AbstractAngularKernel
 from overparam.core.machine import available_memory
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.jacobi import EPS
+from overparam.spectrum.operators import operator
 from overparam.spectrum.separation import separation_bound
 
 Method = Literal["auto", "separation", "cholesky", "none"]
@@ -114,12 +115,12 @@ def _ritz_values(H: AbstractGram, steps: int = 24) -> np.ndarray:
 def _smallest_estimate(L: np.ndarray, steps: int = 30) -> float:
     """About λ_min, from a short Lanczos run on the inverse."""
     n = len(L)
-    inverse = LinearOperator((n, n), matvec=lambda v: lapack.dpotrs(L, v, lower=1)[0], dtype=np.float64)
     if n < 3:
-        return float(1 / np.linalg.eigvalsh(inverse @ np.eye(n))[-1])
+        return float(1 / np.linalg.eigvalsh(dpotrs(L, np.eye(n), lower=1)[0])[-1])
+    inverse = operator(n, lambda v: dpotrs(L, v, lower=1)[0])
     start = np.random.default_rng(0).standard_normal(n)
-    largest = eigsh(inverse, k=1, which="LA", v0=start, tol=1e-3, ncv=min(n, steps), return_eigenvectors=False)[0]
-    return float(1 / largest)
+    largest = eigsh(inverse, k=1, which="LA", v0=start, tol=1e-3, ncv=min(n, steps), return_eigenvectors=False)  # pyright: ignore[reportArgumentType]
+    return float(1 / largest[0])
 
 
 def cholesky_bound(H: AbstractGram, tightness: float = 0.98) -> float:

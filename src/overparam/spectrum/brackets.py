@@ -88,7 +88,7 @@ class Quadrature:
             _scalar(values.sum(axis=0)),
             _scalar(lowers.sum(axis=0)),
             _scalar(uppers.sum(axis=0)),
-            _scalar(certified.all(axis=0)),
+            _scalar(np.asarray(certified.all(axis=0))),
             reason,
             each,
         )
@@ -112,7 +112,8 @@ class Quadrature:
             return value, np.full_like(value, -np.inf), np.full_like(value, np.inf)
         if self.complete[output]:
             spread = integrand.rounding(inner, self.perturbation + self.betas[output, q - 1])
-            return value, value - spread, value + spread
+            known = np.isfinite(spread)  # where rounding reaches the smallest node nothing but ≥ 0 is known
+            return value, np.where(known, np.maximum(value - np.where(known, spread, 0.0), 0.0), 0.0), value + spread
         return self._between(output, integrand, inner, value)
 
     def _between(
@@ -134,10 +135,12 @@ class Quadrature:
         spread = integrand.rounding(inner, self.perturbation)
         with np.errstate(invalid="ignore"):
             for rule in outer:
-                form = integrand(rule.nodes) @ rule.weights
-                above = np.fmin(above, np.where(np.isnan(form), np.inf, form))
-                outer_spread = integrand.rounding(rule, self.perturbation)
-                spread = np.maximum(spread, np.where(np.isfinite(outer_spread), outer_spread, 0.0))
+                form, outer_spread = integrand(rule.nodes) @ rule.weights, integrand.rounding(rule, self.perturbation)
+                known = np.isfinite(outer_spread) & ~np.isnan(form)  # not where rounding passes the node at a
+                above = np.where(known, np.fmin(above, form), above)
+                spread = np.maximum(spread, np.where(known, outer_spread, 0.0))
+            if a <= 0:
+                above = np.where(integrand.infinite_at_zero, np.inf, above)
             exact = integrand.exact_below(q)
             above = np.where(exact, value, above)
             lower, upper = value - spread, np.maximum(above, value) + spread
@@ -147,7 +150,7 @@ class Quadrature:
     def _reason(self, integrand: AbstractIntegrand) -> str:
         if isinstance(integrand, Estimate):
             return "not certified: the signs of this function's derivatives are not known"
-        if integrand.grows_at_zero and self.bounds.lower == 0:
+        if integrand.infinite_at_zero.any() and self.bounds.lower == 0:
             return f"not certified: no positive lower bound on λ_min ({self.bounds.lower_method}); use a ridge"
         return "not certified: the rate times the bound on λ_max is above 2, or the rounding passes λ_min"
 

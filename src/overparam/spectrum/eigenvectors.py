@@ -12,6 +12,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from overparam.core import checks
 from overparam.core.machine import available_memory
 from overparam.engines.matrix import AbstractGram, as_gram
+from overparam.spectrum.operators import operator
 
 
 @final
@@ -46,7 +47,7 @@ def eigenpairs(H: Any, count: int | None = None, which: Literal["largest", "smal
             part = slice(None, count) if which == "largest" else slice(H.n - count, None)
             values, vectors = values[part], vectors[:, part]
     elif which == "largest":
-        values, vectors = _krylov(LinearOperator(H.shape, matvec=lambda v: H @ v, dtype=np.float64), count)
+        values, vectors = _krylov(operator(H.n, lambda v: H @ v), count)
     else:
         values, vectors = _smallest(H, count)
     residuals = np.linalg.norm(H @ vectors - vectors * values, axis=0)
@@ -63,10 +64,10 @@ def _all(H: AbstractGram) -> tuple[np.ndarray, np.ndarray]:
     return eigh(H.dense(), check_finite=False, driver="evd")
 
 
-def _krylov(operator: LinearOperator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    start = np.random.default_rng(0).standard_normal(operator.shape[0])
+def _krylov(product: LinearOperator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    start = np.random.default_rng(0).standard_normal(product.shape[0])
     try:
-        values, vectors = eigsh(operator, k=count, which="LA", v0=start, tol=0)
+        values, vectors = eigsh(product, k=count, which="LA", v0=start, tol=0)
     except ArpackNoConvergence:
         raise ValueError(f"{count} eigenpairs did not converge; ask for fewer, or for all of them") from None
     order = np.argsort(values)[::-1]
@@ -79,7 +80,7 @@ def _smallest(H: AbstractGram, count: int) -> tuple[np.ndarray, np.ndarray]:
 
     tiny = 1e-13 * float(H.diagonal().sum())  # repeated rows make H singular; the eigenvectors do not change
     inverse = factor(H, tiny)
-    values, vectors = _krylov(LinearOperator(H.shape, matvec=inverse.solve, dtype=np.float64), count)
+    values, vectors = _krylov(operator(H.n, inverse.solve), count)
     order = np.argsort(values)
     return 1 / values[order] - tiny, vectors[:, order]
 

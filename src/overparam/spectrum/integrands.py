@@ -37,8 +37,8 @@ class AbstractIntegrand(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def grows_at_zero(self) -> bool:
-        """Whether f is infinite at 0, so that no upper bound follows from a ≥ 0 alone."""
+    def infinite_at_zero(self) -> np.ndarray:
+        """Where f is infinite at 0, so that no upper bound follows without a positive a ≤ λ_min."""
 
     @abc.abstractmethod
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
@@ -85,8 +85,8 @@ class Loss(AbstractIntegrand):
         return self.lr * b <= 1
 
     @property
-    def grows_at_zero(self) -> bool:
-        return False
+    def infinite_at_zero(self) -> np.ndarray:
+        return np.zeros(self.shape, dtype=bool)
 
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         """With A = I − ηH: |δ(rᵀA^{2s}r)| ≤ 2s η‖E‖ ‖r‖ ‖A^{2s−1}r‖, since ‖A^j r‖² is log-convex in j."""
@@ -133,17 +133,18 @@ class Inverse(AbstractIntegrand):
         return True
 
     @property
-    def grows_at_zero(self) -> bool:
-        return bool(np.any(self.ridge == 0))
+    def infinite_at_zero(self) -> np.ndarray:
+        return self.ridge == 0
 
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         """|δ(rᵀH⁻¹r)| ≤ ‖E‖ ‖H⁻¹r‖² to first order, ‖H⁻¹r‖² = Σ w/θ²; a factor 1/(1 − ‖E‖/θ_min) for the rest."""
         inverse = self(rule.nodes)
-        squares = inverse**2 @ rule.weights
-        slack = 1 - perturbation * inverse.max(axis=-1)
-        with np.errstate(divide="ignore"):
-            moved = np.where(slack > 0, perturbation * squares / np.maximum(slack, EPS), np.inf)
-        return moved + 8 * EPS * (np.sqrt(rule.weights.sum() * squares) + inverse @ rule.weights)
+        smallest = rule.nodes.min() + self.ridge  # rounding may leave a node meant to be 0 at ±1e-17
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            squares = inverse**2 @ rule.weights
+            moved = perturbation * squares / (1 - perturbation / smallest)
+            spread = moved + 8 * EPS * (np.sqrt(rule.weights.sum() * squares) + inverse @ rule.weights)
+        return np.where(smallest > perturbation, spread, np.inf)
 
 
 @final
@@ -170,8 +171,8 @@ class Estimate(AbstractIntegrand):
         return False
 
     @property
-    def grows_at_zero(self) -> bool:
-        return True
+    def infinite_at_zero(self) -> np.ndarray:
+        return np.ones((), dtype=bool)
 
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         return np.zeros(())

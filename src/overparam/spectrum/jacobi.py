@@ -39,7 +39,8 @@ def gauss_vectors(alphas: np.ndarray, betas: np.ndarray) -> tuple[np.ndarray, np
     q = len(alphas)
     if q == 1:
         return alphas.copy(), np.ones((1, 1))
-    return eigh_tridiagonal(alphas, betas[: q - 1], lapack_driver="stev" if q <= 400 else "stemr")
+    nodes, vectors = eigh_tridiagonal(alphas, betas[: q - 1], lapack_driver="stev" if q <= 400 else "stemr")
+    return np.asarray(nodes), np.asarray(vectors)
 
 
 def radau(alphas: np.ndarray, betas: np.ndarray, mass: float, a: float) -> Rule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -43,7 +44,7 @@ class Lanczos:
 
     def __init__(self, H: AbstractGram, Y: np.ndarray) -> None:
         self.n, self.k = Y.shape
-        self.fingerprint = fingerprint(H, Y)
+        self._start = Y.copy()
         norms = np.linalg.norm(Y, axis=0)
         self.masses = norms**2
         self.complete = norms == 0
@@ -55,6 +56,11 @@ class Lanczos:
         self._current = H.to_device(Y / np.where(norms > 0, norms, 1.0))
         self._saved = 0
 
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """What tells this sweep from another: read only where one is kept or taken up again."""
+        return fingerprint(self._gram, self._start)
+
     @property
     def products(self) -> int:
         return self.alphas.shape[1]
@@ -64,19 +70,21 @@ class Lanczos:
         done = self.products
         self._remember(self._current, done)
         W = self._gram.product(self._current, progress)
-        alpha, beta, self._current = _extend(self._gram.xp, self._basis, self._current, W)
+        alpha, beta, following = _extend(self._gram.xp, self._basis, self._current, W)
         alpha, beta = self._gram.to_host(alpha).copy(), self._gram.to_host(beta).copy()
         live = ~self.complete
-        self.lengths[live] = done + 1
-        self.alphas = np.column_stack([self.alphas, np.where(live, alpha, 0.0)])
-        self.betas = np.column_stack([self.betas, np.where(live, beta, 0.0)])
+        lengths = np.where(live, done + 1, self.lengths)
+        alphas = np.column_stack([self.alphas, np.where(live, alpha, 0.0)])
+        betas = np.column_stack([self.betas, np.where(live, beta, 0.0)])
         # at rounding level the next vector is noise: the Krylov space is the whole of what y contains
-        scale = np.abs(self.alphas).max(axis=1) + 2 * self.betas.max(axis=1, initial=0.0)
+        scale = np.abs(alphas).max(axis=1) + 2 * betas.max(axis=1, initial=0.0)
         ended = live & ((beta <= 16 * EPS * np.sqrt(self.n) * scale) | (done + 1 >= self.n))
-        self.complete |= ended
-        if self.complete.any():
-            mask = self._gram.to_device(np.where(self.complete, 0.0, 1.0)[None, :])
-            self._current = self._current * mask
+        complete = self.complete | ended
+        if complete.any():
+            following = following * self._gram.to_device(np.where(complete, 0.0, 1.0)[None, :])
+        # all at once: ctrl-C before this line loses the product, never the agreement of the parts
+        self.lengths, self.complete, self._current = lengths, complete, following
+        self.alphas, self.betas = alphas, betas
 
     def combine(self, coefficients: np.ndarray) -> np.ndarray:
         """Σ_i c_ji q_ji of every recursion j, as (n, k); `coefficients` is (k, products)."""
@@ -89,14 +97,15 @@ class Lanczos:
 
     def _remember(self, V: Any, index: int) -> None:
         place = index % CHUNK
+        grow = len(self._basis) == index // CHUNK  # not where a product that ctrl-C stopped is made again
         if self._gram.xp is np:
-            if place == 0:
+            if grow:
                 self._basis.append(np.zeros((self.k, CHUNK, self.n)))
             self._basis[-1][:, place] = V.T
             return
         from overparam.spectrum import on_device
 
-        if place == 0:
+        if grow:
             self._basis.append(on_device.empty_block(CHUNK, self.n, self.k))
         self._basis[-1] = on_device.put(self._basis[-1], V, place)
 
@@ -107,7 +116,9 @@ class Lanczos:
         for index in range(self._saved, self.products):
             block = self._basis[index // CHUNK]
             _write_array(path / f"vector-{index:05d}.npy", self._gram.to_host(block[:, index % CHUNK]).T)
-        _write_array(path / "current.npy", self._gram.to_host(self._current))
+        # named by its place: a stop before sweep.json is written leaves the one that the old sweep.json means
+        current = path / f"current-{self.products:05d}.npy"
+        _write_array(current, self._gram.to_host(self._current))
         _write_array(path / "alphas.npy", self.alphas)
         _write_array(path / "betas.npy", self.betas)
         state = {
@@ -118,6 +129,9 @@ class Lanczos:
         }
         write_whole(path / "sweep.json", json.dumps(state).encode())
         self._saved = self.products
+        for older in path.glob("current-*.npy"):
+            if older != current:
+                older.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], H: AbstractGram, Y: np.ndarray) -> Lanczos | None:
@@ -128,21 +142,27 @@ class Lanczos:
         sweep = cls(H, Y)
         try:
             state = json.loads((path / "sweep.json").read_text())
-            if state["fingerprint"] != sweep.fingerprint:
-                raise ValueError(f"{path} holds a sweep of another matrix or other labels; name another folder")
-            products = int(state["products"])
-            for index in range(products):
-                vector = np.load(path / f"vector-{index:05d}.npy", allow_pickle=False)
-                sweep._remember(H.to_device(vector), index)
-            sweep.alphas = np.load(path / "alphas.npy", allow_pickle=False)[:, :products]
-            sweep.betas = np.load(path / "betas.npy", allow_pickle=False)[:, :products]
-            sweep._current = H.to_device(np.load(path / "current.npy", allow_pickle=False))
-            sweep.lengths = np.asarray(state["lengths"], dtype=np.int64)
-            sweep.complete = np.asarray(state["complete"], dtype=bool)
-        except (OSError, KeyError, EOFError, TypeError) as error:
-            raise ValueError(f"{path} holds a damaged sweep ({error}); delete the folder to start again") from None
-        sweep._saved = products
+            same = state["fingerprint"] == sweep.fingerprint
+            if same:
+                sweep._restore(path, state)
+        except (OSError, KeyError, EOFError, TypeError, ValueError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(f"{path} holds a damaged sweep ({why}); delete the folder to start again") from None
+        if not same:
+            raise ValueError(f"{path} holds a sweep of another matrix or other labels; name another folder")
         return sweep
+
+    def _restore(self, path: Path, state: dict[str, Any]) -> None:
+        products = int(state["products"])
+        for index in range(products):
+            self._remember(self._gram.to_device(_read_array(path / f"vector-{index:05d}.npy", (self.n, self.k))), index)
+        self._current = self._gram.to_device(_read_array(path / f"current-{products:05d}.npy", (self.n, self.k)))
+        # alphas and betas may be newer than sweep.json: what is further on is made again
+        self.alphas = _read_array(path / "alphas.npy", (self.k, products))[:, :products]
+        self.betas = _read_array(path / "betas.npy", (self.k, products))[:, :products]
+        self.lengths = np.asarray(state["lengths"], dtype=np.int64)
+        self.complete = np.asarray(state["complete"], dtype=bool)
+        self._saved = products
 
 
 def _extend(xp: ModuleType, basis: list[Any], V: Any, W: Any) -> tuple[Any, Any, Any]:
@@ -162,13 +182,22 @@ def _extend(xp: ModuleType, basis: list[Any], V: Any, W: Any) -> tuple[Any, Any,
 
 
 def fingerprint(H: AbstractGram, Y: np.ndarray) -> str:
-    """What tells one sweep from another: the labels, the diagonal and some entries of the matrix."""
-    digest = hashlib.blake2b(digest_size=16)
-    few = np.unique(np.linspace(0, H.n - 1, 16).astype(int))
-    for array in (Y, H.diagonal(), H.block(few, few)):
-        # to 12 digits: the last bits may differ between engines and thread counts
-        digest.update(np.ascontiguousarray(np.round(array / max(np.abs(array).max(), 1e-300), 12) + 0.0).tobytes())
+    """A digest of the labels and of the rows and kernel behind the matrix, or of its numbers where they were given.
+
+    Not of computed entries: their last bits differ between engines and thread counts.
+    """
+    digest = hashlib.blake2b(repr((H.n, H.kernel, H.get)).encode(), digest_size=16)
+    for array in (Y, H.dense() if H.X is None else H.X):
+        for start in range(0, len(array), 1024):
+            digest.update(np.ascontiguousarray(array[start : start + 1024]).tobytes())
     return digest.hexdigest()
+
+
+def _read_array(path: Path, shape: tuple[int, int]) -> np.ndarray:
+    array = np.load(path, allow_pickle=False)
+    if array.ndim != 2 or array.shape[0] != shape[0] or array.shape[1] < shape[1]:
+        raise ValueError(f"{path.name} has shape {array.shape}")
+    return array
 
 
 def _write_array(path: Path, array: np.ndarray) -> None:

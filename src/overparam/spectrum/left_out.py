@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, final
 
 import numpy as np
@@ -60,7 +61,7 @@ def leave_one_out(
     y = checks.targets(y, H.n)
     if H.n < 2:
         raise ValueError("leave-one-out needs at least 2 rows; there is 1")
-    if ridge != "auto" and not (isinstance(ridge, int | float) and np.isfinite(ridge) and ridge >= 0):
+    if ridge != "auto" and not (isinstance(ridge, Real) and np.isfinite(ridge) and ridge >= 0):
         raise ValueError(f"`ridge` is {ridge!r}; expected 'auto' or a number ≥ 0")
     residuals_at = _residuals(H, y, several=ridge == "auto")
     tried: list[tuple[float, float]] = []
@@ -111,10 +112,6 @@ def _mean_square(residuals: np.ndarray) -> float:
 
 
 def _residuals(H: AbstractGram, y: np.ndarray, several: bool) -> Any:
-    if H.xp is not np:
-        from overparam.spectrum import on_device
-
-        return lambda ridge: on_device.leave_one_out_residuals(H, y, ridge)
     if several and H.n <= EIGEN_FITS:
         from overparam.spectrum.eigenvectors import eigenpairs
 

@@ -1,4 +1,4 @@
-"""The Krylov steps that stay on an accelerator with the matrix: reorthogonalisation, factors, leave-one-out."""
+"""The Krylov steps that stay on an accelerator with the matrix: reorthogonalisation and factors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from overparam.core import checks
 from overparam.engines.matrix import AbstractGram
 
 PRECISION = lax.Precision.HIGHEST
@@ -57,6 +58,11 @@ def _shifted_factor(H: Any, ridge: Any) -> Any:
     return jnp.linalg.cholesky(H.at[i, i].add(ridge))
 
 
+@jax.jit
+def _solve(L: Any, Y: Any) -> Any:
+    return cho_solve((L, True), Y)
+
+
 @functools.partial(jax.jit, static_argnames="size")
 def _inverse_columns(L: Any, start: Any, size: int) -> Any:
     """Squared norms of columns start:start+size of L⁻¹."""
@@ -66,20 +72,31 @@ def _inverse_columns(L: Any, start: Any, size: int) -> Any:
     return jnp.sum(columns**2, axis=0)
 
 
-def leave_one_out_residuals(H: AbstractGram, y: np.ndarray, ridge: float) -> np.ndarray:
-    """[(H + ridge)⁻¹y]_i / [(H + ridge)⁻¹]_ii with the factor on the device."""
-    values = getattr(H, "values", None)
-    if values is None:
-        raise ValueError("leave-one-out needs the matrix stored; use engine='dense' or fewer rows")
-    with jax.enable_x64(True):
-        L = _shifted_factor(values, ridge)
-        Y = jax.device_put(y.reshape(H.n, -1), L.device)
-        solved = np.asarray(cho_solve((L, True), Y))
-        if not np.isfinite(solved).all():
-            raise ValueError(f"H + {ridge:g} is not positive definite to rounding; use a larger ridge")
-        size = min(4096, H.n)
-        diagonal = np.empty(H.n)
-        for start in range(0, H.n, size):
-            start = min(start, H.n - size)
-            diagonal[start : start + size] = np.asarray(_inverse_columns(L, start, size))
-    return (solved / diagonal[:, None]).reshape(y.shape)
+class DeviceFactor:
+    """L with L Lᵀ = H + ridge on the device; the face of `solve.Factor`."""
+
+    def __init__(self, H: AbstractGram, ridge: float) -> None:
+        values = getattr(H, "values", None)
+        if values is None:
+            raise ValueError("a factor needs the matrix stored; use engine='dense' or fewer rows")
+        with jax.enable_x64(True):
+            self._L = _shifted_factor(values, ridge)
+            self.definite = bool(jnp.isfinite(self._L[-1, -1]))
+        self.ridge, self.n = ridge, H.n
+
+    def solve(self, y: Any) -> np.ndarray:
+        """(H + ridge)⁻¹ y for one vector or many."""
+        y = checks.targets(y, self.n)
+        with jax.enable_x64(True):
+            Y = jax.device_put(y.reshape(self.n, -1), self._L.device)
+            return np.asarray(_solve(self._L, Y)).reshape(y.shape)
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """The diagonal of (H + ridge)⁻¹, in pieces of columns."""
+        size = min(4096, self.n)
+        diagonal = np.empty(self.n)
+        with jax.enable_x64(True):
+            for start in range(0, self.n, size):
+                first = min(start, self.n - size)
+                diagonal[first : first + size] = np.asarray(_inverse_columns(self._L, first, size))
+        return diagonal

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs  # pyright: ignore[reportAttributeAccessIssue]
 
 from overparam.core import checks
 from overparam.core.machine import available_memory
 from overparam.engines.matrix import AbstractGram, as_gram
 
+if TYPE_CHECKING:
+    from overparam.spectrum.on_device import DeviceFactor
+
 
 @final
 class Factor:
-    """L with L Lᵀ = H + ridge, on the CPU (`factor` makes one)."""
+    """L with L Lᵀ = H + ridge on the CPU (`factor` makes one)."""
 
     def __init__(self, L: np.ndarray, ridge: float) -> None:
         self._L = L
@@ -24,7 +27,7 @@ class Factor:
     def solve(self, y: Any) -> np.ndarray:
         """(H + ridge)⁻¹ y for one vector or many."""
         y = checks.targets(y, self.n)
-        solution, _ = lapack.dpotrs(self._L, y, lower=1)
+        solution, _ = dpotrs(self._L, y, lower=1)
         return solution
 
     def inverse_diagonal(self) -> np.ndarray:
@@ -36,12 +39,12 @@ class Factor:
             stop = min(start + piece, n)
             unit = np.zeros((n - start, stop - start), order="F")
             unit[: stop - start] = np.eye(stop - start)
-            columns, _ = lapack.dtrtrs(self._L[start:, start:], unit, lower=1, overwrite_b=1)
+            columns, _ = dtrtrs(self._L[start:, start:], unit, lower=1, overwrite_b=1)
             diagonal[start:stop] = np.einsum("ij,ij->j", columns, columns)
         return diagonal
 
 
-def factor(H: Any, ridge: float = 0.0) -> Factor:
+def factor(H: Any, ridge: float = 0.0) -> Factor | DeviceFactor:
     """The Cholesky factor of H + ridge.
 
     >>> factor(np.diag([1.0, 3.0]), ridge=1.0).solve([2.0, 2.0])
@@ -50,13 +53,18 @@ def factor(H: Any, ridge: float = 0.0) -> Factor:
     H = as_gram(H)
     if not (np.isfinite(ridge) and ridge >= 0):
         raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
-    L = factor_values(H, ridge)
-    if L is None:
-        raise ValueError(
-            f"H + {ridge:g} is not positive definite to rounding: repeated, opposite or near-parallel rows; "
-            f"use a ridge of about {1e-10 * float(H.diagonal().mean()):.1e} or more, or drop those rows"
-        )
-    return Factor(L, ridge)
+    if H.xp is not np:
+        from overparam.spectrum.on_device import DeviceFactor
+
+        made = DeviceFactor(H, ridge)
+        if made.definite:
+            return made
+    elif (L := factor_values(H, ridge)) is not None:
+        return Factor(L, ridge)
+    raise ValueError(
+        f"H + {ridge:g} is not positive definite to rounding: repeated, opposite or near-parallel rows; "
+        f"use a ridge of about {1e-10 * float(H.diagonal().mean()):.1e} or more, or drop those rows"
+    )
 
 
 def factor_values(H: AbstractGram, shift: float, sign: float = 1.0) -> np.ndarray | None:
@@ -72,5 +80,5 @@ def factor_values(H: AbstractGram, shift: float, sign: float = 1.0) -> np.ndarra
     if sign != 1.0:
         A *= sign
     A.ravel(order="K")[:: H.n + 1] += shift
-    L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
+    L, info = dpotrf(A, lower=1, clean=0, overwrite_a=1)
     return None if info else L

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from overparam.core.provenance import Stopwatch
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.bounds import EigenvalueBounds, eigenvalue_bounds, largest_bound
 from overparam.spectrum.brackets import Quadrature
+from overparam.spectrum.integrands import Inverse
 from overparam.spectrum.jacobi import EPS, gauss, inverse_entries, radau_inverse_entries
 from overparam.spectrum.lanczos import Interrupted, Lanczos
 
@@ -67,6 +69,9 @@ def quadrature(
         raise ValueError(f"`tol` is {tol}; expected a number between 0 and 1")
     if not (np.isfinite(ridge) and ridge >= 0):
         raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
+    size = float(np.abs(y).max())
+    if size and not 1e-140 < size < 1e140:
+        raise ValueError(f"`y` has entries up to {size:.1e}, whose squares pass float64; scale it to about 1 first")
     Y = y.reshape(H.n, -1)
     sweep = resume
     if sweep is None and checkpoint is not None:
@@ -76,9 +81,11 @@ def quadrature(
     elif sweep.fingerprint != Lanczos(H, Y).fingerprint:
         raise ValueError("`resume` is a sweep of another matrix or other labels; start without it")
     job = _Job(H, Y, y.ndim == 1, tol, ridge, max_products or H.n, watch)
+    known = None
     try:
         known = _lower_bound(H, bounds)
         job.run(sweep, known, checkpoint, progress or silent)
+        return job.result(sweep, known, True)
     except KeyboardInterrupt:
         if checkpoint is not None:
             sweep.save(checkpoint)
@@ -87,9 +94,8 @@ def quadrature(
             if checkpoint is not None
             else "catch this as `error` and pass resume=error.sweep"
         )
-        partial = job.result(sweep, None, False) if sweep.products else None
+        partial = job.result(sweep, known, False) if sweep.products else None
         raise Interrupted(partial, sweep, where) from None
-    return job.result(sweep, known, True)
 
 
 def _after(done: int, progress: Progress) -> Progress:
@@ -135,6 +141,7 @@ class _Job:
         self.converged = sweep.products > 0 and self._tight(sweep, known)
         while sweep.products < self.most and not sweep.complete.all() and not self.converged:
             sweep.step(_after(sweep.products, progress))
+            progress(sweep.products, None, "products with H")
             now = time.monotonic()
             if sweep.products % 4 == 0 or now - checked > 0.2:
                 self.converged, checked = self._tight(sweep, known), now
@@ -168,9 +175,17 @@ class _Job:
 
     def result(self, sweep: Lanczos, known: EigenvalueBounds | None, whole: bool) -> Quadrature:
         ritz = [gauss(sweep.alphas[j, :q], sweep.betas[j, :q], 1.0).nodes for j, q in enumerate(sweep.lengths) if q > 0]
+        least, most = (float(f([f(nodes) for nodes in ritz], initial=0.0)) for f in (np.min, np.max))
+        if least < -1e-8 * most:
+            raise ValueError(
+                f"`H` has an eigenvalue of at most {least:.1e} beside one of at least {most:.1e}; "
+                "expected a positive semi-definite matrix, as every kernel gives"
+            )
         best = max(ritz, key=lambda nodes: float(np.sum(nodes[:-1] ** 2)), default=np.zeros(1))
-        upper, upper_method = largest_bound(self.H, best, sharpen=known is not None and known.upper_method != "given")
+        sharpen = whole and known is not None and known.upper_method != "given"
+        upper, upper_method = largest_bound(self.H, best, sharpen=sharpen)
         notes = list(self.notes)
+        unasked = known is None
         if known is None:
             known = EigenvalueBounds(0.0, upper, "not asked for", upper_method)
         elif upper < known.upper:
@@ -182,15 +197,20 @@ class _Job:
                 known.closest,
                 known.closest_cosine,
             )
-        if known.lower == 0 and self.ridge == 0:
+        if known.lower == 0 and self.ridge == 0 and not sweep.complete.all():
+            stopped = (
+                "when its estimate had stopped moving"
+                if unasked
+                else f"on the bracket with ridge {FALLBACK_RIDGE:g} times the mean diagonal"
+            )
             notes.append(
-                "no positive lower bound on λ_min is known, so yᵀH⁻¹y has no finite upper bound; the sweep "
-                f"was stopped on the bracket with ridge {FALLBACK_RIDGE:g} times the mean diagonal"
+                "no positive lower bound on λ_min is known, so yᵀH⁻¹y has no finite upper bound"
+                + (f"; the sweep was stopped {stopped}" if self.converged else "")
             )
         if whole and not self.converged:
             notes.append(f"stopped at {sweep.products} products before the width {self.tol:g} was reached")
         step_rounding = 4 * EPS * known.upper * (16 + np.sqrt(self.H.n))  # products, reorthogonalisation, nodes
-        return Quadrature(
+        made = Quadrature(
             alphas=sweep.alphas.copy(),
             betas=sweep.betas.copy(),
             lengths=np.maximum(sweep.lengths, 1),
@@ -208,3 +228,14 @@ class _Job:
                 {"tol": self.tol, "ridge": self.ridge, "max_products": self.most}, device=self.H.device
             ),
         )
+        return replace(made, notes=(*notes, *self._rounding_note(made))) if whole and self.converged else made
+
+    def _rounding_note(self, made: Quadrature) -> tuple[str, ...]:
+        """Said where the sweep came to its end and rounding, not products, keeps the bracket wider than asked."""
+        found = made.bracket(Inverse(self.ridge)).per_output
+        assert found is not None
+        wide = found.certified & (found.upper - found.lower > self.tol * found.lower)
+        if not wide.any():
+            return ()
+        width = float(np.max((found.upper - found.lower)[wide] / np.maximum(found.lower[wide], 1e-300)))
+        return (f"rounding leaves the bracket at relative width {width:.1g}; more products do not narrow it",)

@@ -1,0 +1,194 @@
+"""The answers of an analysis as frozen data: numbers with brackets, curves, rows to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from overparam.theory import Assumption
+
+Tone = Literal["good", "warning", "bad"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number and what it certainly lies between; `upper` None where no upper side is certified."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+    certified: bool
+
+    @classmethod
+    def of(cls, found: Any) -> Range:
+        """From anything with value, lower, upper and certified."""
+        certified = bool(found.certified) and bool(np.isfinite(found.upper))
+        return cls(
+            float(found.value), float(found.lower), float(found.upper) if np.isfinite(found.upper) else None, certified
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The analysis in plain words; the first sentence answers whether the labels can be learned."""
+
+    tone: Tone
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Learnability:
+    """Can a wide network learn these labels?
+
+    Errors are shares of rows got wrong when fitted to all other rows; for regression they are mean squared
+    residuals over the variance of the targets (1 is guessing the mean).
+    """
+
+    baseline_error: float
+    left_out_error: float
+    """With the ridge that leave-one-out prefers (as early stopping would)."""
+    left_out_error_end: float
+    """Trained to the end."""
+    ridge: float
+    ridges_tried: np.ndarray
+    """(ridge, mean squared leave-one-out residual)."""
+    margins: np.ndarray
+    """How far the right class is ahead when its row is left out; empty for regression."""
+    complexity: Range
+    ridged_complexity: Range
+    ridged_by: float
+    random_complexities: np.ndarray
+    random_ridged_complexities: np.ndarray
+    worst_complexity: Range
+    alignment: float
+    effective_dimension: float | None
+
+    @property
+    def simpler_than_random(self) -> float:
+        """Mean complexity of random labels over that of the true ones (ridged where the raw one is not certified)."""
+        if self.complexity.certified:
+            return float(self.random_complexities.mean()) / self.complexity.value
+        return float(self.random_ridged_complexities.mean()) / self.ridged_complexity.value
+
+
+@dataclass(frozen=True)
+class StepsTo:
+    """Steps until the training loss is this share of its start; None: never in 10¹² steps, or not known."""
+
+    target: float
+    labels: str
+    value: int | None
+    lower: int | None
+    upper: int | None
+    status: str
+
+
+@dataclass(frozen=True, eq=False)
+class Speed:
+    """How fast? Rates are for the summed squared loss; a mean loss takes n times as much."""
+
+    largest_rate: Range
+    best_rate: Range
+    rate: float
+    """The rate of the curves: half the certified stable limit."""
+    lambda_max: Range
+    lambda_min: Range
+    steps: np.ndarray
+    true: np.ndarray
+    """Loss over its start: rows are value, lower, upper; the same in `random` and `worst`."""
+    random: np.ndarray
+    worst: np.ndarray
+    certified: np.ndarray
+    targets: tuple[StepsTo, ...]
+    early_steps: np.ndarray
+    early_errors: np.ndarray
+    early_mean_squares: np.ndarray
+    early_on: str
+    """Which rows the early-stopping curve was measured on."""
+
+
+@dataclass(frozen=True)
+class BoundTerm:
+    """One summand of the generalisation bound."""
+
+    name: str
+    value: float | None
+    formula: str
+
+
+@dataclass(frozen=True, eq=False)
+class NewData:
+    """How well on new data?"""
+
+    left_out_error: float
+    test_error: float | None
+    """Trained to the end; None without a test set."""
+    test_error_ridged: float | None
+    test_mean_absolute: float | None
+    test_rows: int
+    bound: float | None
+    bound_vacuous: bool
+    bound_terms: tuple[BoundTerm, ...]
+    bound_note: str
+    noise_rate: float | None
+    """Share of labels that look wrong by their leave-one-out margin; natural overlap of the classes included."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problems:
+    """Is anything wrong with the data? Row numbers are those of the source."""
+
+    duplicate_rows: tuple[tuple[int, ...], ...]
+    contradictions: tuple[tuple[int, ...], ...]
+    near_parallel: tuple[tuple[int, int, float], ...]
+    test_in_train: tuple[tuple[int, int], ...]
+    constant_features: tuple[str, ...]
+    scale_ratio: float | None
+    """Largest over smallest standard deviation of the features, before preprocessing."""
+    smallest_class: tuple[str, int] | None
+    suspects: tuple[tuple[int, str, str, float], ...]
+    """(row, its label, the label the others suggest, margin), most doubtful first."""
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """When may this be believed?"""
+
+    assumptions: tuple[Assumption, ...]
+    movement: np.ndarray
+    """‖W(s) − W(0)‖_F at the steps of the speed curves: rows are value, lower, upper."""
+    widths: np.ndarray
+    kappas: np.ndarray
+    laziness: np.ndarray
+    """At the end of training, one row a κ, one column a width."""
+    flips: np.ndarray
+    width_for_lazy: float | None
+    """The width at κ = 1 from which the whole run is lazy (laziness ≤ 0.1)."""
+    theorem_width: float | None
+    """What Theorem 3.1 asks for with its constant set to 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseSweep:
+    """Complexity, and loss and error on new rows, as a growing share of labels is redrawn at random."""
+
+    rates: np.ndarray
+    complexity: np.ndarray
+    mean_absolute: np.ndarray
+    error: np.ndarray
+    ridge: float
+    rows: str
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues, largest first, and the share of the labels' square on each eigenvector."""
+
+    eigenvalues: np.ndarray
+    true: np.ndarray
+    random: np.ndarray
+    whole: bool
+    """Whether all eigenvalues are there, or only the largest."""

@@ -1,0 +1,301 @@
+"""Can it be learned, how fast, how well on new data: the numbers behind the first three answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from overparam.analysis.answers import BoundTerm, Learnability, NewData, Range, Spectrum, Speed, StepsTo
+from overparam.analysis.setting import Setting, Trial, columns
+from overparam.data import generator
+from overparam.engines import as_gram
+from overparam.spectrum import (
+    Eigenpairs,
+    EigenvalueBounds,
+    Factor,
+    LeaveOneOut,
+    Quadrature,
+    eigenpairs,
+    eigenvalue_bounds,
+    factor,
+    leave_one_out,
+    matrix_function,
+    quadrature,
+)
+from overparam.spectrum.left_out import EIGEN_FITS, class_margins
+from overparam.theory import (
+    best_learning_rate,
+    effective_dimension,
+    generalization_bound,
+    kernel_target_alignment,
+    label_complexity,
+    max_learning_rate,
+    predict_loss,
+    steps_to_loss,
+)
+from overparam.theory.integrands import growth
+
+RANDOM_DRAWS = 10
+RIDGE_SHARE = 0.1
+"""Times the mean diagonal: the ridged complexity shown beside the raw one."""
+TARGETS = (0.5, 0.1, 0.01)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweeps:
+    """Everything that costs: the quadratures, the factor, leave-one-out."""
+
+    true: Quadrature
+    random: Quadrature
+    bounds: EigenvalueBounds
+    factor: Any
+    floor: float
+    """The ridge inside `factor`: 0 where λ_min is known to be positive."""
+    end: LeaveOneOut
+    best: LeaveOneOut
+    pairs: Eigenpairs
+    """All eigenpairs where they are few, else the largest."""
+    smallest: float
+    """An upper bound on λ_min: itself where all eigenvalues are known, else the least Ritz value."""
+
+
+def make_sweeps(s: Setting) -> Sweeps:
+    """One sweep of true and random labels together, one Cholesky factor, leave-one-out twice."""
+    s.progress(0.15, 1.0, "eigenvalue bounds")
+    bounds = eigenvalue_bounds(s.H, "auto")
+    signs = generator(s.seed, 11).choice([-1.0, 1.0], size=s.n)
+    s.progress(0.25, 1.0, "Krylov sweep")
+    Y = np.column_stack([columns(s.y), signs])
+    both = quadrature(s.H, Y, tol=1e-6, bounds=bounds)
+    true, random = _part(both, slice(0, -1), s.y.ndim == 1), _part(both, slice(-1, None), True)
+    s.progress(0.45, 1.0, "leave-one-out")
+    mean = true.mean_diagonal
+    floor = 0.0 if bounds.lower > 1e-9 * mean else 1e-6 * mean
+    factored = factor(s.H, floor)
+    residuals = factored.solve(s.y) / _shaped(factored.inverse_diagonal(), s.y)
+    end = _left_out(s.y, residuals, floor)
+    if s.n <= EIGEN_FITS:
+        best = leave_one_out(s.H, s.y, "auto", task="classes" if s.classes else "regression")
+    else:
+        rows = np.sort(np.random.default_rng([s.seed, 3]).permutation(s.n)[:2000])
+        few = s.H.block(rows, rows)
+        chosen = leave_one_out(as_gram((few + few.T) / 2), s.y[rows], "auto")
+        ridged = factor(s.H, chosen.ridge)
+        residuals = ridged.solve(s.y) / _shaped(ridged.inverse_diagonal(), s.y)
+        best = _left_out(s.y, residuals, chosen.ridge, chosen.tried)
+    s.progress(0.65, 1.0, "spectrum")
+    pairs = eigenpairs(s.H, None if s.n <= EIGEN_FITS else 200)
+    smallest = float(random.nodes[random.weights > 0].min())
+    if s.n <= EIGEN_FITS:
+        smallest = min(smallest, max(float(pairs.values[-1]), bounds.lower))
+    return Sweeps(true, random, bounds, factored, floor, end, best, pairs, smallest)
+
+
+def _part(q: Quadrature, outputs: slice, single: bool) -> Quadrature:
+    """The quadrature of some of the outputs of a shared sweep."""
+    return Quadrature(
+        q.alphas[outputs],
+        q.betas[outputs],
+        q.lengths[outputs],
+        q.complete[outputs],
+        q.masses[outputs],
+        q.bounds,
+        q.perturbation,
+        q.n,
+        single,
+        q.mean_diagonal,
+        q.products,
+        q.converged,
+        q.notes,
+        q.provenance,
+    )
+
+
+def _shaped(diagonal: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return diagonal[:, None] if y.ndim == 2 else diagonal
+
+
+def _left_out(y: np.ndarray, residuals: np.ndarray, ridge: float, tried: Any = ()) -> LeaveOneOut:
+    outputs = y - residuals
+    margins = class_margins(y, outputs)
+    error = None if margins is None else float(np.mean(margins <= 0))
+    square = float(np.sum(residuals**2) / len(y))
+    return LeaveOneOut(outputs, residuals, margins, error, square, ridge, tuple(tried) or ((ridge, square),))
+
+
+def learnability(s: Setting, w: Sweeps) -> Learnability:
+    """Leave-one-out, complexity against random and worst labels, alignment."""
+    share = RIDGE_SHARE * w.true.mean_diagonal
+    drawn = _random_labels(s)
+    ridged = factor(s.H, share)
+    raw = label_complexity(w.true)
+    floor, ceiling = w.bounds.lower, w.smallest
+    mass = 2 * float(np.sum(s.y**2)) / s.n
+    worst = Range(
+        float(np.sqrt(mass / ceiling)),
+        float(np.sqrt(mass / ceiling)),
+        float(np.sqrt(mass / floor)) if floor > 0 else None,
+        floor > 0,
+    )
+    dimension = effective_dimension(s.H, share).value if s.n <= 2_000 else None
+    classes = s.classes
+    best_margins = w.best.margins if w.best.margins is not None else np.empty(0)
+    return Learnability(
+        baseline_error=_baseline(s),
+        left_out_error=float(w.best.error) if classes and w.best.error is not None else w.best.mean_square,
+        left_out_error_end=float(w.end.error) if classes and w.end.error is not None else w.end.mean_square,
+        ridge=w.best.ridge,
+        ridges_tried=np.array(w.best.tried),
+        margins=best_margins,
+        complexity=Range.of(raw),
+        ridged_complexity=Range.of(label_complexity(w.true, share)),
+        ridged_by=share,
+        random_complexities=_complexities(drawn, w.factor, s),
+        random_ridged_complexities=_complexities(drawn, ridged, s),
+        worst_complexity=worst,
+        alignment=kernel_target_alignment(s.H, s.y).value,
+        effective_dimension=dimension,
+    )
+
+
+def _baseline(s: Setting) -> float:
+    if not s.classes:
+        return 1.0
+    counts = np.bincount(s.data.codes, minlength=len(s.data.classes))
+    return float(1 - counts.max() / counts.sum())
+
+
+def _random_labels(s: Setting) -> list[np.ndarray]:
+    """Labellings like the true ones: fair signs, uniform classes, shuffled targets."""
+    random = generator(s.seed, 7)
+    if not s.classes:
+        return [random.permutation(s.y) for _ in range(RANDOM_DRAWS)]
+    if s.y.ndim == 1:
+        return [random.choice([-1.0, 1.0], size=s.n) for _ in range(RANDOM_DRAWS)]
+    k = s.y.shape[1]
+    return [np.eye(k)[random.integers(k, size=s.n)] - 1 / k for _ in range(RANDOM_DRAWS)]
+
+
+def _complexities(labels: list[np.ndarray], factored: Factor | Any, s: Setting) -> np.ndarray:
+    """√(2 Σ yᵀ(H + ridge)⁻¹y / n) of each labelling, all in one solve."""
+    Y = np.column_stack([columns(y) for y in labels])
+    forms = np.einsum("nk,nk->k", Y, factored.solve(Y))
+    return np.sqrt(2 / s.n * np.maximum(forms.reshape(len(labels), -1).sum(axis=1), 0.0))
+
+
+def speed(s: Setting, w: Sweeps, trial: Trial | None) -> Speed:
+    """Rates, predicted curves of true, random and worst-case labels, steps to targets, early stopping."""
+    s.progress(0.7, 1.0, "curves")
+    limit = max_learning_rate(w.random)
+    rate = limit.lower / 2
+    steps = np.unique(np.concatenate([[0], np.round(np.geomspace(1, 1e7, 120))]))
+    curve, noise = predict_loss(w.true, steps, rate), predict_loss(w.random, steps, rate)
+    floor, ceiling = w.bounds.lower, w.smallest
+    with np.errstate(under="ignore"):
+        slow, fast = (np.exp(2 * steps * np.log1p(-rate * v)) for v in (floor, ceiling))
+    worst = np.stack([fast, fast, slow])
+    targets = []
+    for target in TARGETS:
+        for labels, q in (("true", w.true), ("random", w.random)):
+            found = steps_to_loss(q, target, rate)
+            targets.append(StepsTo(target, labels, found.value, found.lower, found.upper, found.status))
+        targets.append(_worst_steps(target, rate, floor, ceiling))
+    early = _early_stopping(s, trial, rate)
+    return Speed(
+        largest_rate=Range.of(limit),
+        best_rate=Range.of(best_learning_rate(w.random)),
+        rate=rate,
+        lambda_max=Range(2 / limit.value, 2 / limit.upper, w.true.bounds.upper, True),
+        lambda_min=Range(ceiling, floor, ceiling, floor > 0),
+        steps=steps,
+        true=np.stack([curve.values, curve.lower, curve.upper]) / curve.initial,
+        random=np.stack([noise.values, noise.lower, noise.upper]) / noise.initial,
+        worst=worst,
+        certified=np.asarray(curve.certified),
+        targets=tuple(targets),
+        early_steps=early[0],
+        early_errors=early[1],
+        early_mean_squares=early[2],
+        early_on=trial.what if trial is not None else "",
+    )
+
+
+def _worst_steps(target: float, rate: float, floor: float, ceiling: float) -> StepsTo:
+    """The worst-case labels lie on λ_min alone, which is between `floor` and `ceiling`."""
+
+    def needed(value: float) -> int:
+        return int(np.ceil(np.log(target) / (2 * np.log1p(-rate * value))))
+
+    lower, upper = needed(ceiling), needed(floor) if floor > 0 else None
+    return StepsTo(target, "worst", lower, lower, upper, "reached" if floor > 0 else "open")
+
+
+def _early_stopping(s: Setting, trial: Trial | None, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Error and mean square on new rows after each number of steps, from one sweep."""
+    if trial is None:
+        return np.empty(0), np.empty(0), np.empty(0)
+    steps = np.unique(np.round(np.geomspace(1, 1e5, 16)))
+    functions = [lambda x, step=step: growth(np.maximum(x, 0.0), step, rate) for step in steps]
+    found = matrix_function(trial.H, trial.y, functions, tol=1e-5, max_products=400)
+    stacked = np.column_stack([columns(values) for values in found.values])
+    outputs = trial.predict(stacked).reshape(len(trial.y_new), len(steps), -1)
+    shape = trial.y_new.shape
+    errors = [s.error(trial.y_new, outputs[:, i].reshape(shape)) for i in range(len(steps))]
+    squares = [float(np.sum((trial.y_new - outputs[:, i].reshape(shape)) ** 2) / shape[0]) for i in range(len(steps))]
+    return steps, np.array(errors), np.array(squares)
+
+
+def new_data(s: Setting, w: Sweeps, learn: Learnability) -> NewData:
+    """Leave-one-out, the bound with its terms, and the test set where there is one."""
+    s.progress(0.85, 1.0, "new data")
+    bound = generalization_bound(w.true, labels_bounded=bool(np.abs(s.y).max() <= 1), unit_rows=_unit(s))
+    terms = tuple(BoundTerm(t.name, t.value if np.isfinite(t.value) else None, t.formula) for t in bound.terms)
+    test_error = test_ridged = absolute = None
+    count = 0
+    if s.y_test is not None:
+        trial = Trial(s.H, s.y, s.y_test, None, None, "", s)
+        ridged = factor(s.H, learn.ridge)
+        both = np.column_stack([columns(w.factor.solve(s.y)), columns(ridged.solve(s.y))])
+        outputs = trial.predict(both)
+        width = both.shape[1] // 2
+        shape, count = s.y_test.shape, len(s.y_test)
+        at_end = outputs[:, :width].reshape(shape)
+        test_error = s.error(s.y_test, at_end)
+        test_ridged = s.error(s.y_test, outputs[:, width:].reshape(shape))
+        absolute = float(np.mean(np.abs(s.y_test - at_end)))
+    return NewData(
+        left_out_error=learn.left_out_error,
+        test_error=test_error,
+        test_error_ridged=test_ridged,
+        test_mean_absolute=absolute,
+        test_rows=count,
+        bound=bound.total if np.isfinite(bound.total) else None,
+        bound_vacuous=bound.vacuous,
+        bound_terms=terms,
+        bound_note=bound.note,
+        noise_rate=_noise_rate(learn.margins),
+    )
+
+
+def _unit(s: Setting) -> bool:
+    norms = np.sqrt(2 * s.H.diagonal())
+    return bool(np.abs(norms - 1).max() < 1e-9)
+
+
+def _noise_rate(margins: np.ndarray) -> float | None:
+    """The share of margins below minus half the median positive one."""
+    positive = margins[margins > 0]
+    if not len(positive):
+        return None
+    return float(np.mean(margins < -0.5 * np.median(positive)))
+
+
+def spectrum(s: Setting, w: Sweeps) -> Spectrum:
+    """Eigenvalues and the share of the labels on each eigenvector."""
+    pairs, whole = w.pairs, len(w.pairs.values) == s.n
+    signs = generator(s.seed, 11).choice([-1.0, 1.0], size=s.n)
+    mass = float(np.sum(s.y**2))
+    true = np.sum((pairs.vectors.T @ columns(s.y)) ** 2, axis=1) / (mass if mass > 0 else 1.0)
+    return Spectrum(np.maximum(pairs.values, 0.0), true, (pairs.vectors.T @ signs) ** 2 / s.n, whole)

@@ -1,0 +1,116 @@
+"""Is anything wrong with the data? Rows and features to look at, named as they are in the source."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overparam.analysis.answers import Problems
+from overparam.analysis.setting import Setting
+from overparam.data import contradictions, duplicate_groups
+
+NEARLY_PARALLEL = 0.9999
+SHOWN = 20
+
+
+def find_problems(s: Setting, margins: np.ndarray, outputs: np.ndarray) -> Problems:
+    """Everything that would mislead a fit or its evaluation."""
+    source = s.source
+    rows = source.rows if source.rows is not None else np.arange(source.n)
+    X = np.asarray(source.X)
+    groups = duplicate_groups(X)
+    clashing = contradictions(source)
+    pairs = _near_parallel(s, groups)
+    leaked = _test_in_train(s)
+    constant = _constant(s)
+    wrong = _suspects(s, margins, outputs, rows)
+    smallest = None
+    if s.classes:
+        counts = np.bincount(source.codes, minlength=len(source.classes))
+        smallest = (str(source.classes[int(counts.argmin())]), int(counts.min()))
+    return Problems(
+        duplicate_rows=tuple(_named(group, rows) for group in groups[:SHOWN]),
+        contradictions=tuple(_named(group, rows) for group in clashing[:SHOWN]),
+        near_parallel=tuple((int(rows[i]), int(rows[j]), float(rho)) for i, j, rho in pairs[:SHOWN]),
+        test_in_train=tuple(leaked[:SHOWN]),
+        constant_features=constant[:SHOWN],
+        scale_ratio=_scale_ratio(X) if source.kind == "table" else None,
+        smallest_class=smallest,
+        suspects=wrong,
+        counts={
+            "duplicate_groups": len(groups),
+            "duplicate_rows": int(sum(len(group) for group in groups)),
+            "contradictions": len(clashing),
+            "near_parallel": len(pairs),
+            "test_in_train": len(leaked),
+            "constant_features": len(constant),
+        },
+    )
+
+
+def _named(group: np.ndarray, rows: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(rows[i]) for i in group[:8])
+
+
+def _near_parallel(s: Setting, groups: list[np.ndarray]) -> list[tuple[int, int, float]]:
+    """Pairs of prepared rows almost parallel or opposite, exact repeats of a row left out."""
+    found = s.H.close_pairs(NEARLY_PARALLEL, 1, most=2_000_000)
+    if found is None:
+        return []
+    group_of = {int(i): index for index, group in enumerate(groups) for i in group}
+    pairs = [
+        (int(j), int(i), float(rho))
+        for i, j, rho in zip(*found[:3], strict=True)
+        if group_of.get(int(i), -1) != group_of.get(int(j), -2)
+    ]
+    return sorted(pairs, key=lambda pair: -abs(pair[2]))
+
+
+def _test_in_train(s: Setting) -> list[tuple[int, int]]:
+    """(training row, test row) that are the same to the last bit."""
+    test = s.source.test
+    if test is None:
+        return []
+    both = np.concatenate([np.asarray(s.source.X, dtype=np.float64), np.asarray(test.X, dtype=np.float64)])
+    n = s.source.n
+    train_rows = s.source.rows if s.source.rows is not None else np.arange(n)
+    test_rows = test.rows if test.rows is not None else np.arange(test.n)
+    leaked = []
+    for group in duplicate_groups(both):
+        left, right = [i for i in group if i < n], [i - n for i in group if i >= n]
+        leaked.extend((int(train_rows[left[0]]), int(test_rows[j])) for j in right if left)
+    return leaked
+
+
+def _constant(s: Setting) -> tuple[str, ...]:
+    if s.source.kind == "image":
+        return ()  # a border pixel that is always 0 is no problem
+    X = np.asarray(s.source.X)
+    names = s.source.features or tuple(f"column {j}" for j in range(X.shape[1]))
+    still = np.flatnonzero(np.ptp(X, axis=0) == 0)
+    return tuple(str(names[j]) for j in still)
+
+
+def _scale_ratio(X: np.ndarray) -> float | None:
+    spread = X.std(axis=0)
+    spread = spread[spread > 0]
+    return float(spread.max() / spread.min()) if len(spread) > 1 else None
+
+
+def _suspects(
+    s: Setting, margins: np.ndarray, outputs: np.ndarray, rows: np.ndarray
+) -> tuple[tuple[int, str, str, float], ...]:
+    """Rows whose label the other rows contradict most clearly."""
+    if not len(margins):
+        return ()
+    order = np.argsort(margins)[:SHOWN]
+    codes = s.source.codes
+    found = []
+    for i in order:
+        if margins[i] >= 0:
+            break
+        if outputs.ndim == 1:
+            suggested = 0 if outputs[i] > 0 else 1
+        else:
+            suggested = int(outputs[i].argmax())
+        found.append((int(rows[i]), s.label(int(codes[i])), s.label(suggested), float(margins[i])))
+    return tuple(found)

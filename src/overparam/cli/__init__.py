@@ -1,0 +1,41 @@
+"""The command line: one file a command. `main` turns every foreseen failure into one line and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run `overparam …`; the exit code is 0, 2 for input that cannot be used, 130 for ctrl-C."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """The command line with these words; gives the exit code."""
+    from overparam.cli.app import app
+
+    try:
+        code = app(args=arguments, standalone_mode=False, prog_name="overparam")
+    except KeyboardInterrupt as stop:
+        return _failed(str(stop) or "stopped", 130)
+    except (ValueError, FileNotFoundError, ImportError) as error:
+        return _failed(str(error), 2)
+    except MemoryError:
+        return _failed("not enough memory; use fewer rows (--max-rows) or a machine with more", 2)
+    except BrokenPipeError:  # whoever read our output went away
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        # the parser's own complaints (an unknown option, a missing value) and its ctrl-C
+        message = getattr(error, "format_message", None)
+        if message is not None:
+            return _failed(message(), 2)
+        if type(error).__name__ == "Abort":
+            return _failed("stopped", 130)
+        raise
+    return code if isinstance(code, int) else 0
+
+
+def _failed(line: str, code: int) -> int:
+    sys.stderr.write("overparam: " + " ".join(line.split()) + "\n")
+    return code

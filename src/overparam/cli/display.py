@@ -1,0 +1,59 @@
+"""What people see in the terminal: a bar while work runs, then the verdict. Goes to standard error and output apart."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from overparam.core.checks import shown_bytes
+from overparam.core.progress import Progress as Teller
+from overparam.core.progress import silent
+
+if TYPE_CHECKING:
+    from overparam.analysis import Analysis
+
+COLOURS = {"good": "green", "warning": "yellow", "bad": "red"}
+
+
+class Display:
+    """Progress on standard error, results on standard output; nothing of either when `quiet`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._errors = Console(stderr=True)
+        self._output = Console()
+
+    def plain(self, words: str) -> None:
+        if not self._quiet:
+            self._errors.print(words, markup=False, highlight=False)
+
+    @contextlib.contextmanager
+    def progress(self) -> Iterator[Teller]:
+        """A bar with the time left, where the terminal shows one."""
+        if self._quiet or not self._errors.is_terminal:
+            yield silent
+            return
+        columns = (TextColumn("{task.description:<18}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=self._errors, transient=True) as bars:
+            bar = bars.add_task("reading", total=1.0)
+            yield lambda done, total, what: bars.update(bar, completed=done, total=total, description=what)
+
+    def summary(self, result: Analysis, where: Path) -> None:
+        """The verdict in a box, then where the page is and what it cost."""
+        body = Text("\n".join(f"• {line}" for line in result.verdict.sentences))
+        self._output.print(Panel(body, title=Text(result.name), border_style=COLOURS[result.verdict.tone]))
+        cost = result.provenance
+        peak = f", peak memory {shown_bytes(cost.peak_memory)}" if cost.peak_memory else ""
+        page = where / "report.html"
+        shown = page if page.exists() else where / "report.txt"
+        self._output.print(f"{shown}", markup=False, highlight=False, soft_wrap=True)
+        self._output.print(
+            f"{result.n:,} rows, {cost.seconds:.1f} s on {cost.device}{peak}", markup=False, highlight=False
+        )

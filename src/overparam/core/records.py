@@ -1,0 +1,61 @@
+"""Frozen dataclasses to plain values and arrays, and back: how a result goes into a folder and comes out again."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+Record = TypeVar("Record")
+
+
+def take_apart(record: Any, prefix: str = "") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Values for result.json and arrays for arrays.npz, named by the path of their field ("speed.steps")."""
+    values: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
+    for field in fields(record):
+        value, path = getattr(record, field.name), f"{prefix}{field.name}"
+        if isinstance(value, np.ndarray):
+            arrays[path] = value
+        elif is_dataclass(value):
+            values[field.name], inner = take_apart(value, f"{path}.")
+            arrays.update(inner)
+        elif isinstance(value, tuple) and any(is_dataclass(item) for item in value):
+            values[field.name] = [take_apart(item)[0] for item in value]
+        else:
+            values[field.name] = value
+    return values, arrays
+
+
+def put_together(
+    kind: type[Record], values: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str = ""
+) -> Record:
+    """The record that `take_apart` took apart; a field that is missing takes its default."""
+    hints = typing.get_type_hints(kind)
+    given: dict[str, Any] = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        path, hint = f"{prefix}{field.name}", hints[field.name]
+        if path in arrays:
+            given[field.name] = arrays[path]
+        elif field.name in values:
+            given[field.name] = _restored(hint, values[field.name], arrays, f"{path}.")
+    return kind(**given)
+
+
+def _restored(hint: Any, value: Any, arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
+    if value is None:
+        return None
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        choices = [choice for choice in typing.get_args(hint) if choice is not type(None)]
+        hint = next((choice for choice in choices if is_dataclass(choice)), choices[0])
+    if is_dataclass(hint) and isinstance(hint, type):
+        return put_together(hint, value, arrays, prefix)
+    if typing.get_origin(hint) is tuple and isinstance(value, list):
+        inner = typing.get_args(hint)
+        kinds = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else list(inner)
+        return tuple(_restored(k, item, arrays, prefix) for k, item in zip(kinds, value, strict=False))
+    return value

@@ -1,0 +1,232 @@
+"""What the trained network answers on new points, after any number of steps, at the end, or with a ridge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from overparam.core import checks
+from overparam.core.progress import Progress
+from overparam.engines.matrix import AbstractGram, as_gram
+from overparam.spectrum.bounds import CHOLESKY_FITS
+from overparam.spectrum.matrix_function import matrix_function
+from overparam.spectrum.solve import factor
+from overparam.theory.assumptions import INFINITE_WIDTH, Assumption, checked
+from overparam.theory.conventions import convention
+from overparam.theory.integrands import growth
+from overparam.theory.rates import Stability, checked_rate
+
+GROWN = 1e6
+"""Outputs of an unstable rate above this many times the largest residual are given as NaN."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """c with f(x) = f_0(x) + Σ_i c_i K(x, x_i), in the shape of y, and how they were found."""
+
+    values: np.ndarray
+    method: str
+    change: float
+    products: int
+    converged: bool
+    largest: float
+    """The largest eigenvalue seen; 0 where none was looked at."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Prediction(NDArrayOperatorsMixin):
+    """`values` are the outputs on the new points; the object stands for that array in arithmetic and NumPy.
+
+    `certified` is False unless the solve was direct; `change` is then an estimate of the relative error left in the
+    coefficients. An unstable rate has `status` "unstable" and NaN where the outputs have grown out of meaning.
+    """
+
+    values: np.ndarray
+    steps: int | None
+    lr: float | None
+    ridge: float
+    status: Stability
+    certified: bool
+    change: float
+    products: int
+    method: str
+    reference: str = "fine_grained, Thm 4.1"
+    assumptions: tuple[Assumption, ...] = (INFINITE_WIDTH,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.values.ndim
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[index]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [part.values if isinstance(part, Prediction) else part for part in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+
+def predict(
+    H: Any,
+    y: Any,
+    K_new: Any,
+    steps: int | None = None,
+    lr: float | None = None,
+    ridge: float = 0.0,
+    *,
+    initial: Any = None,
+    initial_new: Any = None,
+    loss: str = "sum",
+    tol: float = 1e-12,
+    max_products: int | None = None,
+    progress: Progress | None = None,
+) -> Prediction:
+    """The outputs of the infinitely wide network on new points.
+
+        f_s(x) = f_0(x) + K(x, X) A_s(H) (y − u(0)),   A_s(h) = (1 − (1 − η(h + ridge))^s) / (h + ridge)
+
+    At the end of training (`steps` None) A(h) = 1/(h + ridge): kernel (ridge) regression. A ridge adds
+    ½ ridge ‖W − W(0)‖² to the loss.
+
+    Ref: fine_grained, Thm 4.1, Eq. (7)
+
+    Assumes: infinite width.
+
+    Differs from the paper: the paper follows the training points; the same linear dynamics hold on any point.
+
+    Args:
+        H: the Gram matrix of the training rows.
+        y: labels, (n,) or (n, k).
+        K_new: the kernel of new points with training rows, (p, n), from `kernel(X_new, X)`.
+        steps: of gradient descent; None for the limit.
+        lr: the rate, of the loss named by `loss`; needed with `steps`.
+        ridge: ≥ 0; needed where repeated rows make H singular and `steps` is None.
+        initial: u(0), the outputs on the training rows before training; None for 0.
+        initial_new: the outputs on the new points before training; None for 0.
+        loss: "sum", "mean" or "mse".
+        tol: relative change of the coefficients at which the sweep stops.
+        max_products: most products with H.
+        progress: called with the products done.
+
+    >>> H = np.array([[2.0, 0.0], [0.0, 1.0]])
+    >>> np.round(predict(H, [2.0, 1.0], [[1.0, 0.0]]).values, 9)  # K H⁻¹ y = 1·2/2
+    array([1.])
+    >>> np.round(predict(H, [2.0, 1.0], [[1.0, 0.0]], steps=1, lr=0.25).values, 9)  # 1·0.25·2
+    array([0.5])
+    """
+    H = as_gram(H)
+    y = checks.targets(y, H.n)
+    K_new = checks.finite_matrix(K_new, "K_new")
+    if K_new.shape[1] != H.n:
+        raise ValueError(
+            f"`K_new` has shape {K_new.shape}; expected one column a training row ({H.n}): kernel(X_new, X_train)"
+        )
+    residual = y if initial is None else y - _like(initial, y, "initial")
+    start = np.zeros((len(K_new), *y.shape[1:]))
+    if initial_new is not None:
+        start = checks.targets(initial_new, len(K_new), "initial_new")
+        if start.shape[1:] != y.shape[1:]:
+            raise ValueError(f"`initial_new` has shape {start.shape}; expected {(len(K_new), *y.shape[1:])}")
+    found = dual_coefficients(
+        H, residual, steps, lr, ridge, loss=loss, tol=tol, max_products=max_products, progress=progress
+    )
+    rate = None if lr is None or steps is None else lr * convention(loss, H.n, residual.size // H.n).rate
+    state: Stability = "stable"
+    if rate is not None and rate * (found.largest + ridge) > 2 * (1 + 1e-12):
+        state = "unstable"
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = start + K_new @ found.values
+        reach = GROWN * max(float(np.abs(residual).max()), 1e-300)
+        if state == "unstable":
+            values = np.where(np.abs(values - start) <= reach, values, np.nan)
+    direct = found.method == "Cholesky"
+    assumptions = [INFINITE_WIDTH]
+    if rate is not None:
+        words = f"η(λ_max + ridge) ≥ {rate * (found.largest + ridge):.6g} by the largest Ritz value, which must be ≤ 2"
+        assumptions.append(checked("the rate is stable", state == "stable", words))
+    return Prediction(
+        values=values,
+        steps=None if steps is None else int(steps),
+        lr=lr,
+        ridge=float(ridge),
+        status=state,
+        certified=direct,
+        change=found.change,
+        products=found.products,
+        method=found.method,
+        assumptions=tuple(assumptions),
+    )
+
+
+def dual_coefficients(
+    H: Any,
+    residual: Any,
+    steps: int | None = None,
+    lr: float | None = None,
+    ridge: float = 0.0,
+    *,
+    loss: str = "sum",
+    tol: float = 1e-12,
+    max_products: int | None = None,
+    progress: Progress | None = None,
+) -> Coefficients:
+    """c = A_s(H)(y − u(0)), so that every prediction is K(x, X) c and W(s) − W(0) = Z(0) c.
+
+    Ref: fine_grained, Lemma 5.3, Eq. (34)
+
+    Args as in `predict`.
+
+    >>> dual_coefficients(np.diag([2.0, 4.0]), [2.0, 2.0]).values
+    array([1. , 0.5])
+    """
+    H = as_gram(H)
+    residual = checks.targets(residual, H.n)
+    if not (isinstance(ridge, int | float | np.number) and np.isfinite(ridge) and ridge >= 0):
+        raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
+    if (steps is None) != (lr is None):
+        raise ValueError("`steps` and `lr` belong together; leave both out for the end of training")
+    if steps is None and _fits(H):
+        solved = factor(H, float(ridge)).solve(residual)
+        return Coefficients(solved, "Cholesky", 0.0, 0, True, 0.0)
+    largest = 0.0
+    if steps is not None:
+        if steps < 0 or steps != int(steps):
+            raise ValueError(f"`steps` is {steps!r}; expected a whole number ≥ 0, or None for the end of training")
+        rate = checked_rate(lr) * convention(loss, H.n, residual.size // H.n).rate
+
+    def function(x: np.ndarray) -> np.ndarray:
+        nonlocal largest
+        largest = max(largest, float(x.max()))
+        if steps is None:
+            with np.errstate(divide="ignore"):
+                return 1 / (x + ridge)
+        return growth(x + ridge, steps, rate)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = matrix_function(H, residual, [function], tol=tol, max_products=max_products, progress=progress)
+    return Coefficients(found.values[0], "Krylov", found.change[0], found.products, found.converged, largest)
+
+
+def _fits(H: AbstractGram) -> bool:
+    return H.xp is np and H.n <= CHOLESKY_FITS
+
+
+def _like(values: Any, y: np.ndarray, name: str) -> np.ndarray:
+    array = checks.targets(values, len(y), name)
+    if array.shape != y.shape:
+        raise ValueError(f"`{name}` has shape {array.shape}; expected that of `y`, {y.shape}")
+    return array

@@ -1,0 +1,244 @@
+"""What the theorems ask of width, initialisation scale, rate and steps, with the constants they hide as arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+
+from overparam.theory.assumptions import Assumption, checked
+
+Relation = Literal["≥", "≤"]
+
+
+@final
+@dataclass(frozen=True)
+class Requirement:
+    """One inequality: `quantity` `relation` `needed`; `given` is what the run has, None where not said."""
+
+    quantity: str
+    relation: Relation
+    needed: float
+    given: float | None
+    formula: str
+
+    @property
+    def met(self) -> bool | None:
+        """True or False; None where nothing was given."""
+        if self.given is None:
+            return None
+        return bool(self.given >= self.needed if self.relation == "≥" else self.given <= self.needed)
+
+
+@final
+@dataclass(frozen=True)
+class Conditions:
+    """The requirements of one theorem, all of which must hold, and what it then says."""
+
+    theorem: str
+    requirements: tuple[Requirement, ...]
+    conclusion: str
+    reference: str
+
+    @property
+    def met(self) -> bool | None:
+        """Whether every requirement is met; None where none fails and some was not given."""
+        states = [requirement.met for requirement in self.requirements]
+        return False if False in states else None if None in states else True
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The requirements as lines of a result."""
+        return tuple(
+            checked(
+                f"{r.quantity} {r.relation} {r.formula}",
+                r.met,
+                f"needs {r.needed:.3g}" + ("" if r.given is None else f", has {r.given:.3g}"),
+            )
+            for r in self.requirements
+        )
+
+    def needed(self, quantity: str) -> float:
+        """The binding value for one quantity: the largest lower or smallest upper one."""
+        found = [r for r in self.requirements if r.quantity == quantity]
+        if not found:
+            raise ValueError(f"{self.theorem} asks nothing of {quantity!r}; it asks of {self._quantities()}")
+        values = [r.needed for r in found]
+        return max(values) if found[0].relation == "≥" else min(values)
+
+    def _quantities(self) -> str:
+        return ", ".join(dict.fromkeys(r.quantity for r in self.requirements))
+
+
+def convergence_conditions(
+    n: int,
+    lambda_min: float,
+    kappa: float,
+    delta: float = 0.05,
+    *,
+    width: int | None = None,
+    lr: float | None = None,
+    width_constant: float = 1.0,
+    rate_constant: float = 1.0,
+) -> Conditions:
+    """When the loss falls by 1 − ηλ_0/2 a step: m ≥ c n⁶/(λ_0⁴ κ² δ³), η ≤ c′ λ_0/n² (summed loss).
+
+    Ref: fine_grained, Thm 3.1
+
+    Assumes: unit rows, labels in [−1, 1], λ_0 = λ_min(H) > 0.
+
+    Differs from the paper: c and c′ are arguments, 1 unless given; the theorem only says they exist.
+
+    Args:
+        n: samples.
+        lambda_min: λ_0.
+        kappa: the standard deviation of the initial weights.
+        delta: failure probability.
+        width, lr: of the run, where it should be judged.
+        width_constant, rate_constant: c and c′.
+
+    >>> convergence_conditions(n=10, lambda_min=0.5, kappa=1.0, delta=0.5).needed("width")  # 10⁶·2⁴·2³
+    128000000.0
+    """
+    lam, kappa, delta = _checked(n, lambda_min, kappa, delta)
+    return Conditions(
+        "Theorem 3.1",
+        (
+            _width(width_constant * float(n) ** 6 / lam**4 / kappa**2 / delta**3, width, "c n⁶/(λ_0⁴κ²δ³)"),
+            _rate(rate_constant * lam / n**2, lr),
+        ),
+        "with probability 1 − δ the loss falls at every step by the factor 1 − ηλ_0/2 or more",
+        "fine_grained, Thm 3.1",
+    )
+
+
+def trajectory_conditions(
+    n: int,
+    lambda_min: float,
+    kappa: float,
+    epsilon: float = 0.1,
+    delta: float = 0.05,
+    *,
+    width: int | None = None,
+    lr: float | None = None,
+    width_constant: float = 1.0,
+    rate_constant: float = 1.0,
+    scale_constant: float = 1.0,
+) -> Conditions:
+    """When ‖y − u(s)‖ follows the formula within ε at every step.
+
+        κ ≤ c″ εδ/√n,   m ≥ c n⁷/(λ_0⁴ κ² δ⁴ ε²),   η ≤ c′ λ_0/n²
+
+    Ref: fine_grained, Thm 4.1
+
+    Assumes: unit rows, labels in [−1, 1], λ_0 = λ_min(H) > 0.
+
+    Differs from the paper: the constants are arguments, 1 unless given.
+
+    Args:
+        n: samples.
+        lambda_min: λ_0.
+        kappa: the standard deviation of the initial weights.
+        epsilon: the accuracy, of the norm of the residual.
+        delta: failure probability.
+        width, lr: of the run, where it should be judged.
+        width_constant, rate_constant, scale_constant: c, c′ and c″.
+
+    >>> round(trajectory_conditions(n=100, lambda_min=0.1, kappa=1e-3).needed("kappa"), 12)  # 0.1·0.05/10
+    0.0005
+    """
+    lam, kappa, delta = _checked(n, lambda_min, kappa, delta)
+    if not epsilon > 0:
+        raise ValueError(f"`epsilon` is {epsilon!r}; expected a positive number")
+    most = scale_constant * epsilon * delta / float(np.sqrt(n))
+    needed = width_constant * float(n) ** 7 / lam**4 / kappa**2 / delta**4 / epsilon**2
+    return Conditions(
+        "Theorem 4.1",
+        (
+            Requirement("kappa", "≤", most, kappa, "c″ εδ/√n"),
+            _width(needed, width, "c n⁷/(λ_0⁴κ²δ⁴ε²)"),
+            _rate(rate_constant * lam / n**2, lr),
+        ),
+        "with probability 1 − δ the norm of the residual is within ε of the prediction at every step",
+        "fine_grained, Thm 4.1, Eq. (8)",
+    )
+
+
+def generalization_conditions(
+    n: int,
+    lambda_min: float,
+    kappa: float,
+    delta: float = 0.05,
+    *,
+    width: int | None = None,
+    lr: float | None = None,
+    steps: int | None = None,
+    width_constant: float = 1.0,
+    rate_constant: float = 1.0,
+    scale_constant: float = 1.0,
+    step_constant: float = 1.0,
+) -> Conditions:
+    """What the generalisation bound asks: κ ≤ c″ λ_0 δ/n, m ≥ κ⁻² poly(n, 1/λ_0, 1/δ), s ≥ c‴ log(n/δ)/(ηλ_0).
+
+    The polynomial is read off the proof: each finite-width term of Lemmas 5.3 and 5.4 must be at most the 1/√n it is
+    absorbed in, which gives one lower bound on m a term; all are listed.
+
+    Ref: fine_grained, Thm 5.1, Lemma 5.3, Lemma 5.4
+
+    Assumes: unit rows, labels in [−1, 1], λ_0 > 0.
+
+    Differs from the paper: constants are arguments, 1 unless given, and poly(·) is spelled out.
+
+    Args:
+        n: samples.
+        lambda_min: λ_0.
+        kappa: the standard deviation of the initial weights.
+        delta: failure probability.
+        width, lr, steps: of the run, where it should be judged.
+        width_constant, rate_constant, scale_constant, step_constant: c of every width, c′, c″ and c‴.
+
+    >>> conditions = generalization_conditions(n=10, lambda_min=0.5, kappa=1.0, delta=0.5, width=10**6)
+    >>> conditions.met, conditions.needed("width")  # binding: n⁸/(λ_0⁶κ²δ⁴)
+    (False, 102400000000.0)
+    """
+    lam, kappa, delta = _checked(n, lambda_min, kappa, delta)
+    N = float(n)
+    widths = (
+        (N**6 / lam**4 / kappa**2 / delta**3, "c n⁶/(λ_0⁴κ²δ³), Thm 3.1"),
+        (N**4 * np.log(N / delta) / lam**4, "c n⁴ log(n/δ)/λ_0⁴, Eq. (38)"),
+        (N**6 / lam**6 / kappa**2 / delta**3, "c n⁶/(λ_0⁶κ²δ³), Eq. (35)"),
+        (N**8 / lam**6 / kappa**2 / delta**4, "c n⁸/(λ_0⁶κ²δ⁴), Eq. (36)"),
+        (4 * N**5 / lam**4 / kappa**2 / delta**2, "c 4n⁵/(λ_0⁴κ²δ²), sign flips in Lemma 5.4"),
+        (2 * N**3 * np.log(10 / delta) / lam**2 / delta, "c 2n³ log(10/δ)/(λ_0²δ), counting in Lemma 5.4"),
+        (N**2 * np.log(10 / delta) / (2 * lam**2), "c n² log(10/δ)/(2λ_0²), concentration in Lemma 5.4"),
+    )
+    requirements = [Requirement("kappa", "≤", scale_constant * lam * delta / n, kappa, "c″ λ_0δ/n")]
+    requirements += [_width(width_constant * needed, width, formula) for needed, formula in widths]
+    requirements.append(_rate(rate_constant * lam / n**2, lr))
+    rate = lr if lr is not None else rate_constant * lam / n**2
+    least = step_constant * float(np.log(n / delta)) / (rate * lam)
+    requirements.append(Requirement("steps", "≥", least, None if steps is None else float(steps), "c‴ log(n/δ)/(ηλ_0)"))
+    return Conditions(
+        "Theorem 5.1",
+        tuple(requirements),
+        "with probability 1 − δ the expected loss on new data is at most √(2yᵀH⁻¹y/n) + O(√(log(n/(λ_0δ))/n))",
+        "fine_grained, Thm 5.1, Eq. (9)",
+    )
+
+
+def _width(needed: float, width: int | None, formula: str) -> Requirement:
+    return Requirement("width", "≥", float(needed), None if width is None else float(width), formula)
+
+
+def _rate(needed: float, lr: float | None) -> Requirement:
+    return Requirement("lr", "≤", float(needed), None if lr is None else float(lr), "c′ λ_0/n²")
+
+
+def _checked(n: int, lambda_min: float, kappa: float, delta: float) -> tuple[float, float, float]:
+    if not (n >= 1 and lambda_min > 0 and kappa > 0 and 0 < delta < 1):
+        raise ValueError(
+            f"expected n ≥ 1, lambda_min > 0, kappa > 0, 0 < delta < 1; got {n}, {lambda_min}, {kappa}, {delta}. "
+            "The theorems say nothing where λ_min = 0: drop parallel rows"
+        )
+    return float(lambda_min), float(kappa), float(delta)

@@ -1,0 +1,234 @@
+"""Results on disk: what is written is read, what was there before survives a full disk, damage is one line."""
+
+import builtins
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from overparam.core import folder, sections
+from overparam.core.folder import Parts
+from overparam.core.provenance import Provenance, Stopwatch
+
+
+def page() -> tuple[sections.Section, ...]:
+    return (
+        sections.Section(
+            "First",
+            (
+                sections.Text("Words — with ‘quotes’, <tags> & Ω.", tone="warning"),
+                sections.Table(("a", "b"), (("x", 1.5), (None, 2)), caption="A table", has_samples=True),
+            ),
+        ),
+        sections.Section(
+            "Second",
+            (
+                sections.Figure(
+                    "Loss",
+                    "What it shows.",
+                    "steps",
+                    "loss",
+                    (
+                        sections.series("true", [1, 10], [0.5, np.nan], lower=[0.4, 0.3], upper=[np.inf, 0.6]),
+                        sections.series("bars", ["a", "b"], [1, 2], mark="bars", role="random", dashed=True),
+                    ),
+                    x_scale="log",
+                    lines=(sections.Line("2/λ", x=3.0), sections.Line("0", y=0.0)),
+                ),
+            ),
+        ),
+    )
+
+
+def parts(size: float = 1.0) -> Parts:
+    return Parts(
+        kind="analysis",
+        title="Ünïcode",
+        values={"size": size, "n": np.int64(3), "ok": np.bool_(True), "words": ("a", "b"), "none": None, "list": np.arange(3)},
+        arrays={"X": np.arange(6.0).reshape(2, 3) * size, "labels": np.array(["cat", "dog"]), "flags": np.array([True])},
+        sections=page(),
+        provenance=Provenance(configuration={"tol": 1e-6}, seed=3, seconds=1.5, peak_memory=100, machine="m"),
+    )
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    given = parts()
+    path = folder.write(given, tmp_path / "deep" / "er")
+    found = folder.read(path)
+    assert (found.kind, found.title) == (given.kind, given.title)
+    assert found.values == {"size": 1.0, "n": 3, "ok": True, "words": ["a", "b"], "none": None, "list": [0, 1, 2]}
+    assert set(found.arrays) == set(given.arrays)
+    for name, array in given.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], array)
+        assert found.arrays[name].dtype == array.dtype
+    assert found.sections == page()
+    assert found.provenance == given.provenance
+    assert sorted(p.name for p in path.iterdir()) == ["arrays.npz", "result.json"]
+
+
+def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
+    values = {"inf": np.inf, "nan": float("nan"), "deep": {"list": [1.0, -np.inf, np.array([np.nan, 2.0])]}}
+    folder.write(Parts("k", "t", values, {"a": np.array([np.nan, np.inf])}, ()), tmp_path)
+    text = (tmp_path / "result.json").read_text()
+    assert "NaN" not in text
+    assert "Infinity" not in text
+    found = folder.read(tmp_path)
+    assert found.values == {"inf": None, "nan": None, "deep": {"list": [1.0, None, [None, 2.0]]}}
+    np.testing.assert_array_equal(found.arrays["a"], [np.nan, np.inf])  # arrays keep theirs
+
+
+def test_sections_survive_json() -> None:
+    stored = json.loads(json.dumps(folder.plain(sections.to_json(page())), allow_nan=False))
+    assert sections.from_json(stored) == page()
+    assert sections.from_json(sections.to_json(page())) == page()
+    with pytest.raises(ValueError, match="unknown kind 'video'; this result was written by a newer version"):
+        sections.from_json([{"title": "t", "blocks": [{"kind": "video"}]}])
+
+
+def test_series_takes_arrays_and_gaps() -> None:
+    made = sections.series("s", np.arange(3), [1.0, None, np.inf], lower=np.zeros(3))
+    assert made.y == (1.0, None, None)
+    assert made.lower == (0.0, 0.0, 0.0)
+    assert made.upper is None
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class FullAfter:
+    """A disk that takes so many files and no more."""
+
+    def __init__(self, original: Callable[..., object], files: int) -> None:
+        self.original, self.left = original, files
+
+    def __call__(self, path: object, mode: str = "r", *rest: object, **options: object) -> object:
+        if "w" in mode and str(path).endswith(".part"):
+            if self.left == 0:
+                full()
+            self.left -= 1
+        return self.original(path, mode, *rest, **options)
+
+
+@pytest.mark.parametrize("how", ["replace", "fsync", "open first", "open second"])
+def test_full_disk_leaves_the_old_result_whole(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write(parts(1.0), tmp_path)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    with monkeypatch.context() as patch:
+        if how.startswith("open"):
+            patch.setattr(builtins, "open", FullAfter(builtins.open, 0 if how == "open first" else 1))
+        else:
+            patch.setattr(os, how, full)
+        with pytest.raises(ValueError, match="No space left on device") as caught:
+            folder.write(parts(2.0), tmp_path)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert "unchanged" in line
+    assert "Free some disk" in line
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before  # and no temporary file is left
+    assert folder.read(tmp_path).values["size"] == 1.0
+
+
+def test_interrupted_write_leaves_the_old_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write(parts(1.0), tmp_path)
+
+    def stopped(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            folder.write(parts(2.0), tmp_path)
+    assert folder.read(tmp_path).values["size"] == 1.0
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_places_that_cannot_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match="name a") as caught:
+            folder.write(parts(), place)
+        assert "\n" not in str(caught.value)
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def flip(path: Path, at: float) -> None:
+    content = bytearray(path.read_bytes())
+    place = int(at * len(content))
+    for i in range(place, min(place + 8, len(content))):
+        content[i] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+
+def change(path: Path, **fields: object) -> None:
+    document = json.loads(path.read_text())
+    document.update(fields)
+    path.write_text(json.dumps({k: v for k, v in document.items() if v is not ...}))
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "json cut": (lambda p: (p / "result.json").write_text((p / "result.json").read_text()[:50]), "cannot be read"),
+    "json empty": (lambda p: (p / "result.json").write_text(""), "cannot be read"),
+    "json binary": (lambda p: (p / "result.json").write_bytes(b"\xff\xfe\x00\x01"), "cannot be read"),
+    "json a list": (lambda p: (p / "result.json").write_text("[]"), "no schema number"),
+    "no schema": (lambda p: change(p / "result.json", schema=...), "no schema number"),
+    "newer schema": (lambda p: change(p / "result.json", schema=99), "schema 99 and this version reads 1"),
+    "no values": (lambda p: change(p / "result.json", values=...), "lacks what this version expects"),
+    "sections null": (lambda p: change(p / "result.json", sections=None), "lacks what this version expects"),
+    "npz cut": (lambda p: (p / "arrays.npz").write_bytes((p / "arrays.npz").read_bytes()[:-40]), "damaged"),
+    "npz empty": (lambda p: (p / "arrays.npz").write_bytes(b""), "damaged"),
+    "npz words": (lambda p: (p / "arrays.npz").write_text("not a zip file at all"), "damaged"),
+    "an npy": (lambda p: np.save((p / "arrays.npz").open("wb"), np.ones(3)), "damaged"),
+    "array lost": (lambda p: np.savez(p / "arrays.npz", X=np.ones(3)), "lacks flags, labels"),
+    "a pickle": (lambda p: np.savez(p / "arrays.npz", X=np.array([{}], dtype=object)), "damaged"),
+}
+
+
+@pytest.mark.parametrize("how", list(DAMAGE))
+def test_damage_is_one_line(how: str, tmp_path: Path) -> None:
+    folder.write(parts(), tmp_path)
+    damage, words = DAMAGE[how]
+    damage(tmp_path)
+    with pytest.raises(ValueError, match=words) as caught:
+        folder.read(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize("at", np.linspace(0.02, 0.98, 25))
+def test_flipped_bytes_never_escape_as_something_else(at: float, tmp_path: Path) -> None:
+    folder.write(parts(), tmp_path)
+    flip(tmp_path / "arrays.npz", at)
+    try:
+        found = folder.read(tmp_path)
+    except ValueError as error:
+        assert "\n" not in str(error)
+    else:  # a byte nobody reads
+        np.testing.assert_array_equal(found.arrays["X"], parts().arrays["X"])
+
+
+def test_missing_files_name_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"holds no result\.json; name a folder written by `overparam`"):
+        folder.read(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"holds no result\.json"):
+        folder.read(tmp_path / "nowhere")
+    folder.write(parts(), tmp_path)
+    (tmp_path / "arrays.npz").unlink()
+    with pytest.raises(FileNotFoundError, match=r"holds no arrays\.npz; make the result again"):
+        folder.read(tmp_path)
+
+
+def test_provenance_of_a_piece_of_work() -> None:
+    watch = Stopwatch()
+    made = watch.provenance({"a": 1}, seed=7, device="gpu")
+    assert made.seconds > 0
+    assert made.peak_memory is None or made.peak_memory > 1e6
+    assert "cores" in made.machine
+    assert made.numpy == np.__version__
+    assert Provenance.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert Provenance.from_json({"seed": 4, "of a later version": 1}).seed == 4
+    assert os.uname().nodename not in json.dumps(made.to_json())
