@@ -21,12 +21,12 @@ TRUE = np.array([[TwoLayer().evaluate(x, z) for z in X] for x in X])
 
 
 @pytest.fixture(params=ENGINES, ids=lambda e: f"{e[0]}-{e[1]}")
-def H(request: pytest.FixtureRequest):  # noqa: ANN201
+def H(request: pytest.FixtureRequest):
     engine, device = request.param
     return gram(TwoLayer(), X, engine=engine, device=device)
 
 
-def test_matmul_takes_vectors_matrices_lists_and_integers(H) -> None:  # noqa: ANN001
+def test_matmul_takes_vectors_matrices_lists_and_integers(H) -> None:
     v = np.arange(30)
     for given, true in (
         (v, TRUE @ v),
@@ -79,14 +79,14 @@ def test_wrong_vectors_get_one_line(v: object, words: str) -> None:
         (slice(5, 5), slice(None)),
     ],
 )
-def test_blocks(H, rows: object, columns: object) -> None:  # noqa: ANN001
+def test_blocks(H, rows: object, columns: object) -> None:
     i, j = np.atleast_1d(np.arange(30)[rows]), np.atleast_1d(np.arange(30)[columns])
     block = H.block(rows, columns)
     assert block.shape == (len(i), len(j))
     np.testing.assert_allclose(block, TRUE[np.ix_(i, j)], atol=1e-14 * 25)
 
 
-def test_shape_and_repr(H) -> None:  # noqa: ANN001
+def test_shape_and_repr(H) -> None:
     assert H.shape == (30, 30)
     assert "TwoLayer" in repr(H)
     assert "n=30" in repr(H)
@@ -131,7 +131,7 @@ def test_unknown_choices() -> None:
             gram(TwoLayer(), np.vstack([X[:2], np.zeros(4)]), engine=engine, device=device)
 
 
-def test_plan_prints_and_adds_up(H) -> None:  # noqa: ANN001
+def test_plan_prints_and_adds_up(H) -> None:
     plan = H.plan
     assert isinstance(plan, Plan)
     text = str(plan)

@@ -29,7 +29,9 @@ def random_rows(rng: np.random.Generator) -> np.ndarray:
         X = rng.poisson(0.7, (n, d)) + 0.0
         X[X.sum(axis=1) == 0, 0] = 1.0
     elif kind == 3:
-        X = rng.standard_normal((3, d))[rng.integers(3, size=n)] + 10 ** rng.uniform(-6, 0) * rng.standard_normal((n, d))
+        X = rng.standard_normal((3, d))[rng.integers(3, size=n)] + 10 ** rng.uniform(-6, 0) * rng.standard_normal(
+            (n, d)
+        )
     else:
         X = rng.standard_normal((n, d)) * 10 ** rng.uniform(-4, 4, (n, 1))
     return X
@@ -53,7 +55,7 @@ def test_separation_on_image_pairs(real_data: object) -> None:
 
     for name, least in (("mnist", 0.4), ("fashion-mnist", 0.4), ("cifar10", 0.4)):
         try:
-            X = op.load(name, classes=[0, 1], train=700, test=10).X
+            X = op.load(name, classes=[0, 1], train=500, test=10).X
         except (TypeError, ValueError, FileNotFoundError) as error:
             pytest.skip(f"{name}: {error}")
         X = X / np.linalg.norm(X, axis=1)[:, None]
@@ -143,7 +145,7 @@ def test_orthogonal_rows_and_one_row() -> None:
     for device in ("cpu", "jax"):
         bounds = eigenvalue_bounds(gram(TwoLayer(), np.eye(6), device=device), "separation")
         assert 0 < bounds.lower <= 0.5
-        assert 0.5 <= bounds.upper
+        assert bounds.upper >= 0.5
         bounds = eigenvalue_bounds(gram(TwoLayer(), [[3.0, 4.0]], device=device))
         assert bounds.lower <= 12.5 <= bounds.upper
         assert bounds.lower == pytest.approx(12.5, rel=1e-9)
@@ -166,18 +168,14 @@ def test_cholesky_is_within_five_percent() -> None:
 
 
 def test_upper_bound_holds_and_is_within_a_percent_on_images() -> None:
-    X = digits(500)
-    for rows in (X, 5 * X, X - X.mean(axis=0)):
-        H = gram(TwoLayer(), rows, engine="matrix_free", device="cpu")
+    X = digits(300)
+    for rows, most in ((X, 1.01), (5 * X, 1.01), (X - X.mean(axis=0), 1.35)):
+        H = gram(TwoLayer(), rows, engine="dense", device="cpu")
         true = float(np.linalg.eigvalsh(H.dense())[-1])
         for method in ("auto", "none"):
-            bounds = eigenvalue_bounds(H, method)
-            assert true <= bounds.upper
-        if rows is not X - X.mean(axis=0):
-            assert eigenvalue_bounds(H).upper <= 1.05 * true
-    assert eigenvalue_bounds(gram(TwoLayer(), X, device="cpu"), "none").upper <= 1.01 * np.linalg.eigvalsh(
-        gram(TwoLayer(), X, device="cpu").dense()
-    )[-1]
+            assert true <= eigenvalue_bounds(H, method).upper
+        assert eigenvalue_bounds(H).upper <= most * true
+        assert eigenvalue_bounds(gram(TwoLayer(), rows, engine="matrix_free", device="cpu")).upper >= true
 
 
 def test_upper_bound_of_flat_spectra_and_of_given_ritz_values() -> None:

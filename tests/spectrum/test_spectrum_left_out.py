@@ -26,7 +26,7 @@ def refits(K: np.ndarray, y: np.ndarray, ridge: float) -> np.ndarray:
 
 
 @pytest.fixture(params=["eigen", "factor", "jax", "matrix_free", "numbers"])
-def H(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):  # noqa: ANN201
+def H(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(left_out, "EIGEN_FITS", 2_500 if request.param == "eigen" else 0)
     if request.param == "numbers":
         return TwoLayer()(X)
@@ -40,7 +40,7 @@ def H(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):  # noqa:
 
 @pytest.mark.parametrize("kind", list(LABELS))
 @pytest.mark.parametrize("ridge", [0.0, 0.05, 2, "auto"])
-def test_is_the_refit_without_each_row(H, kind: str, ridge: float | str) -> None:  # noqa: ANN001
+def test_is_the_refit_without_each_row(H, kind: str, ridge: float | str) -> None:
     y, K = LABELS[kind], TwoLayer()(X)
     found = leave_one_out(H, y, ridge)
     true = refits(K, y, found.ridge)

@@ -50,7 +50,10 @@ def test_smallest_of_a_singular_matrix() -> None:
     np.testing.assert_allclose(np.abs(pairs.vectors[:2, -1]), np.sqrt(0.5), atol=1e-5)
 
 
-@pytest.mark.parametrize(("count", "which", "words"), [(0, "largest", "`count` is 0"), (4, "largest", "expected 1 to 3"), (1, "middle", "`which` is 'middle'")])
+@pytest.mark.parametrize(
+    ("count", "which", "words"),
+    [(0, "largest", "`count` is 0"), (4, "largest", "expected 1 to 3"), (1, "middle", "`which` is 'middle'")],
+)
 def test_wrong_requests(count: int, which: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         eigenpairs(np.eye(3), count, which)
@@ -74,7 +77,7 @@ def test_power_iteration_is_a_lower_bound_that_converges() -> None:
 @pytest.mark.parametrize("device", ["cpu", "jax"])
 def test_factor_solves_and_gives_the_inverse_diagonal(device: str) -> None:
     rng = np.random.default_rng(1)
-    for n in (1, 2, 50, 600):
+    for n in (1, 2, 50, 600) if device == "cpu" else (2, 600):
         rows = rng.standard_normal((n, 5))
         H = gram(TwoLayer(), rows, engine="dense", device=device)
         for ridge in (0.0, 0.3) if n <= 50 else (0.3,):

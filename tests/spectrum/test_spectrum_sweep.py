@@ -18,12 +18,12 @@ Y = np.eye(3)[RNG.integers(3, size=160)] - 1 / 3
 
 
 @pytest.fixture(scope="module")
-def H():  # noqa: ANN201
+def H():
     return gram(TwoLayer(), X, engine="dense", device="cpu")
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-6, 1e-8])
-def test_width_asked_for_is_reached(H, tol: float) -> None:  # noqa: ANN001
+def test_width_asked_for_is_reached(H, tol: float) -> None:
     q = quadrature(H, Y, tol=tol)
     assert q.converged
     assert not q.notes
@@ -34,7 +34,7 @@ def test_width_asked_for_is_reached(H, tol: float) -> None:  # noqa: ANN001
     assert np.all((each.lower <= true * (1 + 1e-12)) & (true * (1 - 1e-12) <= each.upper))
 
 
-def test_fewer_products_for_less(H) -> None:  # noqa: ANN001
+def test_fewer_products_for_less(H) -> None:
     products = [quadrature(H, Y, tol=tol).products for tol in (1e-1, 1e-3, 1e-6)]
     assert products == sorted(products)
     assert products[0] < products[2] < 160
@@ -42,7 +42,7 @@ def test_fewer_products_for_less(H) -> None:  # noqa: ANN001
 
 
 @pytest.mark.parametrize(("engine", "device"), ENGINES)
-def test_engines_give_the_same_numbers(H, engine: str, device: str) -> None:  # noqa: ANN001
+def test_engines_give_the_same_numbers(H, engine: str, device: str) -> None:
     q = quadrature(gram(TwoLayer(), X, engine=engine, device=device), Y, max_products=20, tol=1e-9)
     cpu = quadrature(H, Y, max_products=20, tol=1e-9, bounds="separation")
     np.testing.assert_allclose(q.alphas, cpu.alphas, rtol=1e-9)
@@ -50,7 +50,7 @@ def test_engines_give_the_same_numbers(H, engine: str, device: str) -> None:  # 
     np.testing.assert_allclose(q.bracket(Loss([0, 5, 100], 0.01)).value, cpu.bracket(Loss([0, 5, 100], 0.01)).value)
 
 
-def test_max_products_is_kept_and_said(H) -> None:  # noqa: ANN001
+def test_max_products_is_kept_and_said(H) -> None:
     q = quadrature(H, Y, max_products=7)
     assert q.products == 7
     assert not q.converged
@@ -58,7 +58,7 @@ def test_max_products_is_kept_and_said(H) -> None:  # noqa: ANN001
     assert q.alphas.shape == (3, 7)
 
 
-def test_width_below_rounding_is_said(H) -> None:  # noqa: ANN001
+def test_width_below_rounding_is_said(H) -> None:
     q = quadrature(H, Y, tol=1e-14)
     each = q.bracket(Inverse()).per_output
     width = float(((each.upper - each.lower) / each.lower).max())
@@ -66,7 +66,7 @@ def test_width_below_rounding_is_said(H) -> None:  # noqa: ANN001
     assert any(f"relative width {width:.1g}" in note for note in q.notes)
 
 
-def test_ridge_decides_when_to_stop(H) -> None:  # noqa: ANN001
+def test_ridge_decides_when_to_stop(H) -> None:
     q = quadrature(H, Y, tol=1e-7, ridge=0.5)
     found = q.bracket(Inverse(0.5))
     true = np.sum(Y * np.linalg.solve(H.dense() + 0.5 * np.eye(160), Y))
@@ -74,7 +74,7 @@ def test_ridge_decides_when_to_stop(H) -> None:  # noqa: ANN001
     assert found.width <= 1e-7 * true
 
 
-def test_no_bounds_means_not_certified(H) -> None:  # noqa: ANN001
+def test_no_bounds_means_not_certified(H) -> None:
     q = quadrature(H, Y[:, 0], bounds=None)
     found = q.bracket(Inverse())
     assert not found.certified
@@ -126,7 +126,9 @@ def test_near_singular_spectra_are_certified_only_above_rounding() -> None:
         found = q.bracket(Inverse([0.0, 1e-3]))
         with mpmath.workdps(40):
             for i, ridge in enumerate((0.0, 1e-3)):
-                true = mpmath.fsum(mpmath.mpf(float(w)) ** 2 / (mpmath.mpf(float(v)) + ridge) for v, w in zip(lam, r, strict=True))
+                true = mpmath.fsum(
+                    mpmath.mpf(float(w)) ** 2 / (mpmath.mpf(float(v)) + ridge) for v, w in zip(lam, r, strict=True)
+                )
                 assert mpmath.mpf(float(found.lower[i])) <= true
                 assert np.isfinite(found.upper[i]) == found.certified[i]
                 if found.certified[i]:
@@ -151,7 +153,7 @@ def test_singular_matrix_found_whole_has_no_nan() -> None:
     assert zero.value == pytest.approx(18.0)
 
 
-def test_zero_column_among_outputs(H) -> None:  # noqa: ANN001
+def test_zero_column_among_outputs(H) -> None:
     for device in ("cpu", "jax"):
         gram_ = H if device == "cpu" else gram(TwoLayer(), X, engine="dense", device="jax")
         labels = Y.copy()
@@ -185,16 +187,19 @@ def test_one_row() -> None:
         (np.ones((3, 160)), "(3, 160)"),
         (np.ones((160, 2, 2)), "(160, 2, 2)"),
         (np.where(np.arange(160) == 17, np.nan, 1.0), "1 NaN (first: row 17)"),
-        (np.where(np.arange(160)[:, None] == 5, np.inf, np.ones((160, 2))), "2 infinite values (first: row 5, column 0)"),
+        (
+            np.where(np.arange(160)[:, None] == 5, np.inf, np.ones((160, 2))),
+            "2 infinite values (first: row 5, column 0)",
+        ),
         (["cat"] * 160, "text where a number belongs: 'cat'"),
         (np.full(160, 1e200), "scale it"),
         (np.full(160, 1e-200), "scale it"),
     ],
 )
-def test_wrong_labels_get_one_line(H, y: object, words: str) -> None:  # noqa: ANN001
+def test_wrong_labels_get_one_line(H, y: object, words: str) -> None:
     with pytest.raises(ValueError, match="`y`") as caught:
         quadrature(H, y)
-    assert words in str(caught.value).replace("np.str_(", "")
+    assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -232,7 +237,7 @@ def test_integrands_check_their_numbers() -> None:
             make()
 
 
-def test_labels_are_not_modified(H) -> None:  # noqa: ANN001
+def test_labels_are_not_modified(H) -> None:
     before = Y.copy()
     quadrature(H, Y)
     np.testing.assert_array_equal(Y, before)
@@ -247,7 +252,7 @@ def test_progress_counts_products_on_every_engine() -> None:
         assert told[-1] == q.products
 
 
-def test_provenance_says_what_was_asked(H) -> None:  # noqa: ANN001
+def test_provenance_says_what_was_asked(H) -> None:
     q = quadrature(H, Y, tol=1e-3, ridge=0.25)
     assert q.provenance.configuration["tol"] == 1e-3
     assert q.provenance.configuration["ridge"] == 0.25
@@ -263,7 +268,7 @@ def test_provenance_says_what_was_asked(H) -> None:  # noqa: ANN001
     st.floats(-3, 3),
     st.floats(0.01, 1.99),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_gauss_mass_start_of_the_loss_and_scaling(n: int, products: int, seed: int, size: float, share: float) -> None:
     """Σ w = ‖y‖²; loss(0) = ½‖y‖²; c²H with rate η/c² has the loss of H with rate η; yᵀ(c²H)⁻¹y = yᵀH⁻¹y/c²."""
     rng = np.random.default_rng(seed)

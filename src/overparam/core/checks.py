@@ -170,5 +170,5 @@ def _place(index: tuple[int, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 40 else text[:37] + "..."

@@ -84,7 +84,7 @@ def read(folder: str | os.PathLike[str]) -> Parts:
             "read it with the version that wrote it, or make it again"
         )
     try:
-        with np.load(path / ARRAYS, allow_pickle=False) as stored:
+        with open(path / ARRAYS, "rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} holds no {ARRAYS}; make the result again") from None

@@ -75,6 +75,14 @@ class AbstractGram(abc.ABC):
         """Cosines of the given rows with all rows; 0 for a row with itself."""
         raise ValueError("this matrix was given as numbers: it has no rows whose cosines could be taken")
 
+    def cross_product(self, X_new: np.ndarray, C: np.ndarray) -> np.ndarray:
+        """K(X_new, X) C for new rows, (p, k); K itself is never stored whole."""
+        if self.kernel is None or self.X is None:
+            raise ValueError("this matrix was given as numbers: it has no rows to compare new ones with")
+        X = np.asarray(self.X, dtype=np.float64)
+        parts = [self.kernel.block(X_new[i : i + 512], X, self.get) @ C for i in range(0, len(X_new), 512)]
+        return np.concatenate(parts)
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.n, self.n

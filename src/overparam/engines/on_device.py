@@ -27,6 +27,7 @@ from overparam.engines.panels import UnitRows
 from overparam.engines.plan import Plan, Rates
 
 TILE = 8192
+COLUMNS = 16
 PRECISION = lax.Precision.HIGHEST  # float64 products are exact; said so that no default lowers them
 
 
@@ -105,17 +106,21 @@ def _tile_product(
 ) -> tuple[Any, Any]:
     """Add a tile's share and that of its mirror image to the product, and give its largest |ρ|.
 
-    The diagonal and near-parallel pairs are left out, for the caller to add exactly.
+    The diagonal is left out. Near-parallel pairs count with the cosine cut to ±(1 − NEAR_PARALLEL): the caller adds
+    what is missing, so that a pair found on one side of that edge here and on the other there is still right.
     """
     rho, below = _cosines(U, row, column, tile)
-    used = below & (jnp.abs(rho) <= 1 - NEAR_PARALLEL)
     size = lax.dynamic_slice_in_dim(norms, row, tile)
     other = lax.dynamic_slice_in_dim(norms, column, tile)
-    values = jnp.where(used, function(jnp, rho) * size[:, None] * other[None, :], 0.0)
+    values = jnp.where(below, function(jnp, _cut(rho)) * size[:, None] * other[None, :], 0.0)
     down = jnp.matmul(values, lax.dynamic_slice_in_dim(V, column, tile), precision=PRECISION)
     across = jnp.matmul(values.T, lax.dynamic_slice_in_dim(V, row, tile), precision=PRECISION)
     largest = jnp.max(jnp.where(below, jnp.abs(rho), 0.0))
     return _added(_added(result, down, row), across, column), largest
+
+
+def _cut(rho: Any) -> Any:
+    return jnp.clip(rho, NEAR_PARALLEL - 1, 1 - NEAR_PARALLEL)
 
 
 def _cosines(U: Any, row: Any, column: Any, tile: int) -> tuple[Any, Any]:
@@ -124,6 +129,20 @@ def _cosines(U: Any, row: Any, column: Any, tile: int) -> tuple[Any, Any]:
     right = lax.dynamic_slice_in_dim(U, column, tile)
     rho = jnp.clip(jnp.matmul(left, right.T, precision=PRECISION), -1.0, 1.0)
     return rho, (row + jnp.arange(tile))[:, None] > (column + jnp.arange(tile))[None, :]
+
+
+@functools.partial(jax.jit, static_argnames=("function",))
+def _cross(new: Any, sizes: Any, U: Any, norms: Any, C: Any, function: Any) -> tuple[Any, Any]:
+    """K(new, X) C with near-parallel cosines cut, and the largest |ρ|."""
+    rho = jnp.matmul(new, U.T, precision=PRECISION)
+    values = function(jnp, _cut(rho)) * sizes[:, None] * norms[None, :]
+    return jnp.matmul(values, C, precision=PRECISION), jnp.max(jnp.abs(rho))
+
+
+@jax.jit
+def _near_mask(new: Any, U: Any) -> tuple[Any, Any]:
+    rho = jnp.matmul(new, U.T, precision=PRECISION)
+    return rho > 1 - NEAR_PARALLEL, rho < NEAR_PARALLEL - 1
 
 
 @functools.partial(jax.jit, static_argnames=("moment", "tile", "most"))
@@ -262,21 +281,49 @@ class _DeviceGram(AbstractGram):
         i, j, cosines = (np.concatenate(part) for part in zip(*found, strict=True))
         return i, j, cosines, moments[: self.n]
 
-    def _near_pairs(self, largest: float, most: int = 20_000_000) -> tuple[np.ndarray, np.ndarray]:
+    def cross_product(self, X_new: np.ndarray, C: np.ndarray) -> np.ndarray:
+        fresh, rows = UnitRows.of(np.asarray(X_new, dtype=np.float64)), self._rows
+        columns = C.reshape(self.n, -1)
+        result = np.zeros((fresh.n, columns.shape[1]))
+        with jax.enable_x64(True), jax.default_device(self._device):
+            U, norms, weights = rows.U[: self.n], rows.norms[: self.n], jnp.asarray(columns)
+            step = min(2048, fresh.n)
+            for start in range(0, fresh.n, step):
+                first = min(start, fresh.n - step)
+                part = slice(first, first + step)
+                new, sizes = jnp.asarray(fresh.U[part]), jnp.asarray(fresh.norms[part])
+                product, largest = _cross(new, sizes, U, norms, weights, self._function)
+                result[part] = np.asarray(product)
+                if float(largest) > 1 - NEAR_PARALLEL:
+                    for mask, sign in zip(_near_mask(new, U), (1.0, -1.0), strict=True):
+                        near, old = np.nonzero(np.asarray(mask))
+                        missing = repaired(fresh.U[part], rows.host.U, near, old, self._from_angle)
+                        missing -= self._at_edge(sign)
+                        missing *= fresh.norms[part][near] * rows.host.norms[old]
+                        np.add.at(result[part], near, missing[:, None] * columns[old])
+        return result.reshape(fresh.n, *C.shape[1:])
+
+    def _near_pairs(self, largest: float, most: int = 20_000_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pairs i > j too close to parallel for arccos, looked for only where the largest |ρ| says there are any."""
         if largest <= 1 - NEAR_PARALLEL:
-            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
+            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0)
         pairs = self.close_pairs(1 - NEAR_PARALLEL, 1, most)
         if pairs is None:
             raise ValueError(
                 f"`X` has more than {most:,} pairs of near-parallel rows; drop repeated rows, or use device='cpu'"
             )
-        return pairs[0], pairs[1]
+        return pairs[:3]
+
+    def _from_angle(self, theta: np.ndarray, opening: np.ndarray) -> np.ndarray:
+        return self._function.kernel.from_angle(np, theta, opening, self.get)
+
+    def _at_edge(self, sign: float) -> float:
+        """k at the cosine that near-parallel pairs are cut to."""
+        return float(self._function(np, np.array([sign * (1 - NEAR_PARALLEL)]))[0])
 
     def _exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         U, norms = self._rows.host.U, self._rows.host.norms
-        kernel = self._function.kernel
-        values = repaired(U, U, rows, columns, lambda theta, opening: kernel.from_angle(np, theta, opening, self.get))
+        values = repaired(U, U, rows, columns, self._from_angle)
         return values * norms[rows] * norms[columns]
 
 
@@ -303,7 +350,7 @@ class DeviceDenseGram(_DeviceGram):
             corners = np.array([(min(i, n - tile), min(j, n - tile)) for i, j in tile_starts(n, tile)])
             H = jnp.zeros((n, n))
             H, largest = _fill_tiles(rows.U[:n], rows.norms[:n], H, jnp.asarray(corners), self._function, tile)
-            near_rows, near_columns = self._near_pairs(float(largest.max()))
+            near_rows, near_columns, _ = self._near_pairs(float(largest.max()))
             if len(near_rows):
                 exact = self._exact(near_rows, near_columns)
                 H = _put_pairs(H, jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact))
@@ -311,8 +358,14 @@ class DeviceDenseGram(_DeviceGram):
         self.repaired = len(near_rows)
 
     def product(self, V: Any, progress: Progress | None = None) -> Any:
+        # one vector or 16: choosing the fastest routine for a new shape copies H, which may no longer fit later
+        k = V.shape[1]
         with jax.enable_x64(True):
-            return _multiply(self.values, V)
+            if k == 1:
+                return _multiply(self.values, V)
+            V = jnp.pad(V, ((0, 0), (0, -k % COLUMNS)))
+            parts = [_multiply(self.values, V[:, i : i + COLUMNS]) for i in range(0, V.shape[1], COLUMNS)]
+            return jnp.concatenate(parts, axis=1)[:, :k]
 
     def dense(self) -> np.ndarray:
         need, free = 8 * self.n**2, available_memory()
@@ -330,26 +383,27 @@ class DeviceDenseGram(_DeviceGram):
 
 @final
 class DeviceMatrixFreeGram(_DeviceGram):
-    """H known through its products, tiles recomputed each time, near-parallel pairs added apart."""
+    """H known through its products, tiles recomputed each time, near-parallel pairs mended apart."""
 
     def __init__(self, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, device: str) -> None:
         super().__init__(kernel, X, get, plan, device)
-        self._pairs: tuple[Any, Any, Any] | None = None
+        self._pairs: tuple[Any, Any, Any, float] | None = None
+        self._square_sum: float | None = None
 
     def product(self, V: Any, progress: Progress | None = None) -> Any:
         with jax.enable_x64(True), jax.default_device(self._device):
             product, largest = self._sweep_tiles(V, self._function, self._rows.norms, progress or silent)
             product = product + jnp.asarray(self._diagonal)[:, None] * V
             if self._pairs is None:
-                self._pairs = self._exact_pairs(largest)
-            near_rows, near_columns, exact = self._pairs
-            if len(exact):
-                product = product.at[near_rows].add(exact[:, None] * V[near_columns])
-                product = product.at[near_columns].add(exact[:, None] * V[near_rows])
+                self._pairs = self._missing_pairs(largest)
+            near_rows, near_columns, missing, _ = self._pairs
+            if len(missing):
+                product = product.at[near_rows].add(missing[:, None] * V[near_columns])
+                product = product.at[near_columns].add(missing[:, None] * V[near_rows])
             return product
 
     def _sweep_tiles(self, V: Any, function: Any, norms: Any, tell: Progress) -> tuple[Any, float]:
-        """All tiles of `function` times V, less diagonal and near-parallel pairs; the first call gives the largest |ρ|."""
+        """All tiles of `function` times V, near-parallel cosines cut; the first call gives the largest |ρ|."""
         rows = self._rows
         V = jnp.pad(V, ((0, rows.padded - self.n), (0, 0)))
         result, largest = jnp.zeros_like(V), []
@@ -360,25 +414,31 @@ class DeviceMatrixFreeGram(_DeviceGram):
             tell((index + 1) / len(corners), 1.0, "product")
         return result[: self.n], 0.0 if self._pairs is not None else float(jnp.max(jnp.stack(largest)))
 
-    def _exact_pairs(self, largest: float) -> tuple[Any, Any, Any]:
-        """The near-parallel pairs, which the tiles leave out, and their exact values."""
-        near_rows, near_columns = self._near_pairs(largest)
+    def _missing_pairs(self, largest: float) -> tuple[Any, Any, Any, float]:
+        """The near-parallel pairs, what the tiles lack of them, and what ‖·‖_F² lacks for them."""
+        near_rows, near_columns, cosines = self._near_pairs(largest)
         self.repaired = len(near_rows)
         exact = self._exact(near_rows, near_columns)
-        return jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact)
+        sizes = self._rows.host.norms[near_rows] * self._rows.host.norms[near_columns]
+        counted = np.where(cosines > 0, self._at_edge(1.0), self._at_edge(-1.0)) * sizes
+        squares = 2 * float(np.sum(exact**2 - counted**2))
+        return jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact - counted), squares
 
     def dense(self) -> np.ndarray:
         assert self.X is not None
         return DeviceDenseGram.of_kernel(self._function.kernel, self.X, self.get, None, self._place).dense()
 
     def square_sum(self) -> float:
+        if self._square_sum is not None:
+            return self._square_sum
         with jax.enable_x64(True), jax.default_device(self._device):
             ones = jnp.ones((self.n, 1))
             if self._pairs is None:
                 self.product(ones)
             assert self._pairs is not None
             squared, _ = self._sweep_tiles(ones, _Squared(self._function), self._rows.norms**2, silent)
-            return float(squared.sum() + np.sum(self._diagonal**2) + 2 * jnp.sum(self._pairs[2] ** 2))
+            self._square_sum = float(squared.sum() + np.sum(self._diagonal**2) + self._pairs[3])
+            return self._square_sum
 
 
 class _Squared(_Function):

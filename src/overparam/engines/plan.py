@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -31,11 +32,27 @@ class Plan:
     n: int
     d: int
     device: str
-    gram_seconds: float
-    product_seconds: float
     memory: int
     free_memory: int
     reason: str
+    measure: Callable[[], Rates] = field(repr=False)
+    """Times the machine, once a process; only called when a time is asked for."""
+
+    @property
+    def gram_seconds(self) -> float:
+        """To make the stored matrix; 0 where nothing is stored."""
+        return self._matrix_seconds() if self.engine == "dense" else 0.0
+
+    @property
+    def product_seconds(self) -> float:
+        """One product with one vector."""
+        if self.engine == "dense":
+            return 4.0 * self.n**2 / self.measure().bytes
+        return self._matrix_seconds() + 4.0 * self.n**2 / self.measure().flops
+
+    def _matrix_seconds(self) -> float:
+        rates = self.measure()
+        return 1.2 * self.n**2 * self.d / rates.flops + 0.5 * self.n**2 / rates.epilogues
 
     def seconds(self, products: int) -> float:
         """The matrix and `products` products with one vector."""
@@ -82,13 +99,13 @@ def make_plan(
 
         free = available_memory()
         small = 8 * (n * d + panel_height(n) * n + 64 * n)
-        rates = cpu_rates(kernel, threads)
+        measure = functools.partial(cpu_rates, kernel, threads)
     else:
         from overparam.engines import on_device
 
         free = on_device.free_memory(device)
         small = 8 * (2 * n * d + 4 * on_device.TILE**2 + 64 * n)
-        rates = on_device.rates(device)
+        measure = functools.partial(on_device.rates, device)
     limit = min(free, checks.byte_count(memory)) if memory is not None else int(0.8 * free)
     stored = 8 * n * n + small
     if engine == "auto":
@@ -105,18 +122,15 @@ def make_plan(
             f"the {engine} engine needs {checks.shown_bytes(need)} for {n:,} rows of {d:,} features and "
             f"{checks.shown_bytes(limit)} can be used{other}"
         )
-    matrix = 1.2 * n * n * d / rates.flops + 0.5 * n * n / rates.epilogues
-    product = 4.0 * n * n / rates.bytes if engine == "dense" else matrix + 4.0 * n * n / rates.flops
     return Plan(
         engine="dense" if engine == "dense" else "matrix_free",
         n=n,
         d=d,
         device=device,
-        gram_seconds=matrix if engine == "dense" else 0.0,
-        product_seconds=product,
         memory=need,
         free_memory=free,
         reason=reason,
+        measure=measure,
     )
 
 

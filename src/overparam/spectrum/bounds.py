@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
@@ -51,9 +51,15 @@ def eigenvalue_bounds(H: AbstractGram, method: Method = "auto", ritz: np.ndarray
     (True, True)
     """
     H = as_gram(H)
+    below = smallest_bound(H, method)
+    upper, upper_method = largest_bound(H, ritz, sharpen=method != "none")
+    return replace(below, upper=max(upper, below.lower), upper_method=upper_method)
+
+
+def smallest_bound(H: AbstractGram, method: str) -> EigenvalueBounds:
+    """The lower side alone; the upper one is left infinite."""
     if method not in ("auto", "separation", "cholesky", "none"):
         raise ValueError(f"`method` is {method!r}; expected 'auto', 'separation', 'cholesky' or 'none'")
-    upper, upper_method = largest_bound(H, ritz, sharpen=method != "none")
     closest, cosine = None, None
     lower, lower_method = 0.0, "not asked for"
     rows_known = isinstance(H.kernel, AbstractAngularKernel)
@@ -63,7 +69,7 @@ def eigenvalue_bounds(H: AbstractGram, method: Method = "auto", ritz: np.ndarray
         closest, cosine = separation.closest, separation.closest_cosine
     if method == "cholesky" or (method == "auto" and lower == 0 and _cholesky_fits(H)):
         lower, lower_method = cholesky_bound(H), "Cholesky of H − a I"
-    return EigenvalueBounds(lower, max(upper, lower), lower_method, upper_method, closest, cosine)
+    return EigenvalueBounds(lower, float("inf"), lower_method, "not asked for", closest, cosine)
 
 
 def largest_bound(H: AbstractGram, ritz: np.ndarray | None = None, *, sharpen: bool = True) -> tuple[float, str]:

@@ -37,7 +37,7 @@ def matrix_function(
 ) -> MatrixFunction:
     """f(H) y ≈ ‖y‖ Q f(T) e₁ for every f given, Q and T from Lanczos on (H, y).
 
-    Stops when eight more products move no f(H) y by more than `tol` of its own norm. Exact once the
+    Stops when eight or more further products move no f(H) y by more than `tol` of its own norm. Exact once the
     Krylov space holds all of y; not certified before: `change` is an estimate of the error.
 
     >>> result = matrix_function(np.diag([1.0, 4.0]), [1.0, 1.0], [np.sqrt])
@@ -53,13 +53,15 @@ def matrix_function(
     tell = progress or silent
     previous: list[np.ndarray] | None = None
     change = np.full(len(functions), np.inf)
+    next_look = 8
     while True:
         sweep.step()
         tell(sweep.products, None, "products with H")
         ended = sweep.products >= most or bool(sweep.complete.all())
-        if sweep.products % 8 and not ended:
+        if sweep.products < next_look and not ended:
             continue
-        coefficients = [_coefficients(sweep, f) for f in functions]
+        next_look = max(sweep.products + 8, sweep.products * 5 // 4)
+        coefficients = _coefficients(sweep, functions)
         if previous is not None:
             change = np.array([_moved(new, old) for new, old in zip(coefficients, previous, strict=True)])
         if ended or np.all(change <= tol):
@@ -72,16 +74,18 @@ def matrix_function(
     return MatrixFunction(values, tuple(float(c) for c in change), sweep.products, converged)
 
 
-def _coefficients(sweep: Lanczos, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """‖y‖ f(T) e₁ of every recursion, (k, q)."""
-    table = np.zeros((sweep.k, sweep.products))
+def _coefficients(sweep: Lanczos, functions: Sequence[Callable[[np.ndarray], np.ndarray]]) -> list[np.ndarray]:
+    """‖y‖ f(T) e₁ of every recursion, (k, q), one array a function; T is decomposed once for all of them."""
+    tables = [np.zeros((sweep.k, sweep.products)) for _ in functions]
     for j in range(sweep.k):
         q = sweep.lengths[j]
         if sweep.masses[j] == 0:
             continue
         nodes, vectors = gauss_vectors(sweep.alphas[j, :q], sweep.betas[j, :q])
-        table[j, :q] = np.sqrt(sweep.masses[j]) * (vectors @ (function(nodes) * vectors[0]))
-    return table
+        size = np.sqrt(sweep.masses[j])
+        for table, function in zip(tables, functions, strict=True):
+            table[j, :q] = size * (vectors @ (function(nodes) * vectors[0]))
+    return tables
 
 
 def _moved(new: np.ndarray, old: np.ndarray) -> float:

@@ -21,7 +21,7 @@ from scipy.sparse import coo_array
 from overparam.core.kernel import AbstractAngularKernel
 from overparam.engines.matrix import AbstractGram
 
-CUTS = (2, 3, 4, 6, 8, 12, 16, 22, 30, 40, 50, 62, 78, 98, 124, 160, 210, 300, 450, 700, 1100, 1800, 3000)
+CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 22, 30, 40, 50, 62, 78, 98, 124, 160, 210, 300, 450, 700, 1100, 1800, 3000)
 RAISED = 1e-14
 """Added to every |ρ|: more than its rounding, so that T is never too small."""
 
@@ -79,8 +79,10 @@ def series_tail(xp: ModuleType, kernel: AbstractAngularKernel, get: str, coeffic
 def _from_pairs(
     H: AbstractGram, kernel: AbstractAngularKernel, power_steps: int
 ) -> tuple[float, int, tuple[int, int] | None, float]:
-    threshold = _threshold(H)
-    moment = next((m for edge, m in ((0.65, 2), (0.8, 4), (0.9, 8)) if threshold < edge), 16)
+    crowded = _crowding(H)
+    threshold = float(np.clip(crowded, 0.5, 0.995))
+    # the highest moment that still bounds the tail from the cut such rows want: T(ρ)/ρ^{2m} grows only for m ≤ cut
+    moment = next((m for edge, m in ((0.35, 1), (0.65, 2), (0.8, 4), (0.9, 8)) if crowded < edge), 16)
     pairs = H.close_pairs(threshold, moment, most=500 * H.n + 10**6)
     if pairs is None:  # most rows have hundreds of near-parallel partners: no cut would give a positive bound
         return 0.0, 0, None, 0.0
@@ -144,10 +146,10 @@ def _radius(
     return best * (1 + 1e-12)
 
 
-def _threshold(H: AbstractGram, kept: int = 50, sample: int = 48) -> float:
+def _crowding(H: AbstractGram, kept: int = 50, sample: int = 48) -> float:
     """|ρ| above which a row has about `kept` others, from a few rows."""
     kept = kept if H.n <= 20_000 else 20
     picked = np.unique(np.linspace(0, H.n - 1, min(sample, H.n)).astype(int))
     cosines = np.abs(H.sampled_cosines(picked))
     share = min(1.0, kept / H.n)
-    return float(np.clip(np.quantile(cosines, 1 - share), 0.5, 0.995))
+    return float(np.quantile(cosines, 1 - share))

@@ -12,7 +12,7 @@ from overparam.core.machine import available_memory
 from overparam.engines.matrix import AbstractGram, as_gram
 
 if TYPE_CHECKING:
-    from overparam.spectrum.on_device import DeviceFactor
+    from overparam.spectrum.device_factor import DeviceFactor
 
 
 @final
@@ -31,7 +31,7 @@ class Factor:
         return solution
 
     def inverse_diagonal(self) -> np.ndarray:
-        """The diagonal of (H + ridge)⁻¹: squared column norms of L⁻¹, which replaces L in pieces."""
+        """The diagonal of (H + ridge)⁻¹: squared column norms of L⁻¹, a block of columns at a time."""
         n, piece = self.n, 512
         diagonal = np.zeros(n)
         for start in range(0, n, piece):
@@ -54,7 +54,7 @@ def factor(H: Any, ridge: float = 0.0) -> Factor | DeviceFactor:
     if not (np.isfinite(ridge) and ridge >= 0):
         raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
     if H.xp is not np:
-        from overparam.spectrum.on_device import DeviceFactor
+        from overparam.spectrum.device_factor import DeviceFactor
 
         made = DeviceFactor(H, ridge)
         if made.definite:

@@ -13,7 +13,7 @@ from overparam.core import checks
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Stopwatch
 from overparam.engines.matrix import AbstractGram, as_gram
-from overparam.spectrum.bounds import EigenvalueBounds, eigenvalue_bounds, largest_bound
+from overparam.spectrum.bounds import EigenvalueBounds, largest_bound, smallest_bound
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse
 from overparam.spectrum.jacobi import EPS, gauss, inverse_entries, radau_inverse_entries
@@ -106,8 +106,7 @@ def _after(done: int, progress: Progress) -> Progress:
 def _lower_bound(H: AbstractGram, bounds: EigenvalueBounds | str | None) -> EigenvalueBounds | None:
     if bounds is None or isinstance(bounds, EigenvalueBounds):
         return bounds
-    # the upper bound is made after the sweep, from its Ritz values
-    return eigenvalue_bounds(H, bounds, ritz=np.zeros(1))  # pyright: ignore[reportArgumentType]
+    return smallest_bound(H, bounds)  # the upper side is made after the sweep, from its Ritz values
 
 
 class _Job:
@@ -137,15 +136,17 @@ class _Job:
         checkpoint: str | os.PathLike[str] | None,
         progress: Progress,
     ) -> None:
-        saved = checked = time.monotonic()
+        saved = time.monotonic()
+        every = (
+            1 if self.H.plan is not None and self.H.plan.engine == "matrix_free" else 4
+        )  # looks cost less than products
         self.converged = sweep.products > 0 and self._tight(sweep, known)
         while sweep.products < self.most and not sweep.complete.all() and not self.converged:
             sweep.step(_after(sweep.products, progress))
             progress(sweep.products, None, "products with H")
-            now = time.monotonic()
-            if sweep.products % 4 == 0 or now - checked > 0.2:
-                self.converged, checked = self._tight(sweep, known), now
-            if checkpoint is not None and now - saved > SAVE_EVERY:
+            if sweep.products % every == 0:
+                self.converged = self._tight(sweep, known)
+            if checkpoint is not None and time.monotonic() - saved > SAVE_EVERY:
                 sweep.save(checkpoint)
                 saved = time.monotonic()
         if checkpoint is not None:
@@ -237,5 +238,6 @@ class _Job:
         wide = found.certified & (found.upper - found.lower > self.tol * found.lower)
         if not wide.any():
             return ()
-        width = float(np.max((found.upper - found.lower)[wide] / np.maximum(found.lower[wide], 1e-300)))
+        with np.errstate(divide="ignore"):
+            width = float(np.max((found.upper - found.lower)[wide] / found.lower[wide]))
         return (f"rounding leaves the bracket at relative width {width:.1g}; more products do not narrow it",)

@@ -1,0 +1,76 @@
+"""Write docs/performance.md from benchmarks/results: one table a benchmark, with the machine it ran on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from record import RESULTS
+
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+SECTIONS = {
+    "gram_cpu": (
+        "The Gram matrix on the CPU",
+        "Against `X @ X.T` of numpy in the same run, and what it adds to memory. `python benchmarks/gram_cpu.py`",
+    ),
+    "eigendecomposition": (
+        "One Krylov sweep against all eigenpairs",
+        "The same complexity and loss curve (n = 5,000, d = 784, float64). `python benchmarks/eigendecomposition.py`",
+    ),
+    "image_pairs": (
+        "Certified complexity of three image pairs",
+        "First 10,000 training rows of two classes, unit rows. `python benchmarks/image_pairs.py`",
+    ),
+    "accelerator": (
+        "On one GPU",
+        "Float64 throughout. `python benchmarks/accelerator.py`",
+    ),
+    "analysis": (
+        "The main job",
+        "`op.analyze`, from files to the result. `python benchmarks/analysis.py`",
+    ),
+    "fine_grained_fig2": (
+        "Labels and noise on image pairs, from the kernel limit",
+        "10,000 training and 2,000 test rows, unit rows. `python benchmarks/fine_grained_fig2.py`",
+    ),
+}
+
+
+def main() -> None:
+    lines = [
+        "# Performance",
+        "",
+        "Written by `python benchmarks/table.py` from `benchmarks/results`; not edited by hand.",
+        "",
+    ]
+    for name, (title, how) in SECTIONS.items():
+        path = RESULTS / f"{name}.json"
+        if not path.exists():
+            continue
+        document = json.loads(path.read_text())
+        lines += [f"## {title}", "", how, "", f"Machine: {document['machine']}.", ""]
+        lines += _tables(document["rows"])
+        if document["note"]:
+            lines += [document["note"], ""]
+    PAGE.write_text("\n".join(lines).rstrip() + "\n")
+
+
+def _tables(rows: list[dict[str, object]]) -> list[str]:
+    """Rows with the same columns share a table."""
+    lines: list[str] = []
+    columns: list[str] = []
+    for row in rows:
+        if list(row) != columns:
+            columns = list(row)
+            lines += [""] if lines else []
+            lines += ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+        lines.append("| " + " | ".join(_cell(value) for value in row.values()) + " |")
+    return [*lines, ""]
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()
