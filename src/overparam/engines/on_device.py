@@ -274,8 +274,8 @@ class _DeviceGram(AbstractGram):
                 kept += count
                 if kept > most:
                     return None
-                flat = np.asarray(flat[:count])
-                found.append((row + flat // rows.tile, column + flat % rows.tile, np.asarray(rho[:count])))
+                flat, rho = np.asarray(flat)[:count], np.asarray(rho)[:count]  # cut on the host: one shape to compile
+                found.append((row + flat // rows.tile, column + flat % rows.tile, rho))
                 moments[row : row + rows.tile] += np.asarray(across)
                 moments[column : column + rows.tile] += np.asarray(down)
         i, j, cosines = (np.concatenate(part) for part in zip(*found, strict=True))

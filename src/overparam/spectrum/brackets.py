@@ -62,6 +62,7 @@ class Quadrature:
     converged: bool
     notes: tuple[str, ...] = ()
     provenance: Provenance = field(default_factory=Provenance)
+    _rules: dict[tuple[Any, ...], Rule] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def outputs(self) -> int:
@@ -95,10 +96,18 @@ class Quadrature:
 
     def gauss(self, output: int = 0) -> Rule:
         """The Gauss rule of one output."""
-        q = self.lengths[output]
         if self.masses[output] == 0:
             return Rule(np.zeros(1), np.zeros(1))
-        return gauss(self.alphas[output, :q], self.betas[output, :q], self.masses[output])
+        return self._rule("gauss", output)
+
+    def _rule(self, kind: str, output: int, *nodes: float) -> Rule:
+        """A rule of one output, decomposed once: curves and bisections ask for the same ones again and again."""
+        key = (kind, output, *nodes)
+        if key not in self._rules:
+            q = self.lengths[output]
+            make = {"gauss": gauss, "radau": radau, "lobatto": lobatto}[kind]
+            self._rules[key] = make(self.alphas[output, :q], self.betas[output, :q], self.masses[output], *nodes)
+        return self._rules[key]
 
     def _one(self, output: int, integrand: AbstractIntegrand) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Value, lower and upper of one output."""
@@ -121,7 +130,6 @@ class Quadrature:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Gauss below; above, Radau where that is a theorem and Lobatto elsewhere."""
         q = self.lengths[output]
-        run = self.alphas[output, :q], self.betas[output, :q], self.masses[output]
         top = max(self.bounds.upper, inner.nodes[-1])
         # The rule that is computed is the exact rule of end nodes moved by rounding. It is a bound as long as
         # they lie outside the spectrum, so both are moved outwards by more than rounding can move them.
@@ -131,7 +139,8 @@ class Quadrature:
         above = np.full(value.shape, np.inf)
         outer: list[Rule] = []
         if a < inner.nodes[0]:  # Radau is exact to one degree more: Lobatto is for where Radau is no theorem
-            outer.append(radau(*run, a) if integrand.radau_is_upper(b) else lobatto(*run, a, b))
+            one_sided = integrand.radau_is_upper(b)
+            outer.append(self._rule("radau", output, a) if one_sided else self._rule("lobatto", output, a, b))
         spread = integrand.rounding(inner, self.perturbation)
         with np.errstate(invalid="ignore"):
             for rule in outer:

@@ -60,7 +60,7 @@ def matrix_function(
         ended = sweep.products >= most or bool(sweep.complete.all())
         if sweep.products < next_look and not ended:
             continue
-        next_look = max(sweep.products + 8, sweep.products * 5 // 4)
+        next_look = max(sweep.products + 8, sweep.products * 3 // 2)
         coefficients = _coefficients(sweep, functions)
         if previous is not None:
             change = np.array([_moved(new, old) for new, old in zip(coefficients, previous, strict=True)])
