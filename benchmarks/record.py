@@ -65,14 +65,17 @@ def save(name: str, machine: str, rows: list[dict[str, Any]], note: str = "", fo
 
 
 def peak_megabytes(code: str) -> tuple[float, float]:
-    """Resident MB before `work()` and at its peak, in a fresh process; `code` defines `prepare()` and `work(p)`."""
+    """Resident MiB before `work()` and at its peak, in a fresh process (Linux); `code` defines `prepare()` and `work(p)`."""
     program = f"""
-import resource
+def resident(field):
+    line = next(line for line in open("/proc/self/status") if line.startswith(field))
+    return int(line.split()[1]) / 1024
 {code}
 prepared = prepare()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+open("/proc/self/clear_refs", "w").write("5")  # the peak is counted from here on
+before = resident("VmRSS")
 kept = work(prepared)
-print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(before, resident("VmHWM"))
 """
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     before, peak = output.split()[-2:]

@@ -147,9 +147,11 @@ def _block_from_json(fields: dict[str, Any]) -> Block:
         fields["rows"] = tuple(tuple(row) for row in fields["rows"])
         return Table(**fields)
     if kind == "figure":
-        fields["series"] = tuple(
-            Series(**{key: tuple(v) if isinstance(v, list) else v for key, v in s.items()}) for s in fields["series"]
-        )
+        fields["series"] = tuple(_series_from_json(s) for s in fields["series"])
         fields["lines"] = tuple(Line(**line) for line in fields["lines"])
         return Figure(**fields)
     raise ValueError(f"a section has a block of unknown kind {kind!r}; this result was written by a newer version")
+
+
+def _series_from_json(fields: dict[str, Any]) -> Series:
+    return Series(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})  # pyright: ignore[reportArgumentType]

@@ -43,8 +43,8 @@ class UnitRows:
 
 
 def panel_height(n: int) -> int:
-    """Rows of a panel: 256, fewer where 256 whole rows would pass 256 MB."""
-    return max(16, min(256, 2**25 // n))
+    """Rows of a panel: 512, which BLAS needs to run at full speed; fewer where they would pass 256 MB."""
+    return max(16, min(512, 2**25 // n))
 
 
 def panel_ranges(n: int) -> Iterator[tuple[int, int]]:
@@ -55,9 +55,13 @@ def panel_ranges(n: int) -> Iterator[tuple[int, int]]:
 
 
 def fill_panel(kernel: AbstractAngularKernel, rows: UnitRows, start: int, stop: int, out: np.ndarray, get: str) -> int:
-    """Write k(θ)‖x‖‖z‖ of rows start:stop against rows 0:stop into `out`; gives the number of repaired pairs."""
+    """Write k(θ)‖x‖‖z‖ of rows start:stop against rows 0:stop into `out`; gives the number of repaired pairs.
+
+    The diagonal is for the caller to set.
+    """
     U, norms = rows.U, rows.norms
     np.matmul(U[start:stop], U[:stop].T, out=out)
+    out[np.arange(stop - start), np.arange(start, stop)] = 0.0  # its cosine of 1 would have every piece searched
     found_rows, found_columns = [], []
     unit = bool(np.all(norms[:stop] == 1.0))
     height = max(1, min(stop - start, PIECE // stop)) if stop <= PIECE else 1
@@ -77,7 +81,7 @@ def fill_panel(kernel: AbstractAngularKernel, rows: UnitRows, start: int, stop: 
     if not found_rows:
         return 0
     near_rows, near_columns = np.concatenate(found_rows), np.concatenate(found_columns)
-    below = near_columns < near_rows + start  # the diagonal is set by the caller, the rest mirrored
+    below = near_columns < near_rows + start  # the other half is its mirror image
     near_rows, near_columns = near_rows[below], near_columns[below]
     exact = repaired(
         U[start:stop],
@@ -95,7 +99,9 @@ def fill_panel(kernel: AbstractAngularKernel, rows: UnitRows, start: int, stop: 
 
 def mirror(values: np.ndarray, start: int, stop: int) -> None:
     """Copy rows start:stop of the lower triangle to the upper one, bit for bit."""
-    values[:start, start:stop] = values[start:stop, :start].T
+    for left in range(0, start, 64):  # blocks that fit the cache: a transposed copy strides through memory
+        right = min(left + 64, start)
+        values[left:right, start:stop] = values[start:stop, left:right].T
     square = values[start:stop, start:stop]
     above = np.triu(np.ones(square.shape, dtype=bool), 1)
     square[above] = square.T[above]
