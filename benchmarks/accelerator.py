@@ -71,8 +71,7 @@ def main(folder: str | None = None) -> None:
 
     def whole() -> Any:
         stages["Gram s"], H = timed(lambda: gram(TwoLayer(), X, device="gpu"))
-        stages["λ bounds s"], bounds = timed(lambda: op.eigenvalue_bounds(H, "separation"))
-        stages["sweep s"], q = timed(lambda: op.quadrature(H, y, tol=1e-6, bounds=bounds))
+        stages["λ bounds and sweep s"], q = timed(lambda: op.quadrature(H, y, tol=1e-6, bounds="separation"))
         form = q.bracket(op.Inverse())
         curve = q.bracket(op.Loss(np.unique(np.round(np.geomspace(1, 1e6, 50))), 1 / q.bounds.upper))
         return q, form, curve

@@ -56,26 +56,42 @@ class Learnability:
     """(ridge, mean squared leave-one-out residual)."""
     margins: np.ndarray
     """How far the right class is ahead when its row is left out; empty for regression."""
+    margins_end: np.ndarray
+    """The same, trained to the end."""
+    shuffled_errors_end: np.ndarray
+    """`left_out_error_end` of shuffled labels: what there is to expect of labels without structure."""
     complexity: Range
     ridged_complexity: Range
     ridged_by: float
     random_complexities: np.ndarray
     random_ridged_complexities: np.ndarray
-    worst_complexity: Range
+    shuffled_complexities: np.ndarray
+    """Of the labels themselves in random order: what is left of `random` where classes differ in size."""
+    shuffled_ridged_complexities: np.ndarray
+    worst_complexity: Range | None
+    """None where H is singular to rounding: no number bounds it."""
     alignment: float
     effective_dimension: float | None
 
     @property
     def simpler_than_random(self) -> float:
         """Mean complexity of random labels over that of the true ones (ridged where the raw one is not certified)."""
+        return self._ratio(self.random_complexities, self.random_ridged_complexities)
+
+    @property
+    def simpler_than_shuffled(self) -> float:
+        """The same against the labels in random order, which a difference in class sizes does not flatter."""
+        return self._ratio(self.shuffled_complexities, self.shuffled_ridged_complexities)
+
+    def _ratio(self, raw: np.ndarray, ridged: np.ndarray) -> float:
         if self.complexity.certified:
-            return float(self.random_complexities.mean()) / self.complexity.value
-        return float(self.random_ridged_complexities.mean()) / self.ridged_complexity.value
+            return float(raw.mean()) / self.complexity.value
+        return float(ridged.mean()) / self.ridged_complexity.value
 
 
 @dataclass(frozen=True)
 class StepsTo:
-    """Steps until the training loss is this share of its start; None: never in 10¹² steps, or not known."""
+    """Steps until the training loss is this share of its start; None: never in 10¹² steps, or not certified."""
 
     target: float
     labels: str
@@ -105,6 +121,7 @@ class Speed:
     early_steps: np.ndarray
     early_errors: np.ndarray
     early_mean_squares: np.ndarray
+    early_rows: int
     early_on: str
     """Which rows the early-stopping curve was measured on."""
 
@@ -151,6 +168,8 @@ class Problems:
     suspects: tuple[tuple[int, str, str, float], ...]
     """(row, its label, the label the others suggest, margin), most doubtful first."""
     counts: dict[str, int]
+    left_out_error_unrepeated: float | None
+    """The leave-one-out error on rows that no other row equals; None where no row repeats, or all do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,13 +179,15 @@ class Trust:
     assumptions: tuple[Assumption, ...]
     movement: np.ndarray
     """‖W(s) − W(0)‖_F at the steps of the speed curves: rows are value, lower, upper."""
+    lazy_steps: int | None
+    """Steps that laziness is taken after; None is the end of training, which a singular H may never reach."""
     widths: np.ndarray
     kappas: np.ndarray
     laziness: np.ndarray
-    """At the end of training, one row a κ, one column a width."""
+    """After `lazy_steps`, one row a κ, one column a width."""
     flips: np.ndarray
     width_for_lazy: float | None
-    """The width at κ = 1 from which the whole run is lazy (laziness ≤ 0.1)."""
+    """The width at κ = 1 from which the whole run is lazy (laziness ≤ 0.1); None: not known."""
     theorem_width: float | None
     """What Theorem 3.1 asks for with its constant set to 1."""
 
@@ -177,6 +198,8 @@ class NoiseSweep:
 
     rates: np.ndarray
     complexity: np.ndarray
+    complexity_ridge: float
+    """The ridge in `complexity`: 0, or 0.1 times the mean diagonal where repeated rows would make it explode."""
     mean_absolute: np.ndarray
     error: np.ndarray
     ridge: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from overparam.spectrum import (
     LeaveOneOut,
     Quadrature,
     eigenpairs,
-    eigenvalue_bounds,
     factor,
     leave_one_out,
     matrix_function,
@@ -41,6 +40,10 @@ RANDOM_DRAWS = 10
 RIDGE_SHARE = 0.1
 """Times the mean diagonal: the ridged complexity shown beside the raw one."""
 TARGETS = (0.5, 0.1, 0.01)
+MANY = 20_000
+"""Rows from which a factor takes so long that one must do: ridges that matter little count as none."""
+SHOWN_EIGENVALUES = 100
+"""Of larger matrices, where all of them would take minutes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,28 +56,30 @@ class Sweeps:
     factor: Any
     floor: float
     """The ridge inside `factor`: 0 where λ_min is known to be positive."""
+    inverse_diagonal: np.ndarray
     end: LeaveOneOut
     best: LeaveOneOut
     pairs: Eigenpairs
     """All eigenpairs where they are few, else the largest."""
     smallest: float
-    """An upper bound on λ_min: itself where all eigenvalues are known, else the least Ritz value."""
+    """An upper bound on λ_min: itself where all eigenvalues are known, else the least Ritz value; 0: H is
+    singular to rounding."""
 
 
 def make_sweeps(s: Setting) -> Sweeps:
     """One sweep of true and random labels together, one Cholesky factor, leave-one-out twice."""
-    s.progress(0.15, 1.0, "eigenvalue bounds")
-    bounds = eigenvalue_bounds(s.H, "auto")
     signs = generator(s.seed, 11).choice([-1.0, 1.0], size=s.n)
     s.progress(0.25, 1.0, "Krylov sweep")
     Y = np.column_stack([columns(s.y), signs])
-    both = quadrature(s.H, Y, tol=1e-6, bounds=bounds)
+    both = quadrature(s.H, Y, tol=1e-8)
+    bounds = both.bounds
     true, random = _part(both, slice(0, -1), s.y.ndim == 1), _part(both, slice(-1, None), True)
     s.progress(0.45, 1.0, "leave-one-out")
     mean = true.mean_diagonal
     floor = 0.0 if bounds.lower > 1e-9 * mean else 1e-6 * mean
     factored = factor(s.H, floor)
-    residuals = factored.solve(s.y) / _shaped(factored.inverse_diagonal(), s.y)
+    diagonal = factored.inverse_diagonal()
+    residuals = factored.solve(s.y) / _shaped(diagonal, s.y)
     end = _left_out(s.y, residuals, floor)
     if s.n <= EIGEN_FITS:
         best = leave_one_out(s.H, s.y, "auto", task="classes" if s.classes else "regression")
@@ -82,15 +87,23 @@ def make_sweeps(s: Setting) -> Sweeps:
         rows = np.sort(np.random.default_rng([s.seed, 3]).permutation(s.n)[:2000])
         few = s.H.block(rows, rows)
         chosen = leave_one_out(as_gram((few + few.T) / 2), s.y[rows], "auto")
-        ridged = factor(s.H, chosen.ridge)
-        residuals = ridged.solve(s.y) / _shaped(ridged.inverse_diagonal(), s.y)
-        best = _left_out(s.y, residuals, chosen.ridge, chosen.tried)
+        if s.n > MANY and chosen.ridge <= 1e-2 * mean:
+            best = replace(end, tried=((end.ridge, end.mean_square), *chosen.tried))
+        else:
+            ridged = factor(s.H, chosen.ridge)
+            residuals = ridged.solve(s.y) / _shaped(ridged.inverse_diagonal(), s.y)
+            best = _left_out(s.y, residuals, chosen.ridge, chosen.tried)
+            del ridged  # two factors beside the matrix are more than an accelerator may hold
+    if end.mean_square < best.mean_square:  # the grid of ridges does not go down to none
+        best = replace(end, tried=((end.ridge, end.mean_square), *best.tried))
     s.progress(0.65, 1.0, "spectrum")
-    pairs = eigenpairs(s.H, None if s.n <= EIGEN_FITS else 200)
+    pairs = eigenpairs(s.H, None if s.n <= EIGEN_FITS else SHOWN_EIGENVALUES if s.n <= MANY else 40)
     smallest = float(random.nodes[random.weights > 0].min())
     if s.n <= EIGEN_FITS:
         smallest = min(smallest, max(float(pairs.values[-1]), bounds.lower))
-    return Sweeps(true, random, bounds, factored, floor, end, best, pairs, smallest)
+    if bounds.lower <= 0 and smallest <= s.n * np.finfo(float).eps * bounds.upper:
+        smallest = 0.0
+    return Sweeps(true, random, bounds, factored, floor, diagonal, end, best, pairs, smallest)
 
 
 def _part(q: Quadrature, outputs: slice, single: bool) -> Quadrature:
@@ -128,36 +141,49 @@ def _left_out(y: np.ndarray, residuals: np.ndarray, ridge: float, tried: Any = (
 def learnability(s: Setting, w: Sweeps) -> Learnability:
     """Leave-one-out, complexity against random and worst labels, alignment."""
     share = RIDGE_SHARE * w.true.mean_diagonal
-    drawn = _random_labels(s)
-    ridged = factor(s.H, share)
+    drawn, shuffled = _random_labels(s), _shuffled_labels(s)
+    ridged_random, ridged_shuffled = _ridged_complexities(s, w, share, drawn, shuffled)
     raw = label_complexity(w.true)
     floor, ceiling = w.bounds.lower, w.smallest
     mass = 2 * float(np.sum(s.y**2)) / s.n
-    worst = Range(
-        float(np.sqrt(mass / ceiling)),
-        float(np.sqrt(mass / ceiling)),
-        float(np.sqrt(mass / floor)) if floor > 0 else None,
-        floor > 0,
-    )
+    worst = None
+    if ceiling > 0:
+        least = float(np.sqrt(mass / ceiling))
+        worst = Range(least, least, float(np.sqrt(mass / floor)) if floor > 0 else None, floor > 0)
     dimension = effective_dimension(s.H, share).value if s.n <= 2_000 else None
     classes = s.classes
-    best_margins = w.best.margins if w.best.margins is not None else np.empty(0)
     return Learnability(
         baseline_error=_baseline(s),
         left_out_error=float(w.best.error) if classes and w.best.error is not None else w.best.mean_square,
         left_out_error_end=float(w.end.error) if classes and w.end.error is not None else w.end.mean_square,
         ridge=w.best.ridge,
         ridges_tried=np.array(w.best.tried),
-        margins=best_margins,
+        margins=_margins(s, w.best),
+        margins_end=_margins(s, w.end),
+        shuffled_errors_end=_errors_of(shuffled, w, s),
         complexity=Range.of(raw),
         ridged_complexity=Range.of(label_complexity(w.true, share)),
         ridged_by=share,
         random_complexities=_complexities(drawn, w.factor, s),
-        random_ridged_complexities=_complexities(drawn, ridged, s),
+        random_ridged_complexities=ridged_random,
+        shuffled_complexities=_complexities(shuffled, w.factor, s),
+        shuffled_ridged_complexities=ridged_shuffled,
         worst_complexity=worst,
         alignment=kernel_target_alignment(s.H, s.y).value,
         effective_dimension=dimension,
     )
+
+
+def _ridged_complexities(
+    s: Setting, w: Sweeps, share: float, drawn: list[np.ndarray], shuffled: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of random and shuffled labels; of many rows, where a factor costs, that of one draw of signs of their norm."""
+    if s.n > MANY:
+        size = float(np.sqrt(np.sum(s.y**2) / s.n))
+        one = np.array([size * label_complexity(w.random, share).value])
+        return one, one
+    ridged = factor(s.H, share)
+    return _complexities(drawn, ridged, s), _complexities(shuffled, ridged, s)
 
 
 def _baseline(s: Setting) -> float:
@@ -176,6 +202,24 @@ def _random_labels(s: Setting) -> list[np.ndarray]:
         return [random.choice([-1.0, 1.0], size=s.n) for _ in range(RANDOM_DRAWS)]
     k = s.y.shape[1]
     return [np.eye(k)[random.integers(k, size=s.n)] - 1 / k for _ in range(RANDOM_DRAWS)]
+
+
+def _shuffled_labels(s: Setting) -> list[np.ndarray]:
+    """The labels themselves in random order."""
+    random = generator(s.seed, 13)
+    return [random.permutation(s.y) for _ in range(RANDOM_DRAWS)]
+
+
+def _margins(s: Setting, found: LeaveOneOut) -> np.ndarray:
+    return found.margins if s.classes and found.margins is not None else np.empty(0)
+
+
+def _errors_of(labels: list[np.ndarray], w: Sweeps, s: Setting) -> np.ndarray:
+    """The leave-one-out error of each labelling, trained to the end."""
+    solved = w.factor.solve(np.column_stack([columns(y) for y in labels])).reshape(s.n, len(labels), -1)
+    solved /= w.inverse_diagonal[:, None, None]
+    found = [_left_out(y, solved[:, i].reshape(y.shape), w.floor) for i, y in enumerate(labels)]
+    return np.array([x.error if s.classes and x.error is not None else x.mean_square for x in found])
 
 
 def _complexities(labels: list[np.ndarray], factored: Factor | Any, s: Setting) -> np.ndarray:
@@ -200,7 +244,8 @@ def speed(s: Setting, w: Sweeps, trial: Trial | None) -> Speed:
     for target in TARGETS:
         for labels, q in (("true", w.true), ("random", w.random)):
             found = steps_to_loss(q, target, rate)
-            targets.append(StepsTo(target, labels, found.value, found.lower, found.upper, found.status))
+            value = None if found.upper is None else found.value  # else rounding may have decided it
+            targets.append(StepsTo(target, labels, value, found.lower, found.upper, found.status))
         targets.append(_worst_steps(target, rate, floor, ceiling))
     early = _early_stopping(s, trial, rate)
     return Speed(
@@ -218,6 +263,7 @@ def speed(s: Setting, w: Sweeps, trial: Trial | None) -> Speed:
         early_steps=early[0],
         early_errors=early[1],
         early_mean_squares=early[2],
+        early_rows=0 if trial is None else len(trial.y_new),
         early_on=trial.what if trial is not None else "",
     )
 
@@ -225,11 +271,11 @@ def speed(s: Setting, w: Sweeps, trial: Trial | None) -> Speed:
 def _worst_steps(target: float, rate: float, floor: float, ceiling: float) -> StepsTo:
     """The worst-case labels lie on λ_min alone, which is between `floor` and `ceiling`."""
 
-    def needed(value: float) -> int:
-        return int(np.ceil(np.log(target) / (2 * np.log1p(-rate * value))))
+    def needed(value: float) -> int | None:
+        return int(np.ceil(np.log(target) / (2 * np.log1p(-rate * value)))) if value > 0 else None
 
-    lower, upper = needed(ceiling), needed(floor) if floor > 0 else None
-    return StepsTo(target, "worst", lower, lower, upper, "reached" if floor > 0 else "open")
+    lower, upper = needed(ceiling), needed(floor)
+    return StepsTo(target, "worst", None if upper is None else lower, lower, upper, "reached" if floor > 0 else "open")
 
 
 def _early_stopping(s: Setting, trial: Trial | None, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -238,7 +284,7 @@ def _early_stopping(s: Setting, trial: Trial | None, rate: float) -> tuple[np.nd
         return np.empty(0), np.empty(0), np.empty(0)
     steps = np.unique(np.round(np.geomspace(1, 1e5, 16)))
     functions = [lambda x, step=step: growth(np.maximum(x, 0.0), step, rate) for step in steps]
-    found = matrix_function(trial.H, trial.y, functions, tol=1e-5, max_products=400)
+    found = matrix_function(trial.H, trial.y, functions, tol=1e-5, max_products=400 if s.n <= MANY else 200)
     stacked = np.column_stack([columns(values) for values in found.values])
     outputs = trial.predict(stacked).reshape(len(trial.y_new), len(steps), -1)
     shape = trial.y_new.shape
@@ -256,7 +302,7 @@ def new_data(s: Setting, w: Sweeps, learn: Learnability) -> NewData:
     count = 0
     if s.y_test is not None:
         trial = Trial(s.H, s.y, s.y_test, None, None, "", s)
-        ridged = factor(s.H, learn.ridge)
+        ridged = w.factor if learn.ridge == w.floor else factor(s.H, learn.ridge)
         both = np.column_stack([columns(w.factor.solve(s.y)), columns(ridged.solve(s.y))])
         outputs = trial.predict(both)
         width = both.shape[1] // 2

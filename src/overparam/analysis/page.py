@@ -8,9 +8,10 @@ import numpy as np
 
 from overparam.analysis.answers import Range
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
+from overparam.report.numbers import number
 
 if TYPE_CHECKING:
-    from overparam.analysis.analyze import Analysis
+    from overparam.analysis.whole import Analysis
 
 FADED = 1e-9
 """Share of the initial loss below which a curve is not drawn: the bracket is wider than the value there."""
@@ -23,7 +24,7 @@ def make_sections(a: Analysis) -> tuple[Section, ...]:
             "Verdict",
             tuple(Text(line, a.verdict.tone if i == 0 else "plain") for i, line in enumerate(a.verdict.sentences)),
         ),
-        Section("Can a wide network learn these labels?", _learn(a)),
+        Section(f"Can a wide network learn these {_what(a)}?", _learn(a)),
         Section("How fast?", _fast(a)),
         Section("How well on new data?", _new(a)),
         Section("Is anything wrong with the data?", _problems(a)),
@@ -35,56 +36,86 @@ def make_sections(a: Analysis) -> tuple[Section, ...]:
     return tuple(sections)
 
 
+def _what(a: Analysis) -> str:
+    return "labels" if a.task != "regression" else "targets"
+
+
 def _between(found: Range, digits: int = 4) -> str:
-    if found.lower is None or not found.certified or found.upper is None:
-        return "no certified upper side" if found.upper is None else "not certified"
+    if found.lower is not None and found.upper is None:
+        return f"{found.lower:.{digits + 2}g} or more"
+    if found.lower is None or found.upper is None or not found.certified:
+        return "not certified"
     return f"{found.lower:.{digits + 2}g} to {found.upper:.{digits + 2}g}"
+
+
+def _short(value: float, digits: int = 3) -> str:
+    return number(float(f"{value:.{digits}g}"))
 
 
 def _error(a: Analysis, share: float | None) -> str | None:
     if share is None:
         return None
-    return f"{share:.2%}" if a.task != "regression" else f"{share:.3g} of the variance"
+    return f"{share:.2%}" if a.task != "regression" else f"{share:.1%}"
+
+
+def _measure(a: Analysis) -> str:
+    return "rows wrong" if a.task != "regression" else "variance unexplained"
 
 
 def _learn(a: Analysis) -> tuple[Block, ...]:
     got = a.learnability
-    spread = float(got.random_complexities.std(ddof=1))
+    raw = got.complexity.certified  # else a trifle of a ridge decides the numbers of other labels
     guess = "guessing the commonest class" if a.task != "regression" else "guessing the mean"
     errors = Table(
-        ("Error on rows left out", "value"),
+        ("On rows left out", _measure(a)),
         (
-            (f"kernel limit, ridge {got.ridge:.2g} (as early stopping would)", _error(a, got.left_out_error)),
-            ("kernel limit, trained to the end", _error(a, got.left_out_error_end)),
+            (f"the network's limit with the best ridge, {got.ridge:.2g}", _error(a, got.left_out_error)),
+            ("the network's limit, trained to the end", _error(a, got.left_out_error_end)),
+            (
+                f"the same for shuffled {_what(a)}, mean of {len(got.shuffled_errors_end)} draws",
+                _error(a, float(got.shuffled_errors_end.mean())),
+            ),
+            *_unrepeated(a),
             (guess, _error(a, got.baseline_error)),
         ),
-        "Each row is predicted by a fit to all the others, in closed form.",
+        "Each row is predicted by a fit to all the others, in closed form. The limit is the network of infinite width; a "
+        "ridge holds its fit back, much as stopping early or weight decay does.",
     )
     complexity = Table(
-        ("Labels", "complexity √(2yᵀH⁻¹y/n)", "certified between", f"with ridge {got.ridged_by:.2g}"),
+        (_what(a).capitalize(), "complexity √(2yᵀH⁻¹y/n)", "certified between", f"with ridge {got.ridged_by:.2g}"),
         (
             ("true", got.complexity.value, _between(got.complexity), got.ridged_complexity.value),
-            (
-                f"random, {len(got.random_complexities)} draws",
-                float(got.random_complexities.mean()),
-                f"± {spread:.2g} over draws",
-                float(got.random_ridged_complexities.mean()),
+            _drawn("true, shuffled", got.shuffled_complexities, got.shuffled_ridged_complexities, raw),
+            *(
+                (_drawn("random", got.random_complexities, got.random_ridged_complexities, raw),)
+                if a.task != "regression"
+                else ()
             ),
-            ("worst case", got.worst_complexity.value, _between(got.worst_complexity), None),
+            ("worst case", None, "unbounded: H is singular", None)
+            if got.worst_complexity is None
+            else ("worst case", got.worst_complexity.value, _between(got.worst_complexity), None),
         ),
-        "The smaller, the faster the labels are learned and the better they carry over. The raw number explodes on "
-        "repeated rows; the ridged one does not.",
+        "The smaller, the faster the labels are learned and the better they carry over. Shuffled labels keep the "
+        + ("sizes of the classes; random ones make them equal." if a.task != "regression" else "values of the targets.")
+        + (
+            ""
+            if raw
+            else " Rows repeat or nearly do, so the number without a ridge says little; compare those with it."
+        ),
     )
     seen = a.spectrum
     index = np.arange(1, len(seen.eigenvalues) + 1)
     keep = _thinned(len(index))
+    rounding = a.n * np.finfo(float).eps * float(seen.eigenvalues.max())
+    zeros = int(np.sum(seen.eigenvalues <= rounding))
     eigenvalues = Figure(
         "Eigenvalues of the Gram matrix",
         ("All" if seen.whole else f"The largest {len(index)}")
-        + " eigenvalues of H. Directions with large ones are learned first; the fall of this curve sets the pace.",
+        + " eigenvalues of H. Directions with large ones are learned first; the fall of this curve sets the pace."
+        + (f" The last {zeros:,} are 0 to rounding and not drawn: rows repeat or are opposite." if zeros else ""),
         "index",
         "eigenvalue",
-        (series("λ", index[keep], _positive(seen.eigenvalues[keep]), role="accent"),),
+        (series("λ", index[keep], _positive(seen.eigenvalues[keep], rounding), role="accent"),),
         x_scale="log",
         y_scale="log",
     )
@@ -111,7 +142,8 @@ def _learn(a: Analysis) -> tuple[Block, ...]:
         blocks.append(
             Figure(
                 "Margins of rows left out",
-                "How far the right class is ahead when a row is predicted from the others. Left of 0 the row is got wrong.",
+                "How far the right class is ahead when a row is predicted from the others, with the best ridge. Left of 0 "
+                "the row is got wrong.",
                 "margin",
                 "rows",
                 (series("rows", middle, counts, mark="bars", role="true"),),
@@ -121,8 +153,19 @@ def _learn(a: Analysis) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _positive(values: np.ndarray) -> np.ndarray:
-    return np.where(values > 1e-18, values, np.nan)
+def _unrepeated(a: Analysis) -> tuple[tuple[Any, ...], ...]:
+    """The error where no other row gives the answer away."""
+    error, count = a.problems.left_out_error_unrepeated, a.problems.counts["unrepeated_rows"]
+    return () if error is None else ((f"best ridge, the {count:,} rows that no other equals", _error(a, error)),)
+
+
+def _drawn(name: str, values: np.ndarray, ridged: np.ndarray, raw: bool) -> tuple[Any, ...]:
+    spread = f"± {values.std(ddof=1):.2g} over {len(values)} draws" if raw else "–"
+    return name, float(values.mean()) if raw else None, spread, float(ridged.mean())
+
+
+def _positive(values: np.ndarray, least: float = 1e-18) -> np.ndarray:
+    return np.where(values > least, values, np.nan)
 
 
 def _thinned(count: int, most: int = 900) -> np.ndarray:
@@ -133,23 +176,30 @@ def _thinned(count: int, most: int = 900) -> np.ndarray:
 
 
 def _fast(a: Analysis) -> tuple[Block, ...]:
-    s, n = a.speed, a.n
+    s = a.speed
     rates = Table(
-        ("Learning rate", "summed loss ½Σ(y−u)²", "mean loss (the same over n)", "certified between (summed)"),
+        ("Learning rate", "summed loss ½Σ(y−u)²", "mean loss, that over n", "PyTorch's MSELoss", "certified (summed)"),
         (
-            ("largest stable, 2/λ_max", s.largest_rate.value, s.largest_rate.value * n, _between(s.largest_rate)),
-            ("best single, 2/(λ_max + λ_min)", s.best_rate.value, s.best_rate.value * n, _between(s.best_rate)),
-            ("used here", s.rate, s.rate * n, "half the certified limit"),
+            ("largest stable, 2/λ_max", *_rates(a, s.largest_rate.value), _between(s.largest_rate)),
+            ("best single, 2/(λ_max + λ_min)", *_rates(a, s.best_rate.value), _between(s.best_rate)),
+            ("used here", *_rates(a, s.rate), "half the certified limit"),
         ),
-        f"λ_max = {s.lambda_max.value:.5g}, λ_min ≥ {s.lambda_min.lower or 0:.3g}. Above the largest stable rate the "
-        "linear prediction diverges; PyTorch's MSELoss has no ½, so its rate is half the mean one"
-        + (f" times the {len(a.classes)} outputs." if len(a.classes) > 2 else "."),
+        f"λ_max = {s.lambda_max.value:.5g}, λ_min "
+        + (
+            f"≥ {s.lambda_min.lower:.3g}"
+            if s.lambda_min.lower
+            else f"≤ {number(s.lambda_min.upper)}"
+            if s.lambda_min.upper
+            else "is 0 to rounding"
+        )
+        + ". Above the largest stable rate the linear prediction diverges. Rates are for the network of the theory, "
+        "f(x) = Σ a σ(w·x)/√m with only w trained; a network scaled otherwise needs others.",
     )
     words = {"true": "true", "random": "random", "worst": "worst case"}
     targets = Table(
         ("Training loss falls to", "labels", "steps", "at least", "at most"),
         tuple((f"{t.target:.0%}", words[t.labels], t.value, t.lower, t.upper) for t in s.targets),
-        "Steps of gradient descent at the rate used here, with certified sides; a dash where none is known.",
+        "Steps of gradient descent at the rate used here, with certified sides; a dash: never, or not known.",
     )
     still = np.flatnonzero(np.nanmax([s.true[0], s.random[0], s.worst[2]], axis=0) > FADED)
     shown = (s.steps > 0) & (s.steps <= s.steps[min(still[-1] + 1, len(s.steps) - 1)])
@@ -169,7 +219,7 @@ def _fast(a: Analysis) -> tuple[Block, ...]:
     )
     blocks: list[Block] = [rates, targets, curves]
     if len(s.early_steps):
-        name = "error" if a.task != "regression" else "unexplained variance"
+        name = "share of rows wrong" if a.task != "regression" else "unexplained variance"
         best = int(s.early_errors.argmin())
         blocks.append(
             Figure(
@@ -186,6 +236,12 @@ def _fast(a: Analysis) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
+def _rates(a: Analysis, rate: float) -> tuple[float, float, float]:
+    """The same rate for the summed loss, its mean over rows, and the mean over rows and outputs without the ½."""
+    outputs = len(a.classes) if len(a.classes) > 2 else 1
+    return rate, rate * a.n, rate * a.n * outputs / 2
+
+
 def _curve(name: str, steps: np.ndarray, band: np.ndarray, role: Any) -> Any:
     value = np.where(band[0] > FADED, band[0], np.nan)
     lower, upper = np.maximum(band[1], FADED), np.where(band[2] > FADED, band[2], np.nan)
@@ -194,12 +250,15 @@ def _curve(name: str, steps: np.ndarray, band: np.ndarray, role: Any) -> Any:
 
 def _new(a: Analysis) -> tuple[Block, ...]:
     got = a.new_data
-    rows: list[tuple[Any, ...]] = [("rows left out, best ridge", _error(a, got.left_out_error))]
+    rows: list[tuple[Any, ...]] = [
+        ("rows left out one at a time, best ridge", _error(a, got.left_out_error)),
+        *_unrepeated(a),
+    ]
     if got.test_rows:
         rows.append((f"{got.test_rows:,} test rows, trained to the end", _error(a, got.test_error)))
         rows.append((f"{got.test_rows:,} test rows, same ridge", _error(a, got.test_error_ridged)))
-        rows.append(("test rows, mean |y − f| at the end", got.test_mean_absolute))
-    blocks: list[Block] = [Table(("Error of the kernel limit on", "value"), tuple(rows))]
+        rows.append(("test rows, mean |y − f| at the end", f"{got.test_mean_absolute:.4g}"))
+    blocks: list[Block] = [Table(("The network's limit on", _measure(a)), tuple(rows))]
     if got.noise_rate is not None:
         blocks.append(
             Text(
@@ -208,14 +267,15 @@ def _new(a: Analysis) -> tuple[Block, ...]:
             )
         )
     terms = tuple((t.name, t.value, t.formula) for t in got.bound_terms)
-    total = "none: no positive bound on λ_min" if got.bound is None else f"{got.bound:.4g}"
     vacuous = got.bound is None or got.bound_vacuous
     blocks.append(
         Table(
             ("Term of the bound", "value", "formula"),
-            (*terms, ("in all", got.bound, "at least 1: says nothing" if vacuous else "holds with probability 95%")),
-            f"Theorem 5.1 with every constant shown: the expected loss on new data is at most {total}. "
-            "Terms that vanish as the width grows and κ shrinks are left out.",
+            (*terms, ("in all", got.bound, "says nothing" if vacuous else "holds with probability 95%")),
+            "Theorem 5.1 with every constant shown. It bounds the expected loss on new data, for a loss between 0 and 1; "
+            "from 1 on it says nothing"
+            + (", and without a positive lower bound on λ_min there is none. " if got.bound is None else ". ")
+            + "Terms that vanish as the width grows and κ shrinks are left out.",
         )
     )
     if vacuous:
@@ -236,12 +296,20 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
         ),
         (
             "test rows that are training rows",
-            c["test_in_train"],
-            "; ".join(f"train {i} = test {j}" for i, j in p.test_in_train[:6]),
+            c["test_in_train"] if a.new_data.test_rows else None,
+            "; ".join(f"train {i} = test {j}" for i, j in p.test_in_train[:6])
+            if a.new_data.test_rows
+            else "there is no test set",
         ),
         ("constant features", c["constant_features"], ", ".join(p.constant_features[:8])),
     ]
-    blocks: list[Block] = [Table(("Looked for", "found", "rows (numbers in the source)"), tuple(checks))]
+    blocks: list[Block] = [
+        Table(
+            ("Looked for", "found", "where"),
+            tuple((what, count, where or None) for what, count, where in checks),
+            "Rows are numbered from 0 as in the source, the first few of each kind shown; result.json has more.",
+        )
+    ]
     if p.scale_ratio is not None and p.scale_ratio > 100:
         blocks.append(
             Text(
@@ -250,13 +318,15 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
             )
         )
     if p.smallest_class is not None:
-        blocks.append(Text(f"The smallest class is {p.smallest_class[0]}, with {p.smallest_class[1]:,} rows."))
+        count = p.smallest_class[1]
+        blocks.append(Text(f"The smallest class has {count:,} row{'' if count == 1 else 's'}."))
     if p.suspects:
         blocks.append(
             Table(
                 ("row", "label", "the other rows suggest", "margin"),
                 p.suspects,
-                "Labels to look at first: those that the rest of the data contradicts most clearly.",
+                "Labels to look at first: those that the rest of the data contradicts most clearly. The margin is how far "
+                "the given label is ahead of the best other one.",
                 has_samples=True,
             )
         )
@@ -272,6 +342,7 @@ def _trust(a: Analysis) -> tuple[Block, ...]:
     assumptions = Table(
         ("The theory assumes", "here", "detail"), tuple((x.statement, x.status, x.detail) for x in t.assumptions)
     )
+    when = "at the end of training" if t.lazy_steps is None else f"after {t.lazy_steps:,} steps"
     moved = Figure(
         "Predicted movement of the weights",
         "‖W(s) − W(0)‖ of all weights together. Divided by √width times the initial scale κ it is the laziness number.",
@@ -281,9 +352,10 @@ def _trust(a: Analysis) -> tuple[Block, ...]:
         x_scale="log",
     )
     lazy = Figure(
-        "Laziness at the end of training",
-        "How far a neuron moves over the size of its pre-activation. Below 0.1 the prediction is good to a few "
-        "percent; above 1 the network has left the regime of the theory.",
+        f"Laziness {when}",
+        "How far a neuron moves, over the size of its pre-activation; κ is the standard deviation of the initial "
+        "weights. Below 0.1 the predicted curves are good to a few percent; above 1 the network has left the regime of "
+        "the theory.",
         "width",
         "laziness",
         tuple(
@@ -297,16 +369,20 @@ def _trust(a: Analysis) -> tuple[Block, ...]:
     table = Table(
         ("width", *(f"κ = {kappa:g}" for kappa in t.kappas)),
         tuple(
-            (f"{int(m):,}", *(f"{t.laziness[i, j]:.3g} ({t.flips[i, j]:.1%} flip)" for i in range(len(t.kappas))))
+            (
+                f"{int(m):,}",
+                *(f"{_short(t.laziness[i, j])} ({t.flips[i, j]:.1%} flip)" for i in range(len(t.kappas))),
+            )
             for j, m in enumerate(t.widths)
         ),
-        "Laziness, and the share of ReLU signs expected to flip.",
+        f"Laziness {when}, and the share of ReLU signs expected to flip, by width and initial scale κ (the standard "
+        "deviation of the weights).",
     )
     words = []
     if t.width_for_lazy is not None:
         words.append(f"At κ = 1 the whole run is lazy from width {t.width_for_lazy:,.0f} on.")
     if t.theorem_width is not None:
-        words.append(f"Theorem 3.1 itself asks for width {t.theorem_width:.1e} (its constant taken as 1).")
+        words.append(f"Theorem 3.1 itself asks for width {_short(t.theorem_width, 2)} (its constant taken as 1).")
     return (assumptions, table, lazy, moved, *(Text(word) for word in words))
 
 
@@ -319,25 +395,26 @@ def _noise(a: Analysis) -> tuple[Block, ...]:
     z = a.noise
     complexity = Figure(
         "Complexity against label noise",
-        "As labels are redrawn at random, the complexity of all of them together climbs towards that of random labels.",
+        "As labels are redrawn at random, the complexity of all of them together climbs towards that of random labels."
+        + (f" With ridge {z.complexity_ridge:.2g}, since rows repeat or nearly do." if z.complexity_ridge else ""),
         "share of labels redrawn",
         "complexity",
         (series("complexity", z.rates, z.complexity, role="accent"),),
     )
     errors = Figure(
         "Loss and error against label noise",
-        f"The kernel limit {z.rows}, whose labels are redrawn at the same rate.",
+        f"The network's limit, {z.rows}, whose labels are redrawn at the same rate.",
         "share of labels redrawn",
         "on new rows",
         (
             series("mean |y − f|", z.rates, z.mean_absolute, role="random"),
-            series("error", z.rates, z.error, role="true"),
+            series("share of rows wrong", z.rates, z.error, role="true"),
         ),
     )
     table = Table(
-        ("share redrawn", "complexity", "mean |y − f|", "error"),
+        ("share redrawn", "complexity", "mean |y − f|", "share of rows wrong"),
         tuple(zip(z.rates.tolist(), z.complexity.tolist(), z.mean_absolute.tolist(), z.error.tolist(), strict=True)),
-        "Trained to the end" + (f" with ridge {z.ridge:.1e}, since rows repeat." if z.ridge else "."),
+        "Trained to the end" + (f", with ridge {number(z.ridge)} since rows repeat or nearly do." if z.ridge else "."),
     )
     return complexity, errors, table
 
@@ -350,7 +427,7 @@ def _done(a: Analysis) -> tuple[Block, ...]:
             ("rows used", a.n),
             ("features", a.d),
             ("task", a.task),
-            *((("classes", ", ".join(a.classes[:12]) + (" …" if len(a.classes) > 12 else "")),) if a.classes else ()),
+            *((("classes", len(a.classes)),) if a.classes else ()),
             ("kernel", "two-layer ReLU network, first layer trained, infinite width"),
             ("alignment of kernel and labels", a.learnability.alignment),
             *(
@@ -360,5 +437,14 @@ def _done(a: Analysis) -> tuple[Block, ...]:
             ),
         ),
     )
-    notes = Table(("Done to the data, in order",), tuple((note,) for note in a.notes))
-    return (facts, notes) if a.notes else (facts,)
+    blocks: list[Block] = [facts]
+    plain = tuple((note,) for note in a.notes if "'" not in note)
+    quoting = tuple((note,) for note in a.notes if "'" in note)  # names a column, a category or a class
+    if plain:
+        blocks.append(Table(("Done to the data, in order",), plain))
+    if quoting:
+        blocks.append(Table(("Done to the columns",), quoting, has_samples=True))
+    if a.classes:
+        names = ", ".join(a.classes[:40]) + (" …" if len(a.classes) > 40 else "")
+        blocks.append(Table(("Classes, in the order of the outputs",), ((names,),), has_samples=True))
+    return tuple(blocks)

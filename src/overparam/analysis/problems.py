@@ -6,21 +6,25 @@ import numpy as np
 
 from overparam.analysis.answers import Problems
 from overparam.analysis.setting import Setting
-from overparam.data import contradictions, duplicate_groups
+from overparam.data import duplicate_groups
+from overparam.spectrum import EigenvalueBounds
 
 NEARLY_PARALLEL = 0.9999
 SHOWN = 20
 
 
-def find_problems(s: Setting, margins: np.ndarray, outputs: np.ndarray) -> Problems:
+def find_problems(s: Setting, margins: np.ndarray, outputs: np.ndarray, bounds: EigenvalueBounds) -> Problems:
     """Everything that would mislead a fit or its evaluation."""
     source = s.source
     rows = source.rows if source.rows is not None else np.arange(source.n)
     X = np.asarray(source.X)
-    groups = duplicate_groups(X)
-    clashing = contradictions(source)
-    pairs = _near_parallel(s, groups)
-    leaked = _test_in_train(s)
+    groups, leaked = _repeated(s)
+    clashing = [group for group in groups if len(np.unique(source.labels[group])) > 1]
+    pairs = _near_parallel(s, groups, bounds)
+    alone = np.ones(source.n, dtype=bool)
+    for group in groups:
+        alone[group] = False
+    unrepeated = s.error(s.y[alone], outputs[alone]) if groups and alone.any() else None
     constant = _constant(s)
     wrong = _suspects(s, margins, outputs, rows)
     smallest = None
@@ -43,7 +47,9 @@ def find_problems(s: Setting, margins: np.ndarray, outputs: np.ndarray) -> Probl
             "near_parallel": len(pairs),
             "test_in_train": len(leaked),
             "constant_features": len(constant),
+            "unrepeated_rows": int(alone.sum()),
         },
+        left_out_error_unrepeated=unrepeated,
     )
 
 
@@ -51,8 +57,10 @@ def _named(group: np.ndarray, rows: np.ndarray) -> tuple[int, ...]:
     return tuple(int(rows[i]) for i in group[:8])
 
 
-def _near_parallel(s: Setting, groups: list[np.ndarray]) -> list[tuple[int, int, float]]:
+def _near_parallel(s: Setting, groups: list[np.ndarray], bounds: EigenvalueBounds) -> list[tuple[int, int, float]]:
     """Pairs of prepared rows almost parallel or opposite, exact repeats of a row left out."""
+    if bounds.closest_cosine is not None and abs(bounds.closest_cosine) < NEARLY_PARALLEL:
+        return []  # the bound from separation has looked at every pair
     found = s.H.close_pairs(NEARLY_PARALLEL, 1, most=2_000_000)
     if found is None:
         return []
@@ -65,20 +73,21 @@ def _near_parallel(s: Setting, groups: list[np.ndarray]) -> list[tuple[int, int,
     return sorted(pairs, key=lambda pair: -abs(pair[2]))
 
 
-def _test_in_train(s: Setting) -> list[tuple[int, int]]:
-    """(training row, test row) that are the same to the last bit."""
-    test = s.source.test
+def _repeated(s: Setting) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
+    """Groups of equal training rows, and (training row, test row) that are the same; both from one pass."""
+    n, test = s.source.n, s.source.test
+    X = np.asarray(s.source.X, dtype=np.float64)
     if test is None:
-        return []
-    both = np.concatenate([np.asarray(s.source.X, dtype=np.float64), np.asarray(test.X, dtype=np.float64)])
-    n = s.source.n
+        return duplicate_groups(X), []
     train_rows = s.source.rows if s.source.rows is not None else np.arange(n)
     test_rows = test.rows if test.rows is not None else np.arange(test.n)
-    leaked = []
-    for group in duplicate_groups(both):
-        left, right = [i for i in group if i < n], [i - n for i in group if i >= n]
-        leaked.extend((int(train_rows[left[0]]), int(test_rows[j])) for j in right if left)
-    return leaked
+    groups, leaked = [], []
+    for group in duplicate_groups(np.concatenate([X, np.asarray(test.X, dtype=np.float64)])):
+        left, right = group[group < n], group[group >= n] - n
+        if len(left) > 1:
+            groups.append(left)
+        leaked.extend((int(train_rows[left[0]]), int(test_rows[j])) for j in right if len(left))
+    return groups, leaked
 
 
 def _constant(s: Setting) -> tuple[str, ...]:
@@ -91,8 +100,9 @@ def _constant(s: Setting) -> tuple[str, ...]:
 
 
 def _scale_ratio(X: np.ndarray) -> float | None:
-    spread = X.std(axis=0)
-    spread = spread[spread > 0]
+    largest = float(np.abs(X).max())
+    spread = (X / largest).std(axis=0) if largest > 0 else np.zeros(0)  # no overflow, no underflow
+    spread = spread[np.ptp(X, axis=0) > 0] if len(spread) else spread
     return float(spread.max() / spread.min()) if len(spread) > 1 else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from overparam.analysis.analyze import Analysis
+from overparam.analysis.whole import Analysis
 from overparam.core import folder as folders
 
 KINDS = {Analysis.kind: Analysis}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from overparam.analysis.answers import NoiseSweep, Speed, Trust
-from overparam.analysis.learning import Sweeps
+from overparam.analysis.learning import RIDGE_SHARE, Sweeps
 from overparam.analysis.setting import Setting, Trial, columns
 from overparam.data import generator
 from overparam.spectrum import factor
@@ -28,8 +28,10 @@ def trust(s: Setting, w: Sweeps, fast: Speed, duplicates: int, near: int) -> Tru
     """Each assumption met, unmet or not checked; movement, and laziness at common widths."""
     moved = predict_movement(w.true, fast.steps, fast.rate)
     along = sample_flips(np.asarray(s.data.X), w.factor.solve(s.y), WIDTHS[-1], 1.0, neurons=200, key=s.seed).alignment
-    table = [[laziness(w.true, None, width=m, kappa=kappa, alignment=along) for m in WIDTHS] for kappa in KAPPAS]
-    lazy = width_for_laziness(w.true, kappa=1.0)
+    # what a singular H cannot fit would move the weights for ever, by rounding alone
+    steps, rate = (None, None) if w.smallest > 0 else (int(fast.steps[-1]), fast.rate)
+    table = [[laziness(w.true, steps, rate, width=m, kappa=kappa, alignment=along) for m in WIDTHS] for kappa in KAPPAS]
+    lazy = width_for_laziness(w.true, steps, rate, kappa=1.0)
     theorem = convergence_conditions(s.n, w.bounds.lower, 1.0).needed("width") if w.bounds.lower > 0 else None
     return Trust(
         assumptions=_assumptions(s, w, fast, duplicates, near),
@@ -38,7 +40,8 @@ def trust(s: Setting, w: Sweeps, fast: Speed, duplicates: int, near: int) -> Tru
         kappas=np.array(KAPPAS),
         laziness=np.array([[float(cell.value) for cell in row] for row in table]),
         flips=np.array([[float(cell.flips) for cell in row] for row in table]),
-        width_for_lazy=float(lazy.value) if np.isfinite(lazy.value) else None,
+        lazy_steps=steps,
+        width_for_lazy=float(lazy.value) if lazy.value < 1e15 else None,
         theorem_width=theorem,
     )
 
@@ -64,8 +67,12 @@ def _assumptions(s: Setting, w: Sweeps, fast: Speed, duplicates: int, near: int)
         ),
         Assumption(
             "λ_min(H) > 0",
-            "met" if positive else "not checked",
-            f"λ_min ≥ {w.bounds.lower:.3g} ({w.bounds.lower_method})",
+            "met" if positive else "not checked" if w.smallest > 0 else "unmet",
+            f"λ_min ≥ {w.bounds.lower:.3g} ({w.bounds.lower_method})"
+            if positive
+            else f"no positive lower bound found; λ_min ≤ {w.smallest:.3g}"
+            if w.smallest > 0
+            else "λ_min is 0 to rounding",
         ),
         Assumption(
             "labels lie in [−1, 1]", "met" if bounded else "unmet", f"largest |y| {float(np.abs(s.y).max()):.3g}"
@@ -96,13 +103,16 @@ def noise_sweep(s: Setting, w: Sweeps, trial: Trial | None) -> NoiseSweep | None
     fresh = [_redrawn(trial.y_new, rate, k, s.seed, index, 1) for index, rate in enumerate(NOISE)]
     Y = np.column_stack([columns(y) for y in labels])
     solved = fitted.solve(Y)
-    forms = np.einsum("nk,nk->k", Y, solved).reshape(len(NOISE), -1).sum(axis=1)
+    steady = RIDGE_SHARE * w.true.mean_diagonal if w.floor else 0.0
+    weighed = factor(trial.H, steady).solve(Y) if steady else solved
+    forms = np.einsum("nk,nk->k", Y, weighed).reshape(len(NOISE), -1).sum(axis=1)
     outputs = trial.predict(solved).reshape(len(trial.y_new), len(NOISE), -1)
     shape = trial.y_new.shape
     each = [outputs[:, i].reshape(shape) for i in range(len(NOISE))]
     return NoiseSweep(
         rates=np.array(NOISE),
         complexity=np.sqrt(2 * np.maximum(forms, 0.0) / len(trial.y)),
+        complexity_ridge=steady,
         mean_absolute=np.array([float(np.mean(np.abs(y - f))) for y, f in zip(fresh, each, strict=True)]),
         error=np.array([s.error(y, f) for y, f in zip(fresh, each, strict=True)]),
         ridge=w.floor,

@@ -16,15 +16,15 @@ def run(arguments: list[str]) -> int:
 
     try:
         code = app(args=arguments, standalone_mode=False, prog_name="overparam")
-    except KeyboardInterrupt as stop:
-        return _failed(str(stop) or "stopped", 130)
-    except (ValueError, FileNotFoundError, ImportError) as error:
-        return _failed(str(error), 2)
-    except MemoryError:
-        return _failed("not enough memory; use fewer rows (--max-rows) or a machine with more", 2)
+    except KeyboardInterrupt:
+        return _failed("stopped", 130)
     except BrokenPipeError:  # whoever read our output went away
         sys.stderr.close()
         return 0
+    except (ValueError, OSError, ImportError) as error:
+        return _failed(str(error), 2)
+    except MemoryError:
+        return _failed("not enough memory; use fewer rows (--max-rows) or a machine with more", 2)
     except Exception as error:
         # the parser's own complaints (an unknown option, a missing value) and its ctrl-C
         message = getattr(error, "format_message", None)
@@ -33,9 +33,12 @@ def run(arguments: list[str]) -> int:
         if type(error).__name__ == "Abort":
             return _failed("stopped", 130)
         raise
+    if code == 130:  # how newer parsers hand on ctrl-C
+        return _failed("stopped", 130)
     return code if isinstance(code, int) else 0
 
 
 def _failed(line: str, code: int) -> int:
-    sys.stderr.write("overparam: " + " ".join(line.split()) + "\n")
+    if line.strip():  # nothing where the help was shown instead
+        sys.stderr.write("overparam: " + " ".join(line.split()) + "\n")
     return code

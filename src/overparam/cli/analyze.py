@@ -64,9 +64,9 @@ def command(
         seed=seed,
         missing=missing,
     )
-    _, seconds, words = plan_analysis(loaded, max_rows=max_rows, device=device)
+    planned, seconds, words = plan_analysis(loaded, max_rows=max_rows, device=device)
     if plan:
-        typer.echo(words)
+        typer.echo(json.dumps({"rows": planned.n, "seconds": seconds, "plan": words}) if json_only else words)
         return
     if seconds > LONG:
         display.plain(words)

@@ -18,7 +18,7 @@ app = typer.Typer(
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for result.json, arrays.npz and report.html.")]
 Json = Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of subsampling, random labels and held-out rows.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of subsampling, random labels and held-out rows.")]
 Device = Annotated[str | None, typer.Option("--device", help="cpu, gpu or jax; the best there is if not given.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="float64; results are never less.")]
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Show what it will cost and stop.")]

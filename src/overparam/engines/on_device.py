@@ -27,7 +27,8 @@ from overparam.engines.panels import UnitRows
 from overparam.engines.plan import Plan, Rates
 
 TILE = 8192
-COLUMNS = 16
+COLUMNS, CROSS_COLUMNS = 16, 128
+"""Vectors are padded to multiples of these: few shapes to compile."""
 PRECISION = lax.Precision.HIGHEST  # float64 products are exact; said so that no default lowers them
 
 
@@ -284,6 +285,8 @@ class _DeviceGram(AbstractGram):
     def cross_product(self, X_new: np.ndarray, C: np.ndarray) -> np.ndarray:
         fresh, rows = UnitRows.of(np.asarray(X_new, dtype=np.float64)), self._rows
         columns = C.reshape(self.n, -1)
+        k = columns.shape[1]
+        columns = np.pad(columns, ((0, 0), (0, -k % CROSS_COLUMNS)))
         result = np.zeros((fresh.n, columns.shape[1]))
         with jax.enable_x64(True), jax.default_device(self._device):
             U, norms, weights = rows.U[: self.n], rows.norms[: self.n], jnp.asarray(columns)
@@ -301,7 +304,7 @@ class _DeviceGram(AbstractGram):
                         missing -= self._at_edge(sign)
                         missing *= fresh.norms[part][near] * rows.host.norms[old]
                         np.add.at(result[part], near, missing[:, None] * columns[old])
-        return result.reshape(fresh.n, *C.shape[1:])
+        return result[:, :k].reshape(fresh.n, *C.shape[1:])
 
     def _near_pairs(self, largest: float, most: int = 20_000_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pairs i > j too close to parallel for arccos, looked for only where the largest |ρ| says there are any."""

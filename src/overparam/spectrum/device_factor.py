@@ -18,7 +18,8 @@ from jax.scipy.linalg import solve_triangular
 from overparam.core import checks
 from overparam.engines.matrix import AbstractGram
 
-BLOCKS = 10
+BLOCKS = 20
+"""Small enough that choosing the fastest routine for a block does not cost more than using it."""
 COLUMNS = 128
 """Right-hand sides are solved this many at a time, padded with zeros: one shape to compile."""
 SMALL = 3_000

@@ -86,14 +86,14 @@ class Lanczos:
         self.lengths, self.complete, self._current = lengths, complete, following
         self.alphas, self.betas = alphas, betas
 
-    def combine(self, coefficients: np.ndarray) -> np.ndarray:
-        """Σ_i c_ji q_ji of every recursion j, as (n, k); `coefficients` is (k, products)."""
-        total = np.zeros((self.n, self.k))
+    def combine(self, coefficients: list[np.ndarray]) -> list[np.ndarray]:
+        """Σ_i c_ji q_ji of every recursion j, as (n, k), for each (k, products) given; each basis vector is read once."""
+        stacked = np.stack(coefficients, axis=1)  # (k, functions, products)
+        total = np.zeros((self.k, len(coefficients), self.n))
         for index, block in enumerate(self._basis):
-            part = coefficients[:, index * CHUNK : (index + 1) * CHUNK]
-            vectors = self._gram.to_host(block)[:, : part.shape[1]]
-            total += np.einsum("kc,kcn->nk", part, vectors)
-        return total
+            part = stacked[:, :, index * CHUNK : (index + 1) * CHUNK]
+            total += part @ self._gram.to_host(block)[:, : part.shape[2]]
+        return [np.ascontiguousarray(total[:, i].T) for i in range(len(coefficients))]
 
     def _remember(self, V: Any, index: int) -> None:
         place = index % CHUNK

@@ -68,7 +68,7 @@ def matrix_function(
             break
         previous = coefficients
     converged = bool(sweep.complete.all() or np.all(change <= tol))
-    values = tuple(sweep.combine(c).reshape(y.shape) for c in coefficients)
+    values = tuple(combined.reshape(y.shape) for combined in sweep.combine(coefficients))
     if sweep.complete.all():
         change = np.zeros(len(functions))
     return MatrixFunction(values, tuple(float(c) for c in change), sweep.products, converged)

@@ -85,7 +85,7 @@ def _from_pairs(
     moment = next((m for edge, m in ((0.35, 1), (0.65, 2), (0.8, 4), (0.9, 8)) if crowded < edge), 16)
     pairs = H.close_pairs(threshold, moment, most=500 * H.n + 10**6)
     if pairs is None:  # most rows have hundreds of near-parallel partners: no cut would give a positive bound
-        return 0.0, 0, None, 0.0
+        return 0.0, 0, None, 1.0
     rows, columns, cosines, moments = pairs
     closest, cosine = None, 0.0
     if len(cosines):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -95,11 +95,14 @@ class Analysis:
         path = folders.write(self.parts(), folder)
         from overparam.report import write_page
 
+        note, page = path / "report.txt", path / folders.REPORT
         try:
             write_page(path, samples=samples)
+            note.unlink(missing_ok=True)
         except ImportError as error:
-            note = f"{error}; then `overparam report {path}` makes the page"
-            (path / "report.txt").write_text(note + "\n", encoding="utf-8")
+            page.unlink(missing_ok=True)  # of an earlier result
+            line = f"{error}; then `overparam report {path}` makes the page\n"
+            folders.write_whole(note, line.encode())
         return path
 
     def _repr_html_(self) -> str:
@@ -155,7 +158,7 @@ def analyze(
     learn = learning.learnability(setting, sweeps)
     fast = learning.speed(setting, sweeps, trial)
     new = learning.new_data(setting, sweeps, learn)
-    problems = find_problems(setting, learn.margins, sweeps.best.outputs)
+    problems = find_problems(setting, learn.margins, sweeps.best.outputs, sweeps.bounds)
     believed = trust.trust(setting, sweeps, fast, problems.counts["duplicate_rows"], problems.counts["near_parallel"])
     noise = trust.noise_sweep(setting, sweeps, trial)
     seen = learning.spectrum(setting, sweeps)
@@ -190,16 +193,17 @@ def _prepare(
     tell: Progress,
 ) -> Setting:
     notes = list(source.notes)
-    limit = row_limit(source, device) if max_rows is None else int(max_rows)
-    if limit < 4:
-        raise ValueError(f"`max_rows` is {max_rows}; expected at least 4")
+    limit = row_limit(source, device) if max_rows is None else _at_least_four(max_rows)
     if source.n > limit:
-        notes.append(f"{limit:,} of {source.n:,} rows were used, classes in proportion; `max_rows` sets how many")
+        which = "the first in file order" if source.kind == "image" else "classes in proportion"
+        notes.append(f"{limit:,} of {source.n:,} rows were used, {which}; `max_rows` sets how many")
         source = source.subset(limit, seed=seed)
     data = preprocess(source, how)
     notes.extend(note for note in data.notes if note not in notes)
     y, y_test = data.y, None if data.test is None else data.test.y
     if data.task == "regression":
+        if float(np.ptp(y)) == 0:
+            raise ValueError(f"{data.name}: every training target is {y[0]:g}; there is nothing to learn")
         notes.append("targets were centred and scaled to variance 1")
         y_test = None if y_test is None else standardised_targets(y_test, data.y)
         y = standardised_targets(y, data.y)
@@ -208,6 +212,12 @@ def _prepare(
     X = np.asarray(data.X, dtype=np.float64)
     H = gram(kernel, X, "dense", device=device, threads=threads)
     return Setting(source, data, y, y_test, kernel, H, seed, tuple(notes), tell)
+
+
+def _at_least_four(max_rows: int) -> int:
+    if max_rows < 4:
+        raise ValueError(f"`max_rows` is {max_rows}; expected at least 4")
+    return int(max_rows)
 
 
 def row_limit(source: Dataset, device: str | None) -> int:
@@ -227,9 +237,10 @@ def plan_analysis(data: Any, *, max_rows: int | None = None, device: str | None 
     from overparam.engines.matrix import chosen_device
 
     source = as_dataset(data)
-    n = min(source.n, max_rows or row_limit(source, device))
+    n = min(source.n, row_limit(source, device) if max_rows is None else _at_least_four(max_rows))
     place = chosen_device(device)
     plan = make_plan(TwoLayer(), n, source.d, engine="dense", device=place, threads=None, memory=None)
+    plan = replace(plan, reason="stored, since leave-one-out factors it")
     flops = 2.0 * n * n * source.d / max(plan.gram_seconds, 1e-9) if n > 500 else 2e10
     factors = 4 * (2 / 3) * float(n) ** 3 / flops
     seconds = 1.5 + plan.seconds(600) + factors
