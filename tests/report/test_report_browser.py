@@ -122,27 +122,50 @@ class Visit:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1400])
 def test_the_page_is_whole(browser, address, example, width, scheme):
-    figures = sum(type(b).__name__ == "Figure" for s in example.sections for b in s.blocks)
     with Visit(browser, address, width, scheme) as visit:
-        page = visit.page
-        assert visit.said == []
-        assert [url for url in visit.asked if not url.startswith(("file:", "data:"))] == []
-        assert page.locator(".js-plotly-plot").count() == figures
-        assert page.evaluate(
-            "[...document.querySelectorAll('.plot')].every(p => p.querySelector('.main-svg')?.clientHeight > 200)"
-        )
-        assert page.locator(".scatterlayer path").count() > 3000
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.tagName[1])")
-        assert levels[0] == 1
-        assert levels.count(1) == 1
-        assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
-        contrast = page.evaluate(CONTRAST)
-        assert contrast["seen"] > 150
-        assert contrast["low"] == []
-        assert page.evaluate(LABELS) == []
-        dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
-        assert dark == (scheme == "dark")
+        check_whole(visit, example, scheme)
+        assert visit.page.locator(".scatterlayer path").count() > 3000
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory):
+    """The page of the main job, as the command line writes it, and what it was drawn from."""
+    import overparam as op
+
+    result = op.analyze("digits")
+    folder = result.save(tmp_path_factory.mktemp("analysed"))
+    return (folder / "report.html").as_uri(), result.parts()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1400])
+def test_the_page_of_an_analysis_is_whole(browser, analysed, width, scheme):
+    address, parts = analysed
+    with Visit(browser, address, width, scheme) as visit:
+        check_whole(visit, parts, scheme)
+
+
+def check_whole(visit, parts, scheme):
+    """Every figure drawn, nothing said or fetched, headings in order, text readable and inside its figure."""
+    page = visit.page
+    figures = sum(type(b).__name__ == "Figure" for s in parts.sections for b in s.blocks)
+    assert visit.said == []
+    assert [url for url in visit.asked if not url.startswith(("file:", "data:"))] == []
+    assert page.locator(".js-plotly-plot").count() == figures
+    assert page.evaluate(
+        "[...document.querySelectorAll('.plot')].every(p => p.querySelector('.main-svg')?.clientHeight > 200)"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.tagName[1])")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
+    contrast = page.evaluate(CONTRAST)
+    assert contrast["seen"] > 150
+    assert contrast["low"] == []
+    assert page.evaluate(LABELS) == []
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
+    assert dark == (scheme == "dark")
 
 
 def test_the_theme_button_recolours_and_is_remembered(browser, address):

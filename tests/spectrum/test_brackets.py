@@ -108,7 +108,7 @@ def test_brackets_are_tight() -> None:
         widths.append(found.width / found.value)
         loss = q.bracket(Loss([1000], 1 / lam[-1]))
         assert loss.upper[0] <= 0.5 * float(r @ r)
-    assert all(later < earlier for earlier, later in zip(widths, widths[1:], strict=False))
+    assert np.all(np.diff(widths) < 0)
     assert widths[-1] < 1e-8
 
 

@@ -21,7 +21,40 @@ from scipy.sparse import coo_array
 from overparam.core.kernel import AbstractAngularKernel
 from overparam.engines.matrix import AbstractGram
 
-CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 22, 30, 40, 50, 62, 78, 98, 124, 160, 210, 300, 450, 700, 1100, 1800, 3000)
+CUTS = (
+    1,
+    2,
+    3,
+    4,
+    6,
+    8,
+    12,
+    16,
+    22,
+    30,
+    40,
+    50,
+    62,
+    78,
+    98,
+    124,
+    160,
+    210,
+    300,
+    450,
+    700,
+    1100,
+    1800,
+    3000,
+    5000,
+    8000,
+    13000,
+    22000,
+    36000,
+    60000,
+    100000,
+)
+NEGLIGIBLE = 1e-18
 RAISED = 1e-14
 """Added to every |ρ|: more than its rounding, so that T is never too small."""
 
@@ -87,21 +120,23 @@ def _from_pairs(
     if pairs is None:  # most rows have hundreds of near-parallel partners: no cut would give a positive bound
         return 0.0, 0, None, 1.0
     rows, columns, cosines, moments = pairs
+    order = np.argsort(-np.abs(cosines), kind="stable")  # closest first: high powers concern ever fewer of them
+    rows, columns, cosines = rows[order], columns[order], cosines[order]
     closest, cosine = None, 0.0
     if len(cosines):
-        worst = int(np.abs(cosines).argmax())
-        closest, cosine = (int(columns[worst]), int(rows[worst])), float(cosines[worst])
+        closest, cosine = (int(columns[0]), int(rows[0])), float(cosines[0])
     coefficients = kernel.even_series(CUTS[-1], H.get)
     whole = even_at_one(kernel, H.get)
     best = (-np.inf, CUTS[0])
     # the last one is the threshold itself: T there bounds T of every pair left out
     tail = _Tail(kernel, H.get, coefficients, np.append(cosines, threshold))
     for cut in (c for c in CUTS if c >= moment):
-        at_one = whole - float(coefficients[:cut].sum())
-        values = tail.from_cut(cut)
+        at_one = whole - float(coefficients[:cut].sum()) - 1e-14
+        values, edge = tail.from_cut(cut)
         # T(ρ)/ρ^{2·moment} grows with ρ, so each pair left out is at most this share of its moment
-        rest = values[-1] / threshold ** (2 * moment) * moments
-        bound = at_one - _radius(H.n, rows, columns, values[:-1], rest, power_steps)
+        rest = edge / threshold ** (2 * moment) * moments + H.n * NEGLIGIBLE
+        count = len(values)
+        bound = at_one - _radius(H.n, rows[:count], columns[:count], values, rest, power_steps)
         if bound > best[0]:
             best = (bound, cut)
         elif best[0] > 0 and bound < 0.8 * best[0]:
@@ -110,7 +145,10 @@ def _from_pairs(
 
 
 class _Tail:
-    """T(|ρ|) for growing cuts: each call takes the further terms off, in pieces that fit the cache."""
+    """T(|ρ|) for growing cuts, of cosines that fall: each call takes the further terms off, in pieces that fit the cache.
+
+    Pairs whose power has become negligible drop out, from the end: T(ρ) ≤ T(1) ρ^{2·cut}.
+    """
 
     def __init__(self, kernel: AbstractAngularKernel, get: str, coefficients: np.ndarray, cosines: np.ndarray) -> None:
         self._coefficients = coefficients
@@ -119,7 +157,8 @@ class _Tail:
         self._power = np.ones_like(self._squares)
         self._cut = 0
 
-    def from_cut(self, cut: int, piece: int = 2**14) -> np.ndarray:
+    def from_cut(self, cut: int, piece: int = 2**14) -> tuple[np.ndarray, float]:
+        """T of the pairs that still count, and of the last cosine."""
         for start in range(0, len(self._values), piece):
             part = slice(start, start + piece)
             values, squares, power = self._values[part], self._squares[part], self._power[part]
@@ -127,7 +166,14 @@ class _Tail:
                 values -= c * power
                 power *= squares
         self._cut = cut
-        return np.maximum(self._values, 0.0) + 1e-16 * np.sqrt(cut)
+        count = int(np.count_nonzero(self._power > NEGLIGIBLE))
+        found = np.maximum(self._values[:count], 0.0) + 1e-16 * np.sqrt(cut)
+        if count == len(self._values):
+            return found[:-1], float(found[-1])
+        self._values, self._squares, self._power = (
+            a[:count].copy() for a in (self._values, self._squares, self._power)
+        )
+        return found, NEGLIGIBLE
 
 
 def _radius(
