@@ -142,7 +142,7 @@ def test_plan_prints_and_adds_up(H) -> None:
 
 
 def test_progress_rises_to_one() -> None:
-    rows = np.random.default_rng(3).standard_normal((700, 3))
+    rows = np.random.default_rng(3).standard_normal((1500, 3))
     told: list[tuple[float, float | None, str]] = []
     gram(TwoLayer(), rows, engine="dense", device="cpu", progress=lambda *a: told.append(a))
     shares = [done for done, _, _ in told]

@@ -44,7 +44,7 @@ class UnitRows:
 
 def panel_height(n: int) -> int:
     """Rows of a panel: 512, which BLAS needs to run at full speed; fewer where they would pass 256 MB."""
-    return max(16, min(512, 2**25 // n))
+    return min(n, max(16, min(512, 2**25 // n)))
 
 
 def panel_ranges(n: int) -> Iterator[tuple[int, int]]:
