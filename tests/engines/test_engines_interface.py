@@ -153,7 +153,7 @@ def test_progress_rises_to_one() -> None:
     for device in ("cpu", "jax"):
         told.clear()
         H = gram(TwoLayer(), rows, engine="matrix_free", device=device)
-        H.product(H.to_device(np.ones((700, 1))), lambda *a: told.append(a))
+        H.product(H.to_device(np.ones((1500, 1))), lambda *a: told.append(a))
         shares = [done for done, _, _ in told]
         assert shares == sorted(shares)
         assert shares[-1] == 1.0
