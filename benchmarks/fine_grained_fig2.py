@@ -31,7 +31,7 @@ def main() -> None:
                 "times simpler": round(learn.simpler_than_random, 1),
                 "left-out error": f"{learn.left_out_error:.2%}",
                 "test error, end": f"{found.new_data.test_error or 0:.2%}",
-                "bound (9)": round(found.new_data.bound or 0, 3),
+                "bound (9)": "none" if found.new_data.bound is None else round(found.new_data.bound, 3),
                 "seconds": round(seconds),
             }
         )

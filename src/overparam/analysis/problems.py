@@ -100,10 +100,13 @@ def _constant(s: Setting) -> tuple[str, ...]:
 
 
 def _scale_ratio(X: np.ndarray) -> float | None:
-    largest = float(np.abs(X).max())
-    spread = (X / largest).std(axis=0) if largest > 0 else np.zeros(0)  # no overflow, no underflow
-    spread = spread[np.ptp(X, axis=0) > 0] if len(spread) else spread
-    return float(spread.max() / spread.min()) if len(spread) > 1 else None
+    tops = np.abs(X).max(axis=0)
+    varies = np.ptp(X, axis=0) > 0
+    if varies.sum() < 2:
+        return None
+    # each column to size 1 first, and the ratio in logarithms: columns of 1e200 and 1e-200 neither over- nor underflow
+    spread = np.log(tops[varies]) + np.log(np.maximum((X[:, varies] / tops[varies]).std(axis=0), 1e-300))
+    return float(np.exp(min(spread.max() - spread.min(), 700.0)))
 
 
 def _suspects(

@@ -98,5 +98,6 @@ def columns(y: np.ndarray) -> np.ndarray:
 
 def standardised_targets(y: np.ndarray, like: np.ndarray) -> Any:
     """Targets centred and scaled as the training targets `like` are."""
-    spread = float(like.std())
-    return (y - float(like.mean())) / (spread if spread > 0 else 1.0)
+    top = float(np.abs(like).max()) or 1.0  # first to size 1, so that squares neither over- nor underflow
+    spread = float((like / top).std())
+    return (y / top - float((like / top).mean())) / (spread if spread > 0 else 1.0)

@@ -38,6 +38,10 @@ def as_numbers(X: Any, name: str = "X") -> np.ndarray:
         array = np.asarray(X)
     except ValueError:
         raise ValueError(f"`{name}` has rows of different lengths; every sample needs the same features") from None
+    if array.ndim == 0 and array.dtype == object:
+        raise ValueError(
+            f"`{name}` is a {type(X).__name__}; expected an array of numbers, such as `data.X` or `data.y`"
+        )
     if array.dtype == object or array.dtype.kind in "USV":
         return _numbers_from_objects(array, name)
     if array.dtype.kind == "c":

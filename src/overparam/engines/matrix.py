@@ -101,6 +101,11 @@ class AbstractGram(abc.ABC):
         product = self.to_host(self.product(self.to_device(v.reshape(self.n, -1))))
         return product.reshape(v.shape)
 
+    __array_ufunc__ = None  # so that `v @ H` comes here instead of to NumPy
+
+    def __rmatmul__(self, v: Any) -> np.ndarray:
+        return (self @ np.asarray(v).T).T
+
     def block(self, rows: Any, columns: Any) -> np.ndarray:
         """The entries at the given rows and columns (index arrays or slices), exact to rounding."""
         if self.kernel is None or self.X is None:

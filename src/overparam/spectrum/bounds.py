@@ -88,7 +88,7 @@ def largest_bound(H: AbstractGram, ritz: np.ndarray | None = None, *, sharpen: b
     left = max(squares - found, float(ritz[0] ** 2)) + 64 * EPS * squares
     bound, how = float(np.sqrt(left)) + H.rounding, f"Frobenius norm less {len(ritz) - 1} Ritz values"
     if sharpen and bound > 1.05 * ritz[0] > 0 and _cholesky_fits(H):
-        for share in (1.01, 1.1, 1.3):
+        for share in (1.01, 1.03, 1.06, 1.1, 1.2, 1.3):
             if share * ritz[0] < bound and (proved := _cholesky_upper(H, share * float(ritz[0]))) is not None:
                 return min(bound, proved), "Cholesky of b I − H"
     return bound, how

@@ -22,6 +22,9 @@ CLEARANCE = 1e-12
 class Bracket:
     """A number known to lie in [lower, upper], rounding included; arrays hold one a step or ridge.
 
+    What is bracketed is the form of some matrix within `Quadrature.perturbation` of H in spectral norm: what rounding
+    itself cannot tell from H, no bracket can.
+
     `per_output` has the same with a leading axis of outputs. `certified` is False where no
     finite upper bound follows; `value` is then the Gauss estimate and `reason` says why.
     """
@@ -120,7 +123,8 @@ class Quadrature:
         if isinstance(integrand, Estimate):
             return value, np.full_like(value, -np.inf), np.full_like(value, np.inf)
         if self.complete[output]:
-            spread = integrand.rounding(inner, self.perturbation + self.betas[output, q - 1])
+            stray = self.perturbation + self.betas[output, q - 1]
+            spread = integrand.rounding(inner, stray) + integrand.leak(mass, stray, self._top(inner))
             known = np.isfinite(spread)  # where rounding reaches the smallest node nothing but ≥ 0 is known
             return value, np.where(known, np.maximum(value - np.where(known, spread, 0.0), 0.0), 0.0), value + spread
         return self._between(output, integrand, inner, value)
@@ -130,7 +134,7 @@ class Quadrature:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Gauss below; above, Radau where that is a theorem and Lobatto elsewhere."""
         q = self.lengths[output]
-        top = max(self.bounds.upper, inner.nodes[-1])
+        top = self._top(inner)
         # The rule that is computed is the exact rule of end nodes moved by rounding. It is a bound as long as
         # they lie outside the spectrum, so both are moved outwards by more than rounding can move them.
         clearance = max(CLEARANCE * top, 2 * self.perturbation)
@@ -141,20 +145,26 @@ class Quadrature:
         if a < inner.nodes[0]:  # Radau is exact to one degree more: Lobatto is for where Radau is no theorem
             one_sided = integrand.radau_is_upper(b)
             outer.append(self._rule("radau", output, a) if one_sided else self._rule("lobatto", output, a, b))
-        spread = integrand.rounding(inner, self.perturbation)
+        leak = integrand.leak(self.masses[output], self.perturbation, b)
+        spread = integrand.rounding(inner, self.perturbation) + leak
         with np.errstate(invalid="ignore"):
             for rule in outer:
                 form, outer_spread = integrand(rule.nodes) @ rule.weights, integrand.rounding(rule, self.perturbation)
                 known = np.isfinite(outer_spread) & ~np.isnan(form)  # not where rounding passes the node at a
                 above = np.where(known, np.fmin(above, form), above)
-                spread = np.maximum(spread, np.where(known, outer_spread, 0.0))
+                spread = np.maximum(spread, np.where(known, outer_spread + leak, 0.0))
             if a <= 0:
                 above = np.where(integrand.infinite_at_zero, np.inf, above)
             exact = integrand.exact_below(q)
             above = np.where(exact, value, above)
             lower, upper = value - spread, np.maximum(above, value) + spread
-            middle = np.where(np.isfinite(upper) & ~exact, 0.5 * (lower + upper), value)
-        return middle, np.maximum(lower, 0.0), upper
+            # where the upper side has run away (a rate near the stable limit) the middle would mean nothing
+            near = np.isfinite(upper) & (upper - lower <= 0.1 * np.abs(value)) & ~exact
+            middle = np.where(near, 0.5 * (lower + upper), value)
+        return middle, np.fmax(lower, 0.0), upper
+
+    def _top(self, inner: Rule) -> float:
+        return max(self.bounds.upper, float(inner.nodes[-1]))
 
     def _reason(self, integrand: AbstractIntegrand) -> str:
         if isinstance(integrand, Estimate):

@@ -40,6 +40,10 @@ class AbstractIntegrand(abc.ABC):
     def infinite_at_zero(self) -> np.ndarray:
         """Where f is infinite at 0, so that no upper bound follows without a positive a ≤ λ_min."""
 
+    def leak(self, mass: float, perturbation: float, b: float) -> np.ndarray:
+        """What rounding lets into directions the sweep never saw, where f grows with x up to `b`; mostly nothing."""
+        return np.zeros(self.shape)
+
     @abc.abstractmethod
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         """How far rᵀ f(H) r moves when H moves by `perturbation` in spectral norm and r by rounding."""
@@ -87,6 +91,13 @@ class Loss(AbstractIntegrand):
     @property
     def infinite_at_zero(self) -> np.ndarray:
         return np.zeros(self.shape, dtype=bool)
+
+    def leak(self, mass: float, perturbation: float, b: float) -> np.ndarray:
+        """At a rate with ηb > 2 a part η‖E‖s of r strays to λ_max and grows by ηb − 1 a step."""
+        if self.lr * b <= 2:
+            return np.zeros(self.shape)
+        with np.errstate(over="ignore"):
+            return mass * (perturbation * self.lr * self.steps) ** 2 * (self.lr * b - 1) ** (2 * self.steps)
 
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         """With A = I − ηH: |δ(rᵀA^{2s}r)| ≤ 2s η‖E‖ ‖r‖ ‖A^{2s−1}r‖, since ‖A^j r‖² is log-convex in j."""

@@ -125,6 +125,8 @@ def _from_pairs(
     closest, cosine = None, 0.0
     if len(cosines):
         closest, cosine = (int(columns[0]), int(rows[0])), float(cosines[0])
+        if abs(cosine) + RAISED >= 1:  # parallel to rounding: no power tells them apart
+            return 0.0, 0, closest, cosine
     coefficients = kernel.even_series(CUTS[-1], H.get)
     whole = even_at_one(kernel, H.get)
     best = (-np.inf, CUTS[0])
@@ -156,6 +158,7 @@ class _Tail:
         self._squares = np.minimum(np.abs(cosines) + RAISED, 1.0) ** 2
         self._power = np.ones_like(self._squares)
         self._cut = 0
+        self._edge_counts = True
 
     def from_cut(self, cut: int, piece: int = 2**14) -> tuple[np.ndarray, float]:
         """T of the pairs that still count, and of the last cosine."""
@@ -168,8 +171,9 @@ class _Tail:
         self._cut = cut
         count = int(np.count_nonzero(self._power > NEGLIGIBLE))
         found = np.maximum(self._values[:count], 0.0) + 1e-16 * np.sqrt(cut)
-        if count == len(self._values):
+        if self._edge_counts and count == len(self._values):
             return found[:-1], float(found[-1])
+        self._edge_counts = False  # the last cosine has dropped out, and with it its place at the end
         self._values, self._squares, self._power = (
             a[:count].copy() for a in (self._values, self._squares, self._power)
         )

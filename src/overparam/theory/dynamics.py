@@ -202,7 +202,7 @@ def _masked(bracket: Bracket, factor: float, initial: Any) -> tuple[Any, Any, An
     top = np.broadcast_to(GROWN * np.asarray(initial), value.shape)
     grown = ~(value <= top)  # NaN too
     value = np.where(grown, np.inf, value)
-    lower = np.where(grown, top, np.maximum(np.nan_to_num(lower, nan=0.0), 0.0))
+    lower = np.minimum(np.maximum(np.nan_to_num(lower, nan=0.0), 0.0), top)
     upper = np.where(grown | np.isnan(upper), np.inf, upper)
     certified = np.asarray(bracket.certified) & np.isfinite(upper)
     return tuple(v.item() if v.ndim == 0 else v for v in (factor * value, factor * lower, factor * upper, certified))  # pyright: ignore[reportReturnType]

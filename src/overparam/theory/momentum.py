@@ -60,11 +60,16 @@ def heavy_ball_bracket(q: Quadrature, steps: np.ndarray, lr: float, momentum: fl
             value = 0.5 * heavy_ball(rule.nodes, steps, lr, momentum) ** 2 @ rule.weights
         residual = q.betas[output, q.lengths[output] - 1] if q.complete[output] else 0.0
         spread = 2 * steps * lr * (q.perturbation + residual) * bound * np.sqrt(2 * mass * value) + 8 * EPS * mass
-        exact = (steps < q.lengths[output]) | bool(q.complete[output])
+        stable = lr * q.bounds.upper <= 2 * (1 + momentum)  # else what rounding lets into λ_max grows
+        exact = ((steps < q.lengths[output]) | bool(q.complete[output])) & stable
         values[output] = value
         lowers[output] = np.where(exact, np.maximum(value - spread, 0.0), 0.0)
         uppers[output] = np.where(exact, value + spread, np.inf)
     certified = np.isfinite(uppers)
-    reason = "" if certified.all() else "not certified: with momentum the derivatives have no sign beyond s = products"
+    reason = ""
+    if not certified.all():
+        reason = (
+            "not certified: with momentum the derivatives have no sign beyond s = products, and no rate above the limit"
+        )
     each = Bracket(values, lowers, uppers, certified, reason)
     return Bracket(values.sum(0), lowers.sum(0), uppers.sum(0), certified.all(0), reason, each)

@@ -12,7 +12,7 @@ from overparam.core import checks
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.bounds import CHOLESKY_FITS
-from overparam.spectrum.matrix_function import matrix_function
+from overparam.spectrum.krylov_functions import matrix_function
 from overparam.spectrum.solve import factor
 from overparam.theory.assumptions import INFINITE_WIDTH, Assumption, checked
 from overparam.theory.conventions import convention

@@ -66,7 +66,9 @@ def max_learning_rate(H: Any, loss: str = "sum", *, momentum: float = 0.0, outpu
     value, lower = reach / top, reach / q.bounds.upper
     upper = reach / max(top - q.perturbation, 1e-300)
     formula = "2/λ_max" if momentum == 0 else "2(1 + β)/λ_max"
-    return LearningRate(float(max(value, lower)), float(lower), float(upper), loss, momentum, formula)
+    # labels without the top eigenvector leave the upper side open: the safe side is then the rate to use
+    value = lower if value > 1.2 * lower else max(value, lower)
+    return LearningRate(float(value), float(lower), float(upper), loss, momentum, formula)
 
 
 def best_learning_rate(H: Any, loss: str = "sum", *, outputs: int = 1) -> LearningRate:
