@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from overparam.cli import app as shared
+from overparam.cli import options as shared
 from overparam.cli.display import Display
 
 LONG = 10.0

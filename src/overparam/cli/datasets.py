@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from overparam.cli import app as shared
+from overparam.cli import options as shared
 
 
 def command(json_only: shared.Json = False) -> None:
