@@ -193,21 +193,25 @@ def _baseline(s: Setting) -> float:
     return float(1 - counts.max() / counts.sum())
 
 
+def _draws(s: Setting) -> int:
+    return RANDOM_DRAWS if s.n <= MANY else 3  # the spread between draws falls as rows are added
+
+
 def _random_labels(s: Setting) -> list[np.ndarray]:
     """Labellings like the true ones: fair signs, uniform classes, shuffled targets."""
     random = generator(s.seed, 7)
     if not s.classes:
-        return [random.permutation(s.y) for _ in range(RANDOM_DRAWS)]
+        return [random.permutation(s.y) for _ in range(_draws(s))]
     if s.y.ndim == 1:
-        return [random.choice([-1.0, 1.0], size=s.n) for _ in range(RANDOM_DRAWS)]
+        return [random.choice([-1.0, 1.0], size=s.n) for _ in range(_draws(s))]
     k = s.y.shape[1]
-    return [np.eye(k)[random.integers(k, size=s.n)] - 1 / k for _ in range(RANDOM_DRAWS)]
+    return [np.eye(k)[random.integers(k, size=s.n)] - 1 / k for _ in range(_draws(s))]
 
 
 def _shuffled_labels(s: Setting) -> list[np.ndarray]:
     """The labels themselves in random order."""
     random = generator(s.seed, 13)
-    return [random.permutation(s.y) for _ in range(RANDOM_DRAWS)]
+    return [random.permutation(s.y) for _ in range(_draws(s))]
 
 
 def _margins(s: Setting, found: LeaveOneOut) -> np.ndarray:
@@ -284,7 +288,7 @@ def _early_stopping(s: Setting, trial: Trial | None, rate: float) -> tuple[np.nd
         return np.empty(0), np.empty(0), np.empty(0)
     steps = np.unique(np.round(np.geomspace(1, 1e5, 16)))
     functions = [lambda x, step=step: growth(np.maximum(x, 0.0), step, rate) for step in steps]
-    found = matrix_function(trial.H, trial.y, functions, tol=1e-5, max_products=400 if s.n <= MANY else 200)
+    found = matrix_function(trial.H, trial.y, functions, tol=1e-5, max_products=400 if s.n <= MANY else 120)
     stacked = np.column_stack([columns(values) for values in found.values])
     outputs = trial.predict(stacked).reshape(len(trial.y_new), len(steps), -1)
     shape = trial.y_new.shape
