@@ -19,6 +19,7 @@ _NAMES = {
     "Dataset": "data",
     "load": "data",
     "gram": "engines",
+    "remember": "engines",
     "Interrupted": "spectrum",
     "Inverse": "spectrum",
     "Loss": "spectrum",

@@ -2,5 +2,6 @@
 
 from overparam.engines.matrix import AbstractGram, as_gram, gram
 from overparam.engines.plan import Plan
+from overparam.engines.remembered import remember
 
-__all__ = ["AbstractGram", "Plan", "as_gram", "gram"]
+__all__ = ["AbstractGram", "Plan", "as_gram", "gram", "remember"]
