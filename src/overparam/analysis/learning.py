@@ -23,7 +23,7 @@ from overparam.spectrum import (
     matrix_function,
     quadrature,
 )
-from overparam.spectrum.left_out import EIGEN_FITS, class_margins
+from overparam.spectrum.left_out import EIGEN_FITS, from_residuals
 from overparam.theory import (
     best_learning_rate,
     effective_dimension,
@@ -73,14 +73,14 @@ def make_sweeps(s: Setting) -> Sweeps:
     Y = np.column_stack([columns(s.y), signs])
     both = quadrature(s.H, Y, tol=1e-8)
     bounds = both.bounds
-    true, random = _part(both, slice(0, -1), s.y.ndim == 1), _part(both, slice(-1, None), True)
+    true, random = _part(both, slice(0, -1)), _part(both, slice(-1, None))
     s.progress(0.45, 1.0, "leave-one-out")
     mean = true.mean_diagonal
     floor = 0.0 if bounds.lower > 1e-9 * mean else 1e-6 * mean
     factored = factor(s.H, floor)
     diagonal = factored.inverse_diagonal()
     residuals = factored.solve(s.y) / _shaped(diagonal, s.y)
-    end = _left_out(s.y, residuals, floor)
+    end = from_residuals(s.y, residuals, floor)
     if s.n <= EIGEN_FITS:
         best = leave_one_out(s.H, s.y, "auto", task="classes" if s.classes else "regression")
     else:
@@ -92,7 +92,7 @@ def make_sweeps(s: Setting) -> Sweeps:
         else:
             ridged = factor(s.H, chosen.ridge)
             residuals = ridged.solve(s.y) / _shaped(ridged.inverse_diagonal(), s.y)
-            best = _left_out(s.y, residuals, chosen.ridge, chosen.tried)
+            best = from_residuals(s.y, residuals, chosen.ridge, chosen.tried)
             del ridged  # two factors beside the matrix are more than an accelerator may hold
     if end.mean_square < best.mean_square:  # the grid of ridges does not go down to none
         best = replace(end, tried=((end.ridge, end.mean_square), *best.tried))
@@ -106,36 +106,20 @@ def make_sweeps(s: Setting) -> Sweeps:
     return Sweeps(true, random, bounds, factored, floor, diagonal, end, best, pairs, smallest)
 
 
-def _part(q: Quadrature, outputs: slice, single: bool) -> Quadrature:
+def _part(q: Quadrature, outputs: slice) -> Quadrature:
     """The quadrature of some of the outputs of a shared sweep."""
-    return Quadrature(
-        q.alphas[outputs],
-        q.betas[outputs],
-        q.lengths[outputs],
-        q.complete[outputs],
-        q.masses[outputs],
-        q.bounds,
-        q.perturbation,
-        q.n,
-        single,
-        q.mean_diagonal,
-        q.products,
-        q.converged,
-        q.notes,
-        q.provenance,
+    return replace(
+        q,
+        alphas=q.alphas[outputs],
+        betas=q.betas[outputs],
+        lengths=q.lengths[outputs],
+        complete=q.complete[outputs],
+        masses=q.masses[outputs],
     )
 
 
 def _shaped(diagonal: np.ndarray, y: np.ndarray) -> np.ndarray:
     return diagonal[:, None] if y.ndim == 2 else diagonal
-
-
-def _left_out(y: np.ndarray, residuals: np.ndarray, ridge: float, tried: Any = ()) -> LeaveOneOut:
-    outputs = y - residuals
-    margins = class_margins(y, outputs)
-    error = None if margins is None else float(np.mean(margins <= 0))
-    square = float(np.sum(residuals**2) / len(y))
-    return LeaveOneOut(outputs, residuals, margins, error, square, ridge, tuple(tried) or ((ridge, square),))
 
 
 def learnability(s: Setting, w: Sweeps) -> Learnability:
@@ -222,7 +206,7 @@ def _errors_of(labels: list[np.ndarray], w: Sweeps, s: Setting) -> np.ndarray:
     """The leave-one-out error of each labelling, trained to the end."""
     solved = w.factor.solve(np.column_stack([columns(y) for y in labels])).reshape(s.n, len(labels), -1)
     solved /= w.inverse_diagonal[:, None, None]
-    found = [_left_out(y, solved[:, i].reshape(y.shape), w.floor) for i, y in enumerate(labels)]
+    found = [from_residuals(y, solved[:, i].reshape(y.shape), w.floor) for i, y in enumerate(labels)]
     return np.array([x.error if s.classes and x.error is not None else x.mean_square for x in found])
 
 

@@ -59,7 +59,6 @@ class Quadrature:
     bounds: EigenvalueBounds
     perturbation: float
     n: int
-    single: bool
     mean_diagonal: float
     products: int
     converged: bool

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, final
 
@@ -81,12 +82,21 @@ def leave_one_out(
         chosen = float(ridge)
         residuals = residuals_at(chosen)
         tried.append((chosen, _mean_square(residuals)))
-    outputs = y - residuals
-    margins = None if task == "regression" else class_margins(y, outputs)
-    if task == "classes" and margins is None:
+    found = from_residuals(y, residuals, chosen, tried)
+    if task == "classes" and found.margins is None:
         raise ValueError("`y` is neither ±1 nor one-hot less 1/k; use `data.y` of a Dataset, or task='regression'")
+    return replace(found, margins=None, error=None) if task == "regression" else found
+
+
+def from_residuals(
+    y: np.ndarray, residuals: np.ndarray, ridge: float, tried: Sequence[tuple[float, float]] = ()
+) -> LeaveOneOut:
+    """Outputs, margins and errors that follow from the leave-one-out residuals of one ridge."""
+    outputs = y - residuals
+    margins = class_margins(y, outputs)
     error = None if margins is None else float(np.mean(margins <= 0))
-    return LeaveOneOut(outputs, residuals, margins, error, _mean_square(residuals), chosen, tuple(tried))
+    square = _mean_square(residuals)
+    return LeaveOneOut(outputs, residuals, margins, error, square, ridge, tuple(tried) or ((ridge, square),))
 
 
 def class_margins(y: np.ndarray, outputs: np.ndarray) -> np.ndarray | None:

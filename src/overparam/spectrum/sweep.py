@@ -80,7 +80,7 @@ def quadrature(
         sweep = Lanczos(H, Y)
     elif sweep.fingerprint != Lanczos(H, Y).fingerprint:
         raise ValueError("`resume` is a sweep of another matrix or other labels; start without it")
-    job = _Job(H, Y, y.ndim == 1, tol, ridge, max_products or H.n, watch)
+    job = _Job(H, tol, ridge, max_products or H.n, watch)
     known = None
     try:
         known = _lower_bound(H, bounds)
@@ -115,14 +115,12 @@ class _Job:
     def __init__(
         self,
         H: AbstractGram,
-        Y: np.ndarray,
-        single: bool,
         tol: float,
         ridge: float,
         most: int,
         watch: Stopwatch,
     ) -> None:
-        self.H, self.Y, self.single, self.tol, self.ridge, self.watch = H, Y, single, tol, ridge, watch
+        self.H, self.tol, self.ridge, self.watch = H, tol, ridge, watch
         self.most = min(most, H.n)
         self.mean_diagonal = float(H.diagonal().mean())
         self.converged = False
@@ -220,7 +218,6 @@ class _Job:
             bounds=known,
             perturbation=self.H.rounding + step_rounding,
             n=self.H.n,
-            single=self.single,
             mean_diagonal=self.mean_diagonal,
             products=sweep.products,
             converged=self.converged,
