@@ -1,0 +1,110 @@
+"""Layers one after the other: the finite network and its infinitely wide kernel are two readings of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from types import ModuleType
+from typing import Any, final
+from zlib import crc32
+
+import jax
+import numpy as np
+
+from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
+from overparam.layers.pairs import Pairs, positions_against, rows_against, rows_with_themselves
+
+
+@final
+@dataclass(frozen=True)
+class Composition:
+    """Layers and how a row of `inputs` numbers enters them.
+
+    grid: None takes rows as they are; (positions,) or (rows, columns) lays them out, with `channels` numbers a
+        position, channel by channel as images of `Dataset` are stored: (3, 32, 32) for grid (32, 32).
+
+    >>> from overparam.layers import Dense, Relu, Normal
+    >>> layers = (Dense("W", 4, Normal(1.0), trained=True), Relu(), Dense("a", None, Normal(0.5)))
+    >>> {weight.name: weight.shape for weight in Composition(layers, inputs=3).weights()}
+    {'W': (4, 3), 'a': (4,)}
+    """
+
+    layers: tuple[AbstractLayer, ...]
+    inputs: int
+    grid: tuple[int, ...] | None = None
+    channels: int = 1
+
+    @property
+    def shape(self) -> Shape:
+        """Of a sample as the first layer sees it."""
+        return (self.inputs,) if self.grid is None else (*self.grid, self.channels)
+
+    def weights(self) -> tuple[Weight, ...]:
+        """All weights in the order of the forward pass; a shared one comes once."""
+        found: dict[str, Weight] = {}
+        for weight in self._uses():
+            if found.setdefault(weight.name, weight) != weight:
+                raise ValueError(f"two layers share the weights `{weight.name}` but not their shape, law or training")
+        return tuple(found.values())
+
+    def draw(self, key: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Trained and fixed weights by name, each from a key of its own: adding a layer changes no other's draw."""
+        trained, fixed = {}, {}
+        for weight in self.weights():
+            own = jax.random.fold_in(key, crc32(weight.name.encode()))
+            (trained if weight.trained else fixed)[weight.name] = weight.law.draw(own, weight.shape)
+        return trained, fixed
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None = None) -> Any:
+        """Outputs of a batch (n, …)."""
+        h = self.arranged(x)
+        for layer in self.layers:
+            h = layer.apply(weights, h, seen)
+        return h
+
+    def arranged(self, x: Any) -> Any:
+        """(n, …) to (n, features), or to (n, *grid, channels)."""
+        rows = x.reshape(x.shape[0], -1)
+        if self.grid is None:
+            return rows
+        if rows.shape[1] != prod(self.shape):
+            raise ValueError(
+                f"rows have {rows.shape[1]} numbers and the network {prod(self.shape)}: positions {self.grid} "
+                f"of {self.channels} channel(s); pass images of that size or change `positions` and `channels`"
+            )
+        images = rows.reshape(len(rows), self.channels, prod(self.grid)).swapaxes(1, 2)
+        return images.reshape(len(rows), *self.shape)
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """What comes out for pairs that went in, as every layer but the last becomes infinitely wide."""
+        names = [weight.name for weight in self._uses()]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(
+                f"the weights `{min(twice)}` are used twice, and the kernel in closed form takes all layers as "
+                "independent; take the kernel of a finite network instead"
+            )
+        for layer in self.layers:
+            pairs = layer.kernel(xp, pairs)
+        return pairs
+
+    def pairs(self, X: np.ndarray, Z: np.ndarray) -> Pairs:
+        """All pairs of a row of X with a row of Z, as they enter the first layer."""
+        if self.grid is None:
+            return rows_against(X, Z)
+        return positions_against(np, self.arranged(X)[:, None], self.arranged(Z)[None], len(self.grid))
+
+    def equal_pairs(self, X: np.ndarray) -> Pairs:
+        """Every row of X with itself."""
+        if self.grid is None:
+            return rows_with_themselves(X)
+        images = self.arranged(X)
+        return positions_against(np, images, images, len(self.grid))
+
+    def _uses(self) -> list[Weight]:
+        shape, uses = self.shape, []
+        for layer in self.layers:
+            uses.extend(layer.weights(shape))
+            shape = layer.output(shape)
+        return uses

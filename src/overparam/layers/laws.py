@@ -1,0 +1,114 @@
+"""What weights are drawn from: each law draws an array and says the variance of an entry."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from math import prod
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+
+
+class AbstractLaw(abc.ABC):
+    """A law of centred, uncorrelated entries. Implementations are frozen and hashable."""
+
+    @abc.abstractmethod
+    def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
+        """An array of entries, in JAX's precision in force."""
+
+    @property
+    @abc.abstractmethod
+    def cases(self) -> tuple[tuple[float, float], ...]:
+        """(probability, variance) of the centred Gaussians the law is a mixture of, as a kernel sees it."""
+
+    @property
+    def variance(self) -> float:
+        """Of one entry."""
+        return sum(probability * variance for probability, variance in self.cases)
+
+
+@final
+@dataclass(frozen=True)
+class Normal(AbstractLaw):
+    """N(0, std²).
+
+    >>> Normal(0.5).variance
+    0.25
+    """
+
+    std: float
+
+    def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
+        """Independent Gaussian entries."""
+        return self.std * _normal(key, shape)
+
+    @property
+    def cases(self) -> tuple[tuple[float, float], ...]:
+        """One Gaussian."""
+        return ((1.0, self.std**2),)
+
+
+@final
+@dataclass(frozen=True)
+class Signs(AbstractLaw):
+    """±1 with equal chances. In a wide layer their sums are Gaussian: a kernel sees N(0, 1)."""
+
+    def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
+        """Independent signs."""
+        return jax.random.rademacher(key, shape, dtype=jnp.result_type(float))
+
+    @property
+    def cases(self) -> tuple[tuple[float, float], ...]:
+        """Variance 1."""
+        return ((1.0, 1.0),)
+
+
+@final
+@dataclass(frozen=True)
+class ZeroOrNormal(AbstractLaw):
+    """0 with probability ½, else N(0, std²): the biases of the learners of `beyond_two_layers`.
+
+    Ref: beyond_two_layers, Eq. (5)
+
+    >>> ZeroOrNormal(2.0).variance
+    2.0
+    """
+
+    std: float
+
+    def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
+        """Independent entries, about half of them 0."""
+        coin, size = jax.random.split(key)
+        normal = self.std * _normal(size, shape)
+        return jnp.where(jax.random.bernoulli(coin, 0.5, shape), normal, jnp.zeros_like(normal))
+
+    @property
+    def cases(self) -> tuple[tuple[float, float], ...]:
+        """Two Gaussians, one of variance 0."""
+        return ((0.5, 0.0), (0.5, self.std**2))
+
+
+@final
+@dataclass(frozen=True)
+class Twinned(AbstractLaw):
+    """Entries 2i and 2i + 1 of the first axis are equal, or of opposite sign; the pairs follow `law`."""
+
+    law: AbstractLaw
+    opposite: bool = False
+
+    def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
+        """Half the rows drawn, each followed by its twin."""
+        half = self.law.draw(key, (shape[0] // 2, *shape[1:]))
+        return jnp.stack([half, -half if self.opposite else half], axis=1).reshape(shape)
+
+    @property
+    def cases(self) -> tuple[tuple[float, float], ...]:
+        """Those of one entry."""
+        return self.law.cases
+
+
+def _normal(key: Any, shape: tuple[int, ...]) -> Any:
+    # drawn flat: the same numbers, and XLA compiles one axis many times faster than four
+    return jax.random.normal(key, (prod(shape),)).reshape(shape)

@@ -1,0 +1,188 @@
+"""What infinitely wide layers hand on about pairs of inputs: second moments, angles and tangent kernels.
+
+1 − ρ and 1 + ρ are kept apart, ρ the cosine between two representations: arccos of one rounded cosine
+loses half the digits of near-parallel and near-opposite pairs, and the loss would grow layer by layer.
+Sums (biases, neighbourhoods, skips) add inner products; how the cosine changes is written without cancellation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from overparam.core.angles import near_parallel
+from overparam.core.checks import row_norms
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The representations h(x), h(z) of many pairs (x, z) in a wide layer, as seen by one of its units.
+
+    Arrays have axes (cases, *pairs, *grid) and broadcast along those of the pairs: `cases` are the Gaussians of
+    a mixture (several only between a bias drawn from one and the next ReLU), `grid` the positions of a
+    convolutional layer.
+
+    xx, zz: second moments E[h(x)²], E[h(z)²] of a unit.
+    apart, together: 1 − ρ and 1 + ρ, ρ = E[h(x)h(z)] / √(xx·zz); both 1 where a second moment is 0.
+    ntk: ⟨∇h(x), ∇h(z)⟩ of a unit, over the weights trained so far.
+    units: how many units the layer has a position; h(x)·h(z) is `units` times the second moment.
+    gaussian: whether a unit is Gaussian (in each case), as after a linear layer, so that a ReLU may follow.
+    grid: how many of the last axes are positions. Only pairs of equal positions are kept: enough for
+        everything that ends in a fully connected layer.
+    shares: the probability of each case.
+    """
+
+    xx: Any
+    zz: Any
+    apart: Any
+    together: Any
+    ntk: Any
+    units: int = 1
+    gaussian: bool = False
+    grid: int = 0
+    shares: tuple[float, ...] = (1.0,)
+
+    def second_moment(self, xp: ModuleType) -> Any:
+        """E[h(x)h(z)] of a unit."""
+        return xp.sqrt(self.xx * self.zz) * ((self.together - self.apart) / 2)
+
+    def scaled(self, factor: float) -> Pairs:
+        """Of h multiplied by √factor; the tangent kernel too."""
+        return replace(self, xx=self.xx * factor, zz=self.zz * factor, ntk=self.ntk * factor)
+
+
+def rows_against(X: np.ndarray, Z: np.ndarray) -> Pairs:
+    """All pairs of a row of X (n, d) with a row of Z (p, d): near-parallel ones from sums and differences of rows.
+
+    >>> rows_against(np.array([[3.0, 4.0]]), np.array([[0.0, 2.0]])).second_moment(np)
+    array([[[8.]]])
+    """
+    size, other = row_norms(X), row_norms(Z)
+    U = X / np.where(size > 0, size, 1.0)[:, None]
+    V = Z / np.where(other > 0, other, 1.0)[:, None]
+    rho = np.clip(U @ V.T, -1.0, 1.0)
+    apart, together = 1 - rho, 1 + rho
+    rows, columns = near_parallel(rho)
+    step = max(1, 2**19 // X.shape[1])
+    for start in range(0, len(rows), step):
+        i, j = rows[start : start + step], columns[start : start + step]
+        apart[i, j] = np.square(U[i] - V[j]).sum(axis=1) / 2
+        together[i, j] = np.square(U[i] + V[j]).sum(axis=1) / 2
+    return Pairs(
+        np.square(size)[None, :, None],
+        np.square(other)[None, None, :],
+        apart[None],
+        together[None],
+        np.zeros((1, *rho.shape)),
+    )
+
+
+def rows_with_themselves(X: np.ndarray) -> Pairs:
+    """Every row of X (n, d) with itself."""
+    squares = np.square(row_norms(X))[None]
+    zero = squares == 0
+    return Pairs(squares, squares, np.where(zero, 1.0, 0.0), np.where(zero, 1.0, 2.0), np.zeros(squares.shape))
+
+
+def positions_against(xp: ModuleType, x: Any, z: Any, grid: int) -> Pairs:
+    """Pairs of inputs that broadcast, with `grid` axes of positions and a last one of channels.
+
+    One channel has cosines −1, 0 or 1 alone; channels add up as everything does.
+    """
+    sign = xp.sign(x) * xp.sign(z)
+    channels = Pairs(
+        xp.square(x)[None], xp.square(z)[None], (1 - sign)[None], (1 + sign)[None], xp.zeros_like(sign)[None]
+    )
+    return replace(total(xp, channels, axis=-1), grid=grid)
+
+
+def add(xp: ModuleType, one: Pairs, two: Pairs) -> Pairs:
+    """Inner products added: h and h' side by side, or the sum of two that are uncorrelated.
+
+    With n_i = √(xx_i zz_i) and n = √(xx zz) of the sum, the new 1 ∓ ρ is
+    (n − n₁ − n₂ + n₁(1 ∓ ρ₁) + n₂(1 ∓ ρ₂)) / n, where n − n₁ − n₂ = (√(xx₁zz₂) − √(xx₂zz₁))² / (n + n₁ + n₂).
+    """
+    xx, zz = one.xx + two.xx, one.zz + two.zz
+    first, second, both = xp.sqrt(one.xx * one.zz), xp.sqrt(two.xx * two.zz), xp.sqrt(xx * zz)
+    safe = xp.where(both > 0, both, 1.0)
+    gap = xp.square(xp.sqrt(one.xx * two.zz) - xp.sqrt(two.xx * one.zz)) / (safe + first + second)
+    apart = (gap + first * one.apart + second * two.apart) / safe
+    together = (gap + first * one.together + second * two.together) / safe
+    return replace(
+        one,
+        xx=xx,
+        zz=zz,
+        apart=xp.where(both > 0, apart, 1.0),
+        together=xp.where(both > 0, together, 1.0),
+        ntk=one.ntk + two.ntk,
+    )
+
+
+def level(xp: ModuleType, pairs: Pairs, square: float, ntk: float = 0.0) -> Pairs:
+    """A unit that is the same number for every input, of the given mean square: to add to `pairs`."""
+    return replace(
+        pairs,
+        xx=xp.full_like(pairs.xx, square),
+        zz=xp.full_like(pairs.zz, square),
+        apart=xp.zeros_like(pairs.apart),
+        together=xp.full_like(pairs.together, 2.0),
+        ntk=xp.full_like(pairs.ntk, ntk),
+    )
+
+
+def total(xp: ModuleType, pairs: Pairs, axis: int) -> Pairs:
+    """Inner products added along an axis of every array, which goes: halves are added to halves.
+
+    >>> two = Pairs(*np.array([[[9.0, 16.0]], [[1.0, 4.0]], [[0.0, 2.0]], [[2.0, 0.0]], [[0.0, 0.0]]]))
+    >>> total(np, two, axis=-1).second_moment(np)  # 3 · 1 − 4 · 2
+    array([-5.])
+    """
+    length = pairs.xx.shape[axis]
+    while length > 1:
+        half = length // 2
+        added = add(xp, _along(pairs, axis, 0, half), _along(pairs, axis, half, 2 * half))
+        if length % 2:
+            added = _joined(xp, [added, _along(pairs, axis, 2 * half, length)], axis)
+        pairs, length = added, half + length % 2
+    return _mapped(pairs, lambda array: array.squeeze(axis))
+
+
+def one_case(xp: ModuleType, pairs: Pairs) -> Pairs:
+    """Second moments averaged over the cases of a mixture, which makes one case of them."""
+    if len(pairs.shares) == 1:
+        return pairs
+    shares = xp.reshape(xp.asarray(pairs.shares), (-1,) + (1,) * (pairs.xx.ndim - 1))
+    weighted = replace(pairs, xx=pairs.xx * shares, zz=pairs.zz * shares, ntk=pairs.ntk * shares)
+    merged = _mapped(total(xp, weighted, axis=0), lambda array: array[None])
+    return replace(merged, shares=(1.0,), gaussian=False)
+
+
+def cases(xp: ModuleType, several: list[Pairs], shares: tuple[float, ...]) -> Pairs:
+    """A mixture of the given ones, each with its probability."""
+    joined = _joined(xp, several, 0)
+    return replace(joined, shares=tuple(p * q for p, each in zip(shares, several, strict=True) for q in each.shares))
+
+
+def rolled(xp: ModuleType, pairs: Pairs, offset: int, axis: int) -> Pairs:
+    """Every position sees the one `offset` further along the axis, periodically."""
+    return _mapped(pairs, lambda array: xp.roll(array, -offset, axis))
+
+
+def _mapped(pairs: Pairs, change: Any) -> Pairs:
+    arrays = {name: change(getattr(pairs, name)) for name in ("xx", "zz", "apart", "together", "ntk")}
+    return replace(pairs, **arrays)
+
+
+def _along(pairs: Pairs, axis: int, start: int, stop: int) -> Pairs:
+    return _mapped(pairs, lambda array: array[(slice(None),) * (axis % array.ndim) + (slice(start, stop),)])
+
+
+def _joined(xp: ModuleType, several: list[Pairs], axis: int) -> Pairs:
+    arrays = {
+        name: xp.concatenate([getattr(each, name) for each in several], axis)
+        for name in ("xx", "zz", "apart", "together", "ntk")
+    }
+    return replace(several[0], **arrays)

@@ -1,0 +1,23 @@
+"""Finite networks with their papers' initialisations, one file an architecture."""
+
+from overparam.networks.biased_two_layer import BiasedTwoLayer
+from overparam.networks.convolutional import Convolutional
+from overparam.networks.fully_connected import FullyConnected
+from overparam.networks.given import Given
+from overparam.networks.plain import Plain
+from overparam.networks.residual import Residual
+from overparam.networks.three_layer import ThreeLayer
+from overparam.networks.three_layer_resnet import ThreeLayerResNet
+from overparam.networks.two_layer import TwoLayer
+
+__all__ = [
+    "BiasedTwoLayer",
+    "Convolutional",
+    "FullyConnected",
+    "Given",
+    "Plain",
+    "Residual",
+    "ThreeLayer",
+    "ThreeLayerResNet",
+    "TwoLayer",
+]

@@ -1,0 +1,61 @@
+"""The two-layer ReLU network whose first layer is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from overparam.layers import Composition, Dense, Normal, Relu, Signs, Twinned
+from overparam.networks.composed import AbstractComposed, require_count, require_scale
+
+
+@final
+@dataclass(frozen=True)
+class TwoLayer(AbstractComposed):
+    """f(x) = (1/√m) Σ_r a_r σ(w_r·x), w_r ~ N(0, κ² I) trained, a_r = ±1 fixed.
+
+    `init` gives trained {"W": (m, d)} and fixed {"a": (m,)}. A forward pass is one matrix product x Wᵀ, a gradient
+    one more. σ′(0) = 0 as in `jax.nn.relu`; the paper's 1{w·x ≥ 0} has 1 there, which only zero rows notice.
+
+    `paired=True` starts at f = 0: neurons 2i and 2i + 1 share w and have opposite a.
+
+    `kernel()` is H for "ntk", whatever κ, and κ² E[σ(w·x)σ(w·z)], w ~ N(0, I), for "nngp"; both have a limit as
+    m → ∞. Of a paired network "nngp" is what its output weights see, not the covariance of its outputs, which are 0.
+
+    Ref: fine_grained, Eq. (1)
+
+    Differs from the paper: `paired` is ours.
+
+    Args:
+        width: m, even where `paired`.
+        kappa: κ, the standard deviation of the initial weights.
+        paired: whether neurons come in pairs that cancel.
+
+    >>> import jax.numpy as jnp
+    >>> from overparam.core.network import Params
+    >>> params = Params({"W": jnp.eye(4, 2)}, {"a": jnp.ones(4)})
+    >>> float(TwoLayer(width=4).apply(params, [[3.0, 5.0]])[0])  # (3 + 5) / √4
+    4.0
+    """
+
+    width: int
+    kappa: float = 1.0
+    paired: bool = False
+
+    def __post_init__(self) -> None:
+        require_count(self.width, "width")
+        require_scale(self.kappa, "kappa")
+        if self.paired and self.width % 2:
+            raise ValueError(f"`width` is {self.width}; with `paired=True` it has to be even, such as {self.width + 1}")
+
+    def composition(self, inputs: int) -> Composition:
+        """W, ReLU, a."""
+        W, a = Normal(self.kappa), Signs()
+        if self.paired:
+            W, a = Twinned(W), Twinned(a, opposite=True)
+        layers = (
+            Dense("W", self.width, W, trained=True),
+            Relu(),
+            Dense("a", None, a, scale=self.width**-0.5),
+        )
+        return Composition(layers, inputs)
