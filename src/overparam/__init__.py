@@ -11,11 +11,26 @@ from typing import Any
 
 from overparam._version import __version__
 
-_ROOMS = ("analysis", "data", "engines", "functions", "kernels", "report", "spectrum", "theory")
+_ROOMS = (
+    "analysis",
+    "data",
+    "engines",
+    "functions",
+    "kernels",
+    "layers",
+    "networks",
+    "report",
+    "spectrum",
+    "studies",
+    "theory",
+    "training",
+)
 _NAMES = {
     "Analysis": "analysis",
+    "RunComparison": "analysis",
     "analyze": "analysis",
     "read": "analysis",
+    "train_and_compare": "analysis",
     "Dataset": "data",
     "load": "data",
     "gram": "engines",

@@ -1,4 +1,4 @@
-"""The scripts in examples/ and the Python blocks of the start page and the README run as they stand."""
+"""The scripts in examples/ and the Python blocks of the start page, the page on training and the README run as they stand."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-PAGES = [ROOT / "docs" / "start.md", ROOT / "README.md"]
+PAGES = [ROOT / "docs" / "start.md", ROOT / "docs" / "training.md", ROOT / "README.md"]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,6 +1,29 @@
-"""The questions users ask: what will a wide network do with this data set?"""
+"""The questions users ask: what will a wide network do with this data set, and did a run go as predicted?"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from overparam.analysis.reading import read
 from overparam.analysis.whole import Analysis, analyze, plan_analysis
 
-__all__ = ["Analysis", "analyze", "plan_analysis", "read"]
+if TYPE_CHECKING:
+    from overparam.analysis.prediction_and_run import RunComparison, train_and_compare
+    from overparam.analysis.run_plan import RunPlan, plan_run
+
+__all__ = ["Analysis", "RunComparison", "RunPlan", "analyze", "plan_analysis", "plan_run", "read", "train_and_compare"]
+
+_RUNS = {
+    "RunComparison": "prediction_and_run",
+    "RunPlan": "run_plan",
+    "plan_run": "run_plan",
+    "train_and_compare": "prediction_and_run",
+}
+"""Imported when first used: they need JAX, which an analysis on a CPU does without."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RUNS:
+        return getattr(importlib.import_module(f"overparam.analysis.{_RUNS[name]}"), name)
+    raise AttributeError(f"overparam.analysis has no {name!r}")

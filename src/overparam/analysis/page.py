@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from overparam.analysis.answers import Range
+from overparam.analysis.data_notes import data_notes
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
 from overparam.report.numbers import number
 
@@ -437,14 +438,4 @@ def _done(a: Analysis) -> tuple[Block, ...]:
             ),
         ),
     )
-    blocks: list[Block] = [facts]
-    plain = tuple((note,) for note in a.notes if "'" not in note)
-    quoting = tuple((note,) for note in a.notes if "'" in note)  # names a column, a category or a class
-    if plain:
-        blocks.append(Table(("Done to the data, in order",), plain))
-    if quoting:
-        blocks.append(Table(("Done to the columns",), quoting, has_samples=True))
-    if a.classes:
-        names = ", ".join(a.classes[:40]) + (" …" if len(a.classes) > 40 else "")
-        blocks.append(Table(("Classes, in the order of the outputs",), ((names,),), has_samples=True))
-    return tuple(blocks)
+    return (facts, *data_notes(a.notes, a.classes))

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from overparam.analysis.whole import Analysis
 from overparam.core import folder as folders
+from overparam.core.kinds import class_of
 
-KINDS = {Analysis.kind: Analysis}
 
-
-def read(folder: str | os.PathLike[str]) -> Analysis:
-    """The result saved in `folder`."""
+def read(folder: str | os.PathLike[str]) -> Any:
+    """The result saved in `folder`: an `Analysis`, a `Trajectory`, a `Sweep`, a `StudyResult`, …"""
     parts = folders.read(folder)
-    if parts.kind not in KINDS:
-        raise ValueError(
-            f"{os.fspath(folder)} holds a result of kind {parts.kind!r}; this version reads {', '.join(KINDS)}"
-        )
     try:
-        return KINDS[parts.kind].from_parts(parts)
+        kind = class_of(parts.kind)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(folder)} holds {error}") from None
+    try:
+        return kind.from_parts(parts)
     except (TypeError, KeyError) as error:
         raise ValueError(
             f"{os.fspath(folder)} was written by another version ({error}); make the result again"

@@ -23,6 +23,7 @@ from overparam.analysis.answers import (
 )
 from overparam.analysis.page import make_sections
 from overparam.analysis.problems import find_problems
+from overparam.analysis.saving import save_with_page
 from overparam.analysis.setting import Setting, make_trial, standardised_targets
 from overparam.analysis.verdict import give_verdict
 from overparam.core import folder as folders
@@ -92,18 +93,7 @@ class Analysis:
 
     def save(self, folder: str | os.PathLike[str], *, samples: bool = True) -> Path:
         """Write result.json, arrays.npz and report.html; without plotly all but the page."""
-        path = folders.write(self.parts(), folder)
-        from overparam.report import write_page
-
-        note, page = path / "report.txt", path / folders.REPORT
-        try:
-            write_page(path, samples=samples)
-            note.unlink(missing_ok=True)
-        except ImportError as error:
-            page.unlink(missing_ok=True)  # of an earlier result
-            line = f"{error}; then `overparam report {path}` makes the page\n"
-            folders.write_whole(note, line.encode())
-        return path
+        return save_with_page(self.parts(), folder, samples=samples)
 
     def _repr_html_(self) -> str:
         from overparam.report import render_fragment

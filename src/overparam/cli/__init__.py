@@ -13,6 +13,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """The command line with these words; gives the exit code."""
     from overparam.cli.app import app
+    from overparam.cli.stopping import Stopped
 
     try:
         code = app(args=arguments, standalone_mode=False, prog_name="overparam")
@@ -21,10 +22,12 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # whoever read our output went away
         sys.stderr.close()
         return 0
+    except Stopped as stop:
+        return _failed(str(stop), 130)
     except (ValueError, OSError, ImportError) as error:
         return _failed(str(error), 2)
     except MemoryError:
-        return _failed("not enough memory; use fewer rows (--max-rows) or a machine with more", 2)
+        return _failed("not enough memory; use fewer rows (--max-rows, --train) or a machine with more", 2)
     except Exception as error:
         # the parser's own complaints (an unknown option, a missing value) and its ctrl-C
         message = getattr(error, "format_message", None)

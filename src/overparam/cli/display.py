@@ -17,7 +17,8 @@ from overparam.core.progress import Progress as Teller
 from overparam.core.progress import silent
 
 if TYPE_CHECKING:
-    from overparam.analysis import Analysis
+    from overparam.analysis.answers import Verdict
+    from overparam.core.provenance import Provenance
 
 COLOURS = {"good": "green", "warning": "yellow", "bad": "red"}
 
@@ -45,15 +46,14 @@ class Display:
             bar = bars.add_task("reading", total=1.0)
             yield lambda done, total, what: bars.update(bar, completed=done, total=total, description=what)
 
-    def summary(self, result: Analysis, where: Path) -> None:
-        """The verdict in a box, then where the page is and what it cost."""
-        body = Text("\n".join(f"• {line}" for line in result.verdict.sentences))
-        self._output.print(Panel(body, title=Text(result.name), border_style=COLOURS[result.verdict.tone]))
-        cost = result.provenance
+    def summary(self, title: str, verdict: Verdict, where: Path, done: str, cost: Provenance) -> None:
+        """The verdict in a box, then where the page is, what was done and what it cost."""
+        body = Text("\n".join(f"• {line}" for line in verdict.sentences))
+        self._output.print(Panel(body, title=Text(title), border_style=COLOURS[verdict.tone]))
         peak = f", peak memory {shown_bytes(cost.peak_memory)}" if cost.peak_memory else ""
         page = where / "report.html"
         shown = page if page.exists() else where / "report.txt"
         self._output.print(f"{shown}", markup=False, highlight=False, soft_wrap=True)
         self._output.print(
-            f"{result.n:,} rows, {cost.seconds:.1f} s on {cost.device}{peak}", markup=False, highlight=False
+            f"{done}, {cost.seconds:.1f} s on {cost.device}{peak}", markup=False, highlight=False, soft_wrap=True
         )

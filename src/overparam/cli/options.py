@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from overparam.core.folder import Parts
+    from overparam.data import Dataset
+
+LONG = 10.0
+"""Seconds from which a plan is shown before the work starts."""
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for result.json, arrays.npz and report.html.")]
 Json = Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")]
@@ -15,8 +24,52 @@ Dtype = Annotated[str, typer.Option("--dtype", help="float64; results are never 
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Show what it will cost and stop.")]
 NoSamples = Annotated[bool, typer.Option("--no-samples", help="Keep the data's own rows and labels out of the page.")]
 
+Label = Annotated[str | None, typer.Option("--label", help="The label column of a table; the last if not given.")]
+Group = Annotated[str | None, typer.Option("--group", help="A column whose groups are never split.")]
+Classes = Annotated[str | None, typer.Option("--classes", help="Classes to keep, such as 0,1; the first is +1.")]
+Train = Annotated[int | None, typer.Option("--train", help="Most training rows to read.")]
+Test = Annotated[str | None, typer.Option("--test", help="Test rows: a count, or a share below 1.")]
+Task = Annotated[str | None, typer.Option("--task", help="classes or regression, where the labels do not tell.")]
+Missing = Annotated[str, typer.Option("--missing", help="error, mean or drop: what to do with missing values.")]
+Preprocess = Annotated[str, typer.Option("--preprocess", help="auto, none, unit, standardise, …")]
+
 
 def require_float64(dtype: str) -> None:
     """Refuse other precisions in one line."""
     if dtype != "float64":
         raise ValueError(f"--dtype is {dtype}; this command computes in float64 only")
+
+
+def read_data(source: str, *, classes: str | None, test: str | None, **options: Any) -> Dataset:
+    """The data set named on the command line; `options` are those of `load`."""
+    from overparam.data import load
+
+    return load(source, classes=class_names(classes), test=count_or_share(test), **options)
+
+
+def class_names(text: str | None) -> tuple[int | str, ...] | None:
+    """--classes as values."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if len(names) < 2:
+        raise ValueError(f"--classes is {text!r}; name at least two, such as 0,1")
+    return tuple(int(name) if name.lstrip("-").isdigit() else name for name in names)
+
+
+def count_or_share(text: str | None) -> int | float | None:
+    """--test as a number of rows or a share of them."""
+    if text is None:
+        return None
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        raise ValueError(f"--test is {text!r}; expected a count such as 2000 or a share such as 0.2") from None
+
+
+def print_result(parts: Parts) -> None:
+    """result.json on standard output, as it stands in the folder."""
+    from overparam.core import folder
+
+    json.dump(folder.to_document(parts), sys.stdout, allow_nan=False, ensure_ascii=False)
+    sys.stdout.write("\n")

@@ -23,11 +23,14 @@ from overparam.data.preprocessing import (
     unit_rows,
 )
 from overparam.data.splits import split
+from overparam.data.three_layer_targets import SmoothFunction, ThreeLayerTarget, padded_inputs
 
 __all__ = [
     "Corruption",
     "Dataset",
     "Listing",
+    "SmoothFunction",
+    "ThreeLayerTarget",
     "append_constant",
     "as_dataset",
     "available",
@@ -48,6 +51,7 @@ __all__ = [
     "load",
     "pad_beyond_two_layers",
     "pad_convergence",
+    "padded_inputs",
     "preprocess",
     "read_cifar_folder",
     "read_delimited",

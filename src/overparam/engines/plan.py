@@ -71,11 +71,12 @@ class Plan:
 def shown_seconds(seconds: float) -> str:
     """A time as people read it.
 
-    >>> shown_seconds(0.0123), shown_seconds(90), shown_seconds(7200)
-    ('12 ms', '1.5 min', '2 h')
+    >>> shown_seconds(0.0123), shown_seconds(0.19), shown_seconds(90), shown_seconds(7200)
+    ('12 ms', '190 ms', '1.5 min', '2 h')
     """
     if seconds < 1:
-        return f"{1e3 * seconds:.2g} ms" if seconds else "none"
+        milliseconds = f"{1e3 * seconds:.0f}" if seconds > 0.0995 else f"{1e3 * seconds:.2g}"
+        return f"{milliseconds} ms" if seconds else "none"
     if seconds < 60:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.2g} min" if seconds < 3600 else f"{seconds / 3600:.2g} h"

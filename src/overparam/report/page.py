@@ -99,8 +99,6 @@ def _header(parts: Parts) -> str:
 
 
 def _contents(sections: list[Section]) -> str:
-    if len(sections) < 2:
-        return ""
     entries = "".join(f'<li><a href="#s{i}">{escape(s.title)}</a></li>' for i, s in enumerate(sections))
     return f'<nav aria-label="Contents"><ol>{entries}<li><a href="#made">How this was made</a></li></ol></nav>'
 

@@ -1,5 +1,6 @@
 """What the papers imply for a data set: curves, rates, complexity, movement, bounds. Sees spectra, never a network."""
 
+from overparam.theory.accuracy_laws import AccuracyLaw
 from overparam.theory.after_training import Certificate, certificate
 from overparam.theory.assumptions import Assumption, AssumptionStatus
 from overparam.theory.capacity import (
@@ -15,9 +16,11 @@ from overparam.theory.complexity import (
     random_label_complexity,
     worst_case_labels,
 )
+from overparam.theory.descent_laws import DescentLaw, iterations_needed
 from overparam.theory.dynamics import LossCurve, predict_loss, predict_loss_flow
 from overparam.theory.generalization import GeneralizationBound, Term, generalization_bound
 from overparam.theory.integrands import Flow
+from overparam.theory.iteration_laws import IterationLaw, iteration_law
 from overparam.theory.lazy_regime import (
     Flips,
     Laziness,
@@ -28,6 +31,7 @@ from overparam.theory.lazy_regime import (
     sample_flips,
     width_for_laziness,
 )
+from overparam.theory.linear_rates import LinearRate, linear_rate
 from overparam.theory.movement import (
     MovementBounds,
     MovementCurve,
@@ -47,6 +51,7 @@ from overparam.theory.width import (
 )
 
 __all__ = [
+    "AccuracyLaw",
     "Alignment",
     "Assumption",
     "AssumptionStatus",
@@ -54,13 +59,16 @@ __all__ = [
     "Coefficients",
     "Complexity",
     "Conditions",
+    "DescentLaw",
     "EffectiveDimension",
     "Flips",
     "Flow",
     "GeneralizationBound",
+    "IterationLaw",
     "Laziness",
     "LazyChoice",
     "LearningRate",
+    "LinearRate",
     "LossCurve",
     "MovementBounds",
     "MovementCurve",
@@ -77,10 +85,13 @@ __all__ = [
     "expected_flips",
     "generalization_bound",
     "generalization_conditions",
+    "iteration_law",
+    "iterations_needed",
     "kappa_for_laziness",
     "kernel_target_alignment",
     "label_complexity",
     "laziness",
+    "linear_rate",
     "max_learning_rate",
     "movement_bounds",
     "movement_limit",

@@ -1,0 +1,279 @@
+"""`train_and_compare`: predict a training run, train the network, and set the two side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from overparam.analysis import forecast
+from overparam.analysis.answers import Verdict
+from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting, relative_error
+from overparam.analysis.run_choices import (
+    Recipe,
+    choose_rate,
+    default_network,
+    describe_run,
+    prepare_run,
+    require_outputs,
+)
+from overparam.analysis.run_numbers import measure_run
+from overparam.analysis.run_page import make_run_sections
+from overparam.analysis.run_verdict import give_run_verdict
+from overparam.analysis.saving import save_with_page
+from overparam.core import folder as folders
+from overparam.core.progress import Progress, silent
+from overparam.core.provenance import Provenance, Stopwatch
+from overparam.core.records import put_together, take_apart
+from overparam.core.sections import Section
+from overparam.networks import TwoLayer
+from overparam.training import Trajectory, train
+from overparam.training.driver import Trainee, as_network, checked_steps, initial, record_steps
+from overparam.training.precision import computing
+
+MEASURES = ("movement", "flips", "kernel")
+"""What is recorded for the comparison; outputs would fill the folder and nothing here needs them."""
+KERNEL_ROWS, DEEP_KERNEL_ROWS = 200, 24
+"""Rows on which the drift of the kernel is measured: of two layers from counts of signs, else from all derivatives."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RunComparison:
+    """A run beside its prediction: `verdict`, `predicted`, `run`, `relative_error`, …; `save(folder)`, `op.read`.
+
+    predicted: what was known before the first step, or None, and `reason` says why. run: the whole `Trajectory`, with
+    the weights at the end. numbers: the comparison in single numbers. Arrays are at `steps`.
+    """
+
+    kind: ClassVar[str] = "run-comparison"
+
+    setting: RunSetting
+    predicted: Predicted | None
+    reason: str
+    numbers: RunNumbers
+    verdict: Verdict
+    run: Trajectory
+    provenance: Provenance
+
+    @property
+    def title(self) -> str:
+        return f"{self.setting.data}: a training run and its prediction"
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Steps at which the run was recorded, and predicted where there is a prediction."""
+        return self.run.steps if self.predicted is None else self.predicted.steps
+
+    def observed(self, name: str) -> np.ndarray | None:
+        """A record of the run at `steps`, summed over layers where it has them; None where it was not recorded."""
+        if name not in self.run.records:
+            return None
+        values = self.run.records[name][np.isin(self.run.steps, self.steps)]
+        if name == "movement":
+            return np.sqrt((values**2).sum(axis=1))
+        return values.mean(axis=1) if values.ndim > 1 else values
+
+    @property
+    def loss(self) -> np.ndarray:
+        """The training loss that was observed."""
+        found = self.observed("loss")
+        assert found is not None
+        return found
+
+    @property
+    def relative_error(self) -> np.ndarray | None:
+        """observed/predicted − 1 at `steps`: relative to the prediction, NaN where it is not finite."""
+        return None if self.predicted is None else relative_error(self.loss, self.predicted.values)
+
+    @property
+    def laziness(self) -> np.ndarray | None:
+        """‖W(s) − W(0)‖_F/(√m κ), observed."""
+        moved = self.observed("movement")
+        return None if moved is None or self.setting.lazy_scale is None else moved / self.setting.lazy_scale
+
+    @property
+    def test_error(self) -> np.ndarray | None:
+        """The share of test rows got wrong; for regression the mean square of their residuals."""
+        if self.setting.task == "regression":
+            squares = self.observed("test_loss")
+            return None if squares is None else 2 * squares
+        right = self.observed("test_accuracy")
+        return None if right is None else 1 - right
+
+    def sections(self) -> tuple[Section, ...]:
+        """The page as plain data."""
+        return make_run_sections(self)
+
+    def parts(self, *, weights: bool = True) -> folders.Parts:
+        """The result taken apart, as it goes into a folder; without the weights of the network where asked."""
+        inner = self.run.parts(params=weights)
+        values: dict[str, Any] = {"reason": self.reason, "predicted": None, "run": dict(inner.values)}
+        values["run"]["provenance"] = inner.provenance.to_json()
+        arrays = {f"run.{name}": array for name, array in inner.arrays.items()}
+        for name in ("setting", "predicted", "numbers", "verdict"):
+            record = getattr(self, name)
+            if record is not None:
+                values[name], own = take_apart(record, f"{name}.")
+                arrays |= own
+        return folders.Parts(self.kind, self.title, values, arrays, self.sections(), self.provenance)
+
+    @classmethod
+    def from_parts(cls, parts: folders.Parts) -> RunComparison:
+        """The result that `parts` took apart."""
+        values, arrays = parts.values, parts.arrays
+        about = dict(values["run"])
+        made = Provenance.from_json(about.pop("provenance"))
+        own = {name[4:]: array for name, array in arrays.items() if name.startswith("run.")}
+        run = Trajectory.from_parts(folders.Parts(Trajectory.kind, "", about, own, (), made))
+        kinds = {"setting": RunSetting, "predicted": Predicted, "numbers": RunNumbers, "verdict": Verdict}
+        given = {
+            name: None if values[name] is None else put_together(kind, values[name], arrays, f"{name}.")
+            for name, kind in kinds.items()
+        }
+        return cls(reason=values["reason"], run=run, provenance=parts.provenance, **given)  # pyright: ignore[reportArgumentType]
+
+    def save(self, folder: str | os.PathLike[str], *, weights: bool = True, samples: bool = True) -> Path:
+        """Write result.json, arrays.npz and report.html; without plotly all but the page."""
+        return save_with_page(self.parts(weights=weights), folder, samples=samples)
+
+    def _repr_html_(self) -> str:
+        from overparam.report import render_fragment
+
+        return render_fragment(self.parts(weights=False))
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *self.verdict.sentences])
+
+    def __repr__(self) -> str:
+        return f"RunComparison({self.setting.data!r}, {self.setting.network}: {self.verdict.sentences[0]})"
+
+
+def train_and_compare(
+    data: Any,
+    network: Trainee | None = None,
+    *,
+    lr: float | None = None,
+    steps: int = 200,
+    batch: int | None = None,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    objective: Any = "squared",
+    loss: str = "sum",
+    preprocess: str = "auto",
+    key: int = 0,
+    params: Any = None,
+    record: int | Sequence[int] | None = None,
+    stop_below: float | None = None,
+    dtype: str = "float64",
+    device: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: Progress | None = None,
+) -> RunComparison:
+    """Predict a run from the kernel of infinite width, then train, and compare at every recorded step.
+
+        predicted loss(s) = ½ r0ᵀ (I − ηH)^{2s} r0,  r0 = y − u(0), u(0) the drawn network's outputs
+
+    The prediction is made before the first step: the loss with its bracket, how far the weights will move, how lazy the
+    run will be, and the error on test rows. Heavy ball has its own law. A network without a kernel of infinite width is
+    predicted by its own kernel at its drawn weights, where that can be made. Mini-batches, weight decay and other
+    objectives have no law; the run is then shown by itself.
+
+    Ref: fine_grained, Thm 4.1, Eq. (8), Lemma 5.3
+
+    Assumes: infinite width; the laziness of the run, predicted and observed, says how nearly that is so.
+
+    Differs from the paper: u(0) ≠ 0 is allowed; any network whose kernel is known; momentum.
+
+    Args:
+        data: a name or path that `op.load` knows, a `Dataset`, `(X, y)`, or a frame; test rows are compared too.
+        network: one of `op.networks`, or a function `apply(params, x)` with `params`; None takes a paired two-layer
+            network of width 4,000, which starts at 0.
+        lr: the rate, of the loss named by `loss`; None takes half the largest stable one.
+        steps: how many.
+        batch: rows a step; None for all.
+        momentum: β of heavy ball.
+        weight_decay: added to the gradient as decay·W.
+        objective: "squared", "cross-entropy", "ramp", "smooth-absolute" or an `AbstractLoss`.
+        loss: "sum" (the papers') or "mean": what the rate refers to and what is recorded.
+        preprocess: as `op.data.preprocess`; regression targets are centred and scaled to variance 1.
+        key: an int, of the initialisation and the batches.
+        params: where to start; fresh weights from `key` if None.
+        record, stop_below, dtype, device, checkpoint, checkpoint_seconds, progress: see `op.training.train`.
+
+    Two orthogonal unit rows have H = ½ I, so that a step at rate 1 halves the residual:
+
+    >>> found = train_and_compare(([[1.0, 0.0], [0.0, 1.0]], [1, -1]), lr=1.0, steps=2, preprocess="none")
+    >>> found.predicted.values.round(9).tolist(), bool(abs(found.numbers.largest_error) < 0.2)
+    ([1.0, 0.25, 0.0625], True)
+    """
+    watch, tell = Stopwatch(), progress or silent
+    recipe = Recipe.of(
+        batch=batch,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        objective=objective,
+        loss=loss,
+        dtype=dtype,
+        device=device,
+    )
+    chosen = record_steps(record, checked_steps(steps))
+    tell(0, None, "reading")
+    ready = prepare_run(data, preprocess)
+    house = default_network() if network is None else as_network(network, params)
+    require_outputs(house, ready)
+    with computing(dtype, device) as kind:
+        weights = initial(house, ready, params, key, kind)
+    start = forecast.begin(house, ready, weights, dtype, device)
+    reason = recipe.without_law(ready.n)
+    law, missing = forecast.limit_law(start, tell) if not reason or lr is None else (None, "")
+    own = forecast.own_law(start, tell) if not reason or (lr is None and law is None) else None
+    law = law or own
+    rate, limit, rate_by = choose_rate(lr, law, recipe)
+    predicted, lazy = None, (None, None)
+    if not reason and law is not None:
+        predicted = forecast.foretell(
+            start, law, own, chosen, rate, loss=loss, momentum=momentum, key=int(key), progress=tell
+        )
+        lazy = forecast.lazy_choices(start, law, predicted, rate, loss, momentum)
+    del law, own  # an accelerator may need their room for the run
+    run = train(
+        house,
+        ready,
+        recipe.algorithm(rate, ready.n),
+        steps,
+        key=key,
+        params=weights,
+        record=chosen,
+        measures=MEASURES,
+        kernel_rows=KERNEL_ROWS if isinstance(house, TwoLayer) else DEEP_KERNEL_ROWS,
+        dtype=dtype,
+        device=device,
+        stop_below=stop_below,
+        checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds,
+        progress=tell,
+    )
+    setting = describe_run(start, recipe, run, rate, limit, rate_by)
+    predicted = None if predicted is None else predicted.at(run.steps)
+    numbers = measure_run(setting, predicted, run, lazy)
+    about = {"data": ready.name, "network": run.network, "algorithm": run.algorithm, "steps": steps, "loss": loss}
+    about["preprocess"] = preprocess
+    peak = run.provenance.configuration.get("device_peak_memory")
+    if peak is not None:
+        about["device_peak_memory"] = peak
+    made = watch.provenance(about, seed=int(key), device=run.provenance.device)
+    return RunComparison(
+        setting=setting,
+        predicted=predicted,
+        reason=reason or missing,
+        numbers=numbers,
+        verdict=give_run_verdict(setting, predicted, numbers, reason or missing, run.stopped),
+        run=run,
+        provenance=replace(made, dtype=dtype),
+    )

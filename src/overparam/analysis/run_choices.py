@@ -1,0 +1,149 @@
+"""What a run is made with: data as it is trained on, the network, the rate, and whether a law covers it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from overparam.analysis.answers import Range
+from overparam.analysis.forecast import Law, Start
+from overparam.analysis.run_answers import RunSetting
+from overparam.analysis.setting import standardised_targets
+from overparam.core.network import AbstractNetwork
+from overparam.data import Dataset, as_dataset
+from overparam.data import preprocess as prepared
+from overparam.networks import TwoLayer
+from overparam.training import AbstractAlgorithm, AbstractLoss, GradientDescent, Squared, Trajectory
+from overparam.training.algorithm import checked_rate
+from overparam.training.mini_batch import make_sgd
+from overparam.training.precision import checked_dtype
+
+DEFAULT_WIDTH = 4_000
+
+
+def default_network() -> TwoLayer:
+    """Paired, so that it starts at 0; κ = 1, so that the weights need not move far."""
+    return TwoLayer(DEFAULT_WIDTH, kappa=1.0, paired=True)
+
+
+def prepare_run(data: Any, how: str) -> Dataset:
+    """The data as it is trained on: features scaled, regression targets standardised with those of the training rows."""
+    source = as_dataset(data)
+    ready = prepared(source, how)
+    if ready.task != "regression":
+        return ready
+    if float(np.ptp(ready.y)) == 0:
+        raise ValueError(f"{ready.name}: every training target is {ready.y[0]:g}; there is nothing to learn")
+    y, test = standardised_targets(ready.y, ready.y), ready.test
+    if test is not None:
+        test = test.replace(y=standardised_targets(test.y, ready.y))
+    return ready.replace(y=y, test=test, note="targets were centred and scaled to variance 1")
+
+
+def require_outputs(network: AbstractNetwork, data: Dataset) -> None:
+    """Raise where a network of one output meets several classes."""
+    outputs = 1 if isinstance(network, TwoLayer) else getattr(network, "outputs", data.k)
+    if outputs == data.k:
+        return
+    name = type(network).__name__
+    if data.k > 1:
+        raise ValueError(
+            f"{data.name} has {data.k} classes and {name} has {outputs} output{'' if outputs == 1 else 's'}; "
+            f"keep two classes, or take a network with {data.k} outputs, such as FullyConnected"
+        )
+    raise ValueError(f"{data.name} needs one output and {name} has {outputs}; pass outputs=1")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained, but for the rate: checked once, asked for laws and algorithms."""
+
+    batch: int | None
+    momentum: float
+    weight_decay: float
+    objective: AbstractLoss
+    loss: str
+    dtype: str
+    device: str | None
+
+    @classmethod
+    def of(
+        cls, *, batch: Any, momentum: Any, weight_decay: Any, objective: Any, loss: str, dtype: str, device: str | None
+    ) -> Recipe:
+        """With every argument checked."""
+        checked_dtype(dtype, device)
+        made = make_sgd(1.0, batch=batch, momentum=momentum, weight_decay=weight_decay, objective=objective, loss=loss)
+        return cls(made.batch, made.momentum, float(made.weight_decay), made.objective, loss, dtype, device)
+
+    def batched(self, n: int) -> bool:
+        """Whether a step sees fewer than all rows."""
+        return self.batch is not None and self.batch < n
+
+    def without_law(self, n: int) -> str:
+        """Why such a run has no law in closed form; empty where it has one."""
+        if not isinstance(self.objective, Squared):
+            return f"the objective is {self.objective.name}, and the law is that of the squared loss"
+        if self.batched(n):
+            return f"a step sees {self.batch:,} of {n:,} rows, and the law is that of the full gradient"
+        if self.weight_decay:
+            return "weight decay pulls the weights towards 0, which the law does not have"
+        return ""
+
+    def algorithm(self, rate: float, n: int) -> AbstractAlgorithm:
+        """Gradient descent, or SGD where there is anything beyond it."""
+        if not (self.batched(n) or self.momentum or self.weight_decay):
+            return GradientDescent(rate, self.objective, self.loss)
+        return make_sgd(
+            rate,
+            batch=self.batch,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            objective=self.objective,
+            loss=self.loss,
+        )
+
+
+def choose_rate(lr: float | None, law: Law | None, recipe: Recipe) -> tuple[float, Range | None, str]:
+    """The rate, the largest stable one with its bracket, and how the rate was chosen (empty where it was given)."""
+    limit = None if law is None else law.stable_rate(recipe.loss, recipe.momentum)
+    if lr is not None:
+        return checked_rate(lr), limit, ""
+    if law is None or limit is None:
+        raise ValueError("`lr` is missing, and there is no kernel to compute a stable one from; give a rate")
+    if recipe.batched(law.H.n):
+        return law.safe_batch_rate(recipe.loss), limit, "half of what no batch can make unstable"
+    return float(limit.lower or limit.value) / 2, limit, "half the largest stable one"
+
+
+def describe_run(
+    start: Start, recipe: Recipe, run: Trajectory, rate: float, limit: Range | None, rate_by: str
+) -> RunSetting:
+    """The setting as it goes into the result."""
+    network, data = start.network, start.data
+    two_layer = isinstance(network, TwoLayer)
+    return RunSetting(
+        data=data.name,
+        n=data.n,
+        d=data.d,
+        outputs=data.k,
+        test_rows=0 if data.test is None else data.test.n,
+        task=data.task,
+        classes=tuple(str(c) for c in data.classes),
+        notes=data.notes,
+        network=run.network,
+        algorithm=run.algorithm,
+        objective=recipe.objective.name,
+        width=getattr(network, "width", None),
+        kappa=network.kappa if two_layer else None,
+        paired=two_layer and network.paired,
+        starts_at_zero=not np.any(start.outputs),
+        lr=rate,
+        loss=recipe.loss,
+        momentum=recipe.momentum,
+        limit=limit,
+        rate_by=rate_by,
+        lazy_scale=start.lazy_scale,
+        dtype=recipe.dtype,
+    )

@@ -1,0 +1,53 @@
+"""The networks that can be named on the command line, with sizes that train in seconds on small data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from overparam.data import Dataset
+
+SIZES = {
+    "two-layer": (4_000, None),
+    "fully-connected": (500, 2),
+    "residual": (500, 3),
+    "convolutional": (8, 2),
+    "three-layer": (500, None),
+}
+"""Width and depth where none is given; a depth of None: the architecture has one."""
+
+
+def make_network(
+    name: str, data: Dataset, width: int | None, depth: int | None, kappa: float | None, paired: bool | None
+) -> Any:
+    """The network for this data, or one line that says which option does not fit."""
+    from overparam import networks
+
+    if name not in SIZES:
+        raise ValueError(f"--network is {name!r}; expected one of {', '.join(SIZES)}")
+    m, levels = SIZES[name]
+    m, levels = m if width is None else width, levels if depth is None else depth
+    if name == "two-layer":
+        if depth is not None:
+            raise ValueError("--depth is given, and a two-layer network has one ReLU layer; leave it out")
+        if data.k > 1:
+            raise ValueError(
+                f"{data.name} has {data.k} classes and a two-layer network one output; keep two with --classes, or use "
+                "--network fully-connected"
+            )
+        return networks.TwoLayer(m, 1.0 if kappa is None else kappa, True if paired is None else paired)
+    if kappa is not None or paired is not None:
+        raise ValueError(f"--kappa and --paired are of the two-layer network; {name} has its paper's initialisation")
+    if name == "three-layer":
+        if depth is not None:
+            raise ValueError("--depth is given, and a three-layer network has two ReLU layers; leave it out")
+        return networks.ThreeLayer(m, outputs=data.k)
+    if name == "fully-connected":
+        return networks.FullyConnected(m, levels, outputs=data.k)
+    if name == "residual":
+        return networks.Residual(m, levels, outputs=data.k)
+    shape = data.image_shape
+    if shape is None or len(shape) not in (2, 3):
+        raise ValueError(f"{data.name} has no images of rows and columns; a convolutional network needs them")
+    channels = shape[0] if len(shape) == 3 else 1
+    return networks.Convolutional(m, levels, (shape[-2], shape[-1]), outputs=data.k, channels=channels)

@@ -1,0 +1,130 @@
+"""`overparam reproduce [STUDY]`: a figure or claim of a paper, run again at a chosen scale."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from overparam.cli import options as shared
+from overparam.cli.display import Display
+from overparam.cli.stopping import Stopped
+
+if TYPE_CHECKING:
+    from overparam.studies import Study
+
+PARTS = "parts"
+"""Folder under --out in which finished parts of a study are kept."""
+
+
+def command(
+    study: Annotated[str | None, typer.Argument(help="Its name; without one they are listed.")] = None,
+    scale: Annotated[
+        str, typer.Option("--scale", help="smoke (seconds), small (minutes) or full (the paper's size, on a GPU).")
+    ] = "smoke",
+    list_only: Annotated[bool, typer.Option("--list", help="Name the studies, a line each.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Folder for the result, its page and figures; overparam-out/STUDY-SCALE if not given."
+        ),
+    ] = None,
+    json_only: shared.Json = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of every draw.")] = 0,
+    device: shared.Device = None,
+    plan: shared.PlanOnly = False,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Use the parts that are finished, or make all of them again.")
+    ] = True,
+) -> None:
+    """Run a figure or claim of a paper again and say what agreed. Finished parts are kept, so that it can be stopped."""
+    from overparam.studies import SCALES, STUDIES
+
+    if study is None or list_only:
+        _list(STUDIES, json_only)
+        return
+    chosen = _named(STUDIES, study)
+    if scale not in SCALES:
+        raise ValueError(f"--scale is {scale!r}; expected one of {', '.join(SCALES)}")
+    words = chosen.plan(chosen.settings[scale])  # pyright: ignore[reportArgumentType]
+    if plan:
+        typer.echo(json.dumps({"study": chosen.name, "scale": scale, "plan": words}) if json_only else words)
+        return
+    place = Path("overparam-out") / f"{chosen.name}-{scale}" if out is None else out
+    if not resume:
+        _forget(place / PARTS)
+    display = Display(quiet=json_only)
+    if scale != "smoke":
+        display.plain(words)
+    result = _run(display, chosen, scale, place, device, seed)
+    figures = _write(result, place)
+    if json_only:
+        shared.print_result(result.parts())
+        return
+    _show(display, result, place, figures)
+
+
+def _forget(parts: Path) -> None:
+    """Delete finished parts and the checkpoints of unfinished ones, known by the ends of their names."""
+    for path in parts.iterdir() if parts.is_dir() else ():
+        if re.search(r"-[0-9a-f]{10}(\.npz)?$", path.name):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _list(studies: dict[str, Study], json_only: bool) -> None:
+    if json_only:
+        rows = [{"name": s.name, "title": s.title, "reference": s.reference} for s in studies.values()]
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    width = max((len(name) for name in studies), default=0)
+    for name, study in studies.items():
+        typer.echo(f"{name:<{width}}  {study.title}")
+
+
+def _named(studies: dict[str, Study], name: str) -> Study:
+    if name not in studies:
+        raise ValueError(f"there is no study {name!r}; expected one of {', '.join(studies)}")
+    return studies[name]
+
+
+def _run(display: Display, study: Study, scale: Any, place: Path, device: str | None, seed: int) -> Any:
+    from overparam.studies import reproduce
+
+    try:
+        with display.progress() as progress:
+            return reproduce(study, scale, place=place, device=device, seed=seed, progress=progress)
+    except KeyboardInterrupt:
+        raise Stopped("stopped; finished parts are kept, and the same command goes on from there") from None
+
+
+def _write(result: Any, place: Path) -> list[Path]:
+    """The folder, its page, and every figure as SVG and PNG where matplotlib is there."""
+    from overparam.analysis.saving import save_with_page
+    from overparam.report import export_figures
+
+    parts = result.parts()
+    save_with_page(parts, place)
+    if importlib.util.find_spec("matplotlib") is None:
+        return []
+    return [path for kind in ("svg", "png") for path in export_figures(parts, place / "figures", kind=kind)]
+
+
+def _show(display: Display, result: Any, place: Path, figures: list[Path]) -> None:
+    """The words of the first section: what the paper says and what agreed."""
+    from overparam.analysis.answers import Tone, Verdict
+    from overparam.core.sections import Text
+
+    first = result.findings.sections[0] if result.findings.sections else None
+    texts = [block for block in (first.blocks if first else ()) if isinstance(block, Text)]
+    tones = [text.tone for text in texts]
+    tone: Tone = "bad" if "bad" in tones else "warning" if "warning" in tones else "good"
+    done = f"{result.scale} scale" + (f", {len(figures) // 2} figures in {place / 'figures'}" if figures else "")
+    display.summary(result.title, Verdict(tone, tuple(text.body for text in texts)), place, done, result.provenance)

@@ -1,0 +1,220 @@
+"""The page of the study `beyond-two-layers`: the theorems, and beside each what the runs add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from overparam.core import sections
+from overparam.studies.beyond_two_layers_numbers import LEARNERS, LEVELS, STEADY, Runs, all_values, over_seeds
+from overparam.studies.study import Findings
+
+ROLES: dict[str, sections.Role] = {"L1": "accent", "L2": "true", "SGD": "observed", "two layers": "random"}
+WORDS = {
+    "L1": "Algorithm 2, L₁",
+    "L2": "Algorithm 2, L₂",
+    "SGD": "plain SGD, the same network",
+    "two layers": "Algorithm 1, two layers",
+}
+COLUMNS = {
+    "m": "m",
+    "N": "N",
+    "learner": "learner",
+    "seeds": "seeds",
+    "error": "error",
+    "standard_error": "± one s.e.",
+    "fit": "training loss",
+    "risk": "loss on new noisy labels",
+    "gap": "new less training loss",
+    "scale": "λ_T",
+    "lr": "η",
+    "milliseconds": "ms a step",
+}
+"""What a row of a table may have, and how its column is headed."""
+
+KEPT = ("steps", "fit_path", "error_path", "error", "risk", "fit", "scale", "tried", "seconds_per_step")
+
+
+def findings(settings: Any, runs: Runs) -> Findings:
+    """Values, arrays and sections from all runs."""
+    values = all_values(settings, runs)
+    arrays = {
+        f"{learner} m={m} N={N} seed={seed}/{key}": np.asarray(run[key])
+        for (learner, m, N, seed), run in runs.items()
+        for key in KEPT
+    }
+    told = (
+        _claims(settings, values),
+        _learning(settings, runs, values["best_constant"]),
+        _width(settings, runs, values),
+        _samples(settings, runs, values),
+    )
+    return Findings(values, arrays, told)
+
+
+def _claims(settings: Any, values: Mapping[str, Any]) -> sections.Section:
+    about = sections.Text(
+        f"Ground truth (6) with p₁ = p₂ = 2, Φ = tanh, φ = sin({settings.stretch:g}z), d = {settings.d}, variance 1; "
+        f"labels with noise of standard deviation {settings.noise:g}. An error is the mean of √(1 + (u − f*)²) − 1 against "
+        f"the ground truth f* on {settings.test} new inputs, so 0 is perfect; the best constant has "
+        f"{values['best_constant']:.3g}."
+    )
+    theorems = (
+        ("two layers", "Thm 4.1", "the samples needed hardly depend on m, for two layers and Algorithm 1"),
+        ("L2", "Thm 4.3", "the samples needed hardly depend on m, for L₂"),
+        ("L1", "Thm 4.2", "samples of the order of m² are enough for L₁, so that its error at fixed N may grow with m"),
+    )
+    blocks = (
+        about,
+        _learned(settings, values),
+        *(_trend(settings, values["trends"][v], v, theorem, claim) for v, theorem, claim in theorems),
+        *(_needed(r) for r in values["reached"]),
+        _gaps(values),
+        sections.Text(
+            "Not the theorems' setting: their parameters (25)–(27) cannot be used at these widths (λ_v alone would hold V "
+            "at 0), so rates and regularisers were chosen on validation rows at m ≤ 1000; the loss is not bounded by 1; a "
+            f"step averages {settings.batch} sampled points, each with its own noise; the gradient noise ξ is "
+            f"{'on' if settings.sigma_n else 'off'}.",
+            "warning",
+        ),
+    )
+    return sections.Section("What the paper says and what we found", blocks)
+
+
+def _learned(settings: Any, values: Mapping[str, Any]) -> sections.Text:
+    m, constant = settings.widths[-1], values["best_constant"]
+    ends = {row["learner"]: row["error"] for row in values["widths"] if row["m"] == m}
+    last = {v: np.inf if error is None else error for v, error in ends.items()}
+    learned = all(last[v] < constant / 2 for v in ("L1", "L2"))
+    lowest = min(LEARNERS, key=lambda v: last[v])
+    both = "Both variants are" if learned else "Not both variants are"
+    return sections.Text(
+        f"Thm 4.2 and 4.3 say Algorithm 2 learns such targets. We found at m = {m}, N = {settings.samples}: L₁ "
+        f"{last['L1']:.3g}, L₂ {last['L2']:.3g}; with as many sampled points plain SGD {last['SGD']:.3g} and two layers "
+        f"{last['two layers']:.3g}. {both} below half the best constant; the lowest is {WORDS[lowest]}.",
+        "good" if learned else "warning",
+    )
+
+
+def _trend(settings: Any, t: Mapping[str, Any], learner: str, theorem: str, claim: str) -> sections.Text:
+    if t["ratio"] is None:
+        return sections.Text(f"{theorem} says that {claim}. We found: the error {t['said']}.", "bad")
+    grows = t["said"] == "grows"
+    more = " The growth that the theorem allows is not seen." if learner == "L1" and not grows else ""
+    slope = f"{t['slope']:+.3f}" + ("" if t["slope_error"] is None else f" ± {t['slope_error']:.3f}")
+    return sections.Text(
+        f"{theorem} says that {claim}. We found from m = {settings.widths[0]} to {settings.widths[-1]} at N = "
+        f"{settings.samples}: the error {t['said']}, {t['first']:.3g} to {t['last']:.3g} (largest over smallest "
+        f"{t['ratio']:.2f}, up to {STEADY:g} is called hardly; slope of log error in log m {slope}).{more}",
+        "bad" if grows and learner != "L1" else "good",
+    )
+
+
+def _needed(r: Mapping[str, Any]) -> sections.Text:
+    one, two = (np.inf if r[v] is None else r[v] for v in ("L1", "L2"))
+    tone: sections.Tone = "plain"
+    if one == two == np.inf:
+        said = "Neither gets there."
+    elif not r["order_is_clear"]:
+        said = "The order is open: the ranges of one standard error over seeds overlap."
+    elif two < one:
+        tone, said = "good", "L₂ needs fewer samples, as the paper says."
+    else:
+        tone, said = "bad", "L₂ does not need fewer samples here: the paper's order is not seen."
+    return sections.Text(
+        f"Thm 4.2 and 4.3 say L₂ needs fewer samples than L₁. We found at m = {r['m']}: error {r['level']:.3g} "
+        f"({r['share']:g} of the best constant's) is reached by L₁ {_when(r, 'L1')}, by L₂ {_when(r, 'L2')}. {said}",
+        tone,
+    )
+
+
+def _when(r: Mapping[str, Any], learner: str) -> str:
+    low, high = ("…" if end is None else f"{end:.0f}" for end in r[f"{learner}_range"])
+    spread = "" if low == high else f" ({low} to {high})"
+    return ("never" if r[learner] is None else f"at N ≈ {r[learner]:.0f}") + spread
+
+
+def _gaps(values: Mapping[str, Any]) -> sections.Text:
+    one, two = ({(r["m"], r["N"]): r for r in values["samples"] if r["learner"] == v} for v in ("L1", "L2"))
+    pairs = [(a, two[cell]) for cell, a in one.items() if None not in (a["gap"], two[cell]["gap"])]
+    smaller, looser = sum(b["gap"] < a["gap"] for a, b in pairs), sum(b["fit"] > a["fit"] for a, b in pairs)
+    return sections.Text(
+        "The proof's reason for that order is generalisation. We found: the gap between the loss on new noisy labels and "
+        f"the training loss is smaller for L₂ in {smaller} of {len(pairs)} pairs of m and N; its training loss is higher in "
+        f"{looser} of them.",
+        "good" if smaller == len(pairs) else "plain",
+    )
+
+
+def _learning(settings: Any, runs: Runs, constant: float) -> sections.Section:
+    m, N = settings.widths[-1], settings.samples
+    drawn = []
+    for learner in LEARNERS:
+        path = runs[learner, m, N, 0]
+        points = np.asarray(path["steps"]) * (1 if learner == "two layers" else settings.batch)
+        drawn.append(sections.series(WORDS[learner], points[1:], path["error_path"][1:], role=ROLES[learner]))
+    figure = sections.Figure(
+        "Learning a three-layer ground truth",
+        f"Error against sampled points, m = {m}, N = {N}, the first seed. Of Algorithm 2 it is λ_t F without noise.",
+        "points sampled",
+        "error",
+        tuple(drawn),
+        x_scale="log",
+        y_scale="log",
+        lines=(sections.Line("best constant", y=constant),),
+    )
+    return sections.Section("Learning", (figure,))
+
+
+def _curve(runs: Runs, learner: str, name: str, cells: list[tuple[int, int]], x: Any, what: str) -> sections.Series:
+    found = [over_seeds(runs, learner, m, N, what) for m, N in cells]
+    mean, spread = np.array([f[0] for f in found]), np.array([f[1] for f in found])
+    return sections.series(name, x, mean, lower=mean - spread, upper=mean + spread, role=ROLES[learner])
+
+
+def _table(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> sections.Table:
+    shown = tuple(tuple(WORDS[row[c]] if c == "learner" else row[c] for c in columns) for row in rows)
+    return sections.Table(tuple(COLUMNS[c] for c in columns), shown)
+
+
+def _width(settings: Any, runs: Runs, values: Mapping[str, Any]) -> sections.Section:
+    N = settings.samples
+    cells = [(m, N) for m in settings.widths]
+    figure = sections.Figure(
+        "Width at a fixed number of samples",
+        f"Error at N = {N} after {settings.steps * settings.batch} sampled points; bands: one standard error over seeds.",
+        "m",
+        "error",
+        tuple(_curve(runs, v, WORDS[v], cells, settings.widths, "error") for v in LEARNERS),
+        x_scale="log",
+        y_scale="log",
+    )
+    columns = ("m", "learner", "seeds", "error", "standard_error", "fit", "risk", "scale", "lr", "milliseconds")
+    return sections.Section("Width", (figure, _table(values["widths"], columns)))
+
+
+def _samples(settings: Any, runs: Runs, values: Mapping[str, Any]) -> sections.Section:
+    budget = f"{settings.steps * settings.batch} sampled points for every N; bands: one standard error over seeds."
+    levels = tuple(
+        sections.Line(f"{r['share']:g} of the best constant", y=r["level"]) for r in values["reached"][: len(LEVELS)]
+    )
+    figures = []
+    for m in settings.curve_widths:
+        cells = [(m, N) for N in settings.curve_samples]
+        for what, title in (("error", "Error"), ("gap", "New less training loss")):
+            figures.append(
+                sections.Figure(
+                    f"{title} against samples, m = {m}",
+                    f"{title} of both variants against N, {budget}",
+                    "N",
+                    title.lower(),
+                    tuple(_curve(runs, v, WORDS[v], cells, settings.curve_samples, what) for v in ("L1", "L2")),
+                    x_scale="log",
+                    y_scale="log" if what == "error" else "linear",
+                    lines=levels if what == "error" else (),
+                )
+            )
+    columns = ("m", "N", "learner", "seeds", "error", "standard_error", "fit", "risk", "gap")
+    return sections.Section("Samples", (*figures, _table(values["samples"], columns)))

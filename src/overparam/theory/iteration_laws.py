@@ -1,0 +1,275 @@
+"""How many steps a loss of each class needs, and a training run held against that law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from overparam.core import sections
+from overparam.theory.accuracy_laws import AccuracyLaw, accuracy_law
+from overparam.theory.assumptions import Assumption, checked
+from overparam.theory.descent_laws import WORDS, DescentLaw, fit_constant, share_explained
+from overparam.theory.linear_rates import LinearRate, linear_rate, rounding_floor, steps_and_losses, straight_line
+
+Pace = Literal["faster", "as the law", "slower"]
+
+REFERENCE = "convergence, Thm 6, App. A"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class IterationLaw:
+    """A run beside the law of its loss's class; everything is at `steps`.
+
+    observed: what the law bounds: the excess loss (summed over samples), or the smallest ‖loss‖ so far. predicted: the
+    law with `constant`. standard_error: of the fitted constant, None where it was given or from one record. needed: the
+    smallest constant with which no record lies above the law; inf where none has. exponent: how the run's own progress
+    grows with T; the law says 1. r_squared: of the law with `constant`, in the coordinates it is fitted in.
+    largest_ratio: of observed to predicted.
+    """
+
+    objective: str
+    kind: str
+    law: str
+    quantity: str
+    steps: np.ndarray
+    observed: np.ndarray
+    predicted: np.ndarray
+    constant: float
+    standard_error: float | None
+    needed: float
+    exponent: float | None
+    exponent_error: float | None
+    r_squared: float | None
+    largest_ratio: float
+    rate: LinearRate | None
+    accuracy: AccuracyLaw | None
+    assumptions: tuple[Assumption, ...]
+    sigma: float = 1.0
+    reference: str = REFERENCE
+
+    @property
+    def below(self) -> bool:
+        """Whether no record lies above the law with `constant`."""
+        return bool(self.largest_ratio <= 1 + 1e-9)
+
+    @property
+    def pace(self) -> Pace:
+        """Whether the run gains on the law as T grows, by more than twice the exponent's standard error."""
+        if self.exponent is None:
+            return "as the law"
+        margin = max(1e-9, 2 * (self.exponent_error or 0.0))
+        return "faster" if self.exponent > 1 + margin else "slower" if self.exponent < 1 - margin else "as the law"
+
+    def steps_to(self, epsilon: float) -> float:
+        """The law's T with `constant`; 0 where the run starts below ε."""
+        return DescentLaw(self.kind, self.sigma).steps_to(epsilon, float(self.observed[0]), self.constant)
+
+    def sections(self) -> tuple[sections.Section, ...]:
+        """What the page of a run shows of it."""
+        numbers: list[tuple[str, float | str | None]] = [
+            ("constant c", self.constant),
+            ("its standard error", self.standard_error),
+            ("smallest c with no record above the law", self.needed if np.isfinite(self.needed) else "none"),
+            ("exponent of the run (the law: 1)", self.exponent),
+            ("its standard error", self.exponent_error),
+            ("R² of the law", self.r_squared),
+            ("largest observed/law", self.largest_ratio if np.isfinite(self.largest_ratio) else None),
+        ]
+        if self.rate is not None:
+            numbers += [("fitted rate a step", self.rate.rate), ("its standard error", self.rate.standard_error)]
+        if self.accuracy is not None:
+            numbers.append((f"step of summed loss ≤ {self.accuracy.threshold:g}, by the law", self.accuracy.predicted))
+            numbers.append(("the same, observed", self.accuracy.loss_below))
+            numbers.append(("first record with every label right", self.accuracy.all_right))
+        curves = (
+            sections.series("observed", self.steps, _positive(self.observed), mark="points", role="observed"),
+            sections.series("the law", self.steps, _positive(self.predicted), role="muted", dashed=True),
+        )
+        caption = f"{self.quantity}, and the law with c = {self.constant:.4g}."
+        blocks: tuple[sections.Block, ...] = (
+            sections.Text(self.summary()),
+            sections.Figure("The run and its law", caption, "step", self.quantity, curves, y_scale="log"),
+            sections.Table(("of the fit", "value"), tuple(numbers)),
+            sections.Table(
+                ("the theorem asks", "here", ""),
+                tuple((a.statement, a.status, a.detail) for a in self.assumptions),
+                caption=self.reference,
+            ),
+        )
+        return (sections.Section("The law of convergence", blocks),)
+
+    def summary(self) -> str:
+        """Two sentences: the law, and how the run stands to it."""
+        whole = (
+            "no record lies above it" if self.below else f"records lie up to {self.largest_ratio:.3g} times above it"
+        )
+        how = {"faster": "gains on it", "as the law": "keeps its pace", "slower": "falls behind it"}[self.pace]
+        kind = "the fitted constant" if self.standard_error is not None else "the constant"
+        bound = f"; with c = {self.needed:.3g} it bounds every record" if np.isfinite(self.needed) else ""
+        return (
+            f"For a {self.kind} loss {self.law}. With {kind} c = {self.constant:.3g} {whole}{bound}, and the run "
+            f"{how} as T grows."
+        )
+
+
+def iteration_law(
+    run: Any,
+    objective: Any = None,
+    *,
+    constant: float | None = None,
+    minimum: float = 0.0,
+    floor: float | None = None,
+) -> IterationLaw:
+    """The law of convergence of a loss's class beside a run.
+
+        gradient-dominant    F(T) ≤ F(0) exp(−σT/c)          T = (c/σ) log(F(0)/ε)
+        convex               1/F(T) ≥ 1/F(0) + T/c           T = c (1/ε − 1/F(0))
+        bounded non-convex   min_{t≤T} ‖loss(t)‖² ≤ c/T      T = c/ε²
+
+    c is the theorem's poly(n, L)/δ², given or fitted by least squares: of log F against T for the first law, of the
+    logarithms of both sides of T = c·progress for the others. `loss` is the gradient in the outputs, all samples
+    together.
+
+    Ref: convergence, Thm 6, App. A, footnote 16
+
+    Assumes: a Lipschitz-smooth loss, gradient descent with a small enough rate, a network as wide as the theorem asks.
+
+    Differs from the paper: it bounds; a fit is no bound, so `needed` is the constant that bounds every record. The
+    convex law needs a minimiser of bounded norm, which cross-entropy does not have: marked unmet.
+
+    Args:
+        run: a `Trajectory`, or (steps, values): the summed loss, or ‖loss‖ for a bounded non-convex objective.
+        objective: a loss, its name or its class; the run's own if None.
+        constant: c, where it should not be fitted.
+        minimum: of the summed objective, subtracted from the losses.
+        floor: records at or below this are rounding and are left out of the fit; by the run's digits if None.
+
+    F(T) = 2^(−T) is the linear law with c = 1/log 2:
+
+    >>> law = iteration_law(([0, 1, 2, 3], [1.0, 0.5, 0.25, 0.125]), "squared")
+    >>> round(law.constant * float(np.log(2)), 12), law.below, law.pace, round(law.steps_to(1 / 1024), 9)
+    (1.0, True, 'as the law', 10.0)
+    """
+    name, kind, sigma, smoothness = _class_of_loss(run, objective)
+    steps, observed, quantity = _bounded(run, kind, minimum)
+    law, first = DescentLaw(kind, sigma), float(observed[0])
+    if not (np.isfinite(first) and first > 0):
+        raise ValueError(f"the first {quantity} is {first:g}; a law needs a finite number > 0 to start from")
+    progress = law.progress(observed, first)
+    lowest = rounding_floor(run, first) if floor is None else float(floor)
+    used = (steps > 0) & np.isfinite(progress) & (progress > 0) & (observed > lowest)
+    if constant is None and not used.any():
+        raise ValueError("no record after step 0 is below the first; there is no law to fit")
+    T, gone = steps[used].astype(np.float64), progress[used]
+    fitted, error = fit_constant(law, T, gone) if len(T) else (None, None)
+    if constant is None:
+        assert fitted is not None
+        constant, standard_error = fitted, error
+    elif constant > 0 and np.isfinite(constant):
+        constant, standard_error = float(constant), None
+    else:
+        raise ValueError(f"`constant` is {constant!r}; expected a number > 0")
+    exponent = exponent_error = None
+    if len(T) > 1:
+        exponent, _, exponent_error, _ = straight_line(np.log(T), np.log(gone))
+    predicted = law.curve(steps, first, constant)
+    seen = (steps > 0) & ~(observed <= lowest)  # what is not a number is seen, and above every law
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        ratios = np.nan_to_num(observed[seen] / predicted[seen], nan=np.inf, posinf=np.inf)
+        needed = np.where(progress[seen] > 0, steps[seen] / progress[seen], np.inf)
+    return IterationLaw(
+        objective=name,
+        kind=kind,
+        law=law.words,
+        quantity=quantity,
+        steps=steps,
+        observed=observed,
+        predicted=predicted,
+        constant=constant,
+        standard_error=standard_error,
+        needed=float(np.max(needed, initial=0.0)),
+        exponent=exponent,
+        exponent_error=exponent_error,
+        r_squared=share_explained(law, T, gone, constant),
+        largest_ratio=float(np.max(ratios, initial=0.0)),
+        rate=_rate(kind, observed, steps, lowest),
+        accuracy=accuracy_law(run, name, constant, steps, observed),
+        assumptions=_assumptions(run, name, kind, sigma, smoothness, observed),
+        sigma=sigma,
+    )
+
+
+def _class_of_loss(run: Any, objective: Any) -> tuple[str, str, float, float | None]:
+    """Name, class, σ and smoothness of the objective: as given, else the run's own."""
+    from overparam.training.losses import NAMED, as_loss
+
+    if objective is None:
+        if not hasattr(run, "objective_kind"):
+            raise ValueError(
+                f"`objective` is needed with (steps, losses): a loss, its name, or one of {', '.join(WORDS)}"
+            )
+        smoothness = NAMED[run.objective].smoothness if run.objective in NAMED else None
+        return run.objective, run.objective_kind, run.dominance or 1.0, smoothness
+    if isinstance(objective, str) and objective in WORDS:
+        return f"a {objective} loss", objective, 1.0, None
+    loss = as_loss(objective)
+    return loss.name, loss.kind, loss.dominance or 1.0, loss.smoothness
+
+
+def _bounded(run: Any, kind: str, minimum: float) -> tuple[np.ndarray, np.ndarray, str]:
+    """Steps, and what the law bounds at them."""
+    steps, values = steps_and_losses(run)
+    if steps[0] != 0:
+        raise ValueError(f"the first record is of step {steps[0]}; the law starts at step 0")
+    of_run = hasattr(run, "records")
+    if kind == "bounded non-convex":
+        if of_run and "output_gradient_norm" not in run.records:
+            raise ValueError("this run has no gradient in the outputs; train with measures=(…, 'gradient')")
+        return steps, np.fmin.accumulate(run.output_gradient_norm if of_run else values), "smallest ‖loss‖ so far"
+    if of_run and run.loss_convention == "mean":
+        values = values * run.n
+    return steps, values - minimum, "loss" if minimum == 0 else "loss − minimum"
+
+
+def _rate(kind: str, observed: np.ndarray, steps: np.ndarray, floor: float) -> LinearRate | None:
+    used = np.isfinite(observed) & (observed > floor)
+    if kind != "gradient-dominant" or used.sum() < 2:
+        return None
+    return linear_rate((steps[used], observed[used]), floor=floor)
+
+
+def _assumptions(
+    run: Any, name: str, kind: str, sigma: float, smoothness: float | None, observed: np.ndarray
+) -> tuple[Assumption, ...]:
+    known = name in ("squared", "cross-entropy", "smooth-absolute", "ramp")
+    declared = "" if known else "as declared"
+    algorithm = getattr(run, "algorithm", None)
+    of_kind = {
+        "gradient-dominant": (f"‖∇f‖² ≥ 2σ (f − min f), σ = {sigma:g}", True if known else None, declared),
+        "convex": (
+            "f is convex with a minimiser of bounded norm",
+            name != "cross-entropy" if known else None,
+            "its infimum lies at infinity" if name == "cross-entropy" else declared,
+        ),
+        "bounded non-convex": ("f is bounded", True if known else None, declared),
+    }[kind]
+    smooth = None if not known else smoothness is not None and smoothness <= 1
+    falls = bool(np.isfinite(observed).all() and (np.diff(observed) <= 0).all())
+    return (
+        checked("the gradient of f is 1-Lipschitz in the outputs", smooth, "" if smooth is None else f"of {name}"),
+        checked(*of_kind),
+        checked(
+            "full-batch gradient descent",
+            None if algorithm is None else algorithm.startswith("GradientDescent"),
+            algorithm or "",
+        ),
+        checked("a rate small enough: the bounded quantity never rises", falls, "at the recorded steps"),
+        checked("rows at distance δ or more, width at least poly(n, L, 1/δ)", None),
+    )
+
+
+def _positive(values: np.ndarray) -> np.ndarray:
+    return np.where(values > 0, values, np.nan)

@@ -1,0 +1,146 @@
+"""A run kept on disk while it goes: killed, it goes on from the last state kept and ends in the same bits."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from overparam.core import folder
+from overparam.training.trees import as_numpy, is_key
+
+FILE = "training.npz"
+
+History = list[tuple[int, dict[str, np.ndarray]]]
+"""The records of a run: (step, values by name), in the order of the steps."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle of a run: `partial` is the trajectory so far."""
+
+    def __init__(self, partial: Any, step: int, where: str) -> None:
+        super().__init__(f"stopped at step {step}; {where}")
+        self.partial = partial
+        self.step = step
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a checkpoint holds: the state after `step` steps, the records until then, and how long `timed` of them took."""
+
+    state: Any
+    step: int
+    history: History
+    seconds: float = 0.0
+    timed: int = 0
+
+
+class Checkpoint:
+    """The state, the step and the records of one run, in one file of a folder, written whole or not at all."""
+
+    def __init__(self, place: str | os.PathLike[str], fingerprint: str) -> None:
+        self.path = Path(place) / FILE
+        self.fingerprint = fingerprint
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(f"{self.path.parent} is a file; name a folder for the checkpoint") from None
+        except OSError as error:
+            raise ValueError(f"cannot make the folder {self.path.parent}: {error.strerror}; name another one") from None
+
+    def save(self, kept: Kept) -> None:
+        """Keep a state; the file is replaced when the new one is whole."""
+        arrays = {f"state.{i}": as_numpy(leaf) for i, leaf in enumerate(jax.tree.leaves(kept.state))}
+        arrays |= {f"record.{name}": values for name, values in stacked(kept.history).items()}
+        about = {
+            "fingerprint": self.fingerprint,
+            "step": kept.step,
+            "recorded": [step for step, _ in kept.history],
+            "seconds": kept.seconds,
+            "timed": kept.timed,
+        }
+        arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
+        folder.write_whole(self.path, buffer.getvalue())
+
+    def load(self, like: Any) -> Kept | None:
+        """What was kept, its state in the shape of `like`; None where nothing was."""
+        try:
+            with open(self.path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+            about = json.loads(arrays["about"].tobytes().decode())
+            owner, step, recorded = about["fingerprint"], int(about["step"]), list(about["recorded"])
+            seconds, timed = float(about["seconds"]), int(about["timed"])
+        except FileNotFoundError:
+            return None
+        except (
+            ValueError,
+            OSError,
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ) as error:
+            raise self._damaged(error) from None
+        if owner != self.fingerprint:
+            raise ValueError(
+                f"{self.path} is of another run (network, algorithm, data, seed, measures, precision, device or versions "
+                "differ); name another folder, or delete it to start again"
+            )
+        try:
+            leaves, tree = jax.tree.flatten(like)
+            state = jax.tree.unflatten(tree, [_like(arrays[f"state.{i}"], leaf) for i, leaf in enumerate(leaves)])
+            records = {name[7:]: array for name, array in arrays.items() if name.startswith("record.")}
+            history = [(int(s), {name: array[i] for name, array in records.items()}) for i, s in enumerate(recorded)]
+        except (KeyError, IndexError, ValueError) as error:
+            raise self._damaged(error) from None
+        return Kept(state, step, history, seconds, timed)
+
+    def _damaged(self, error: Exception) -> ValueError:
+        why = " ".join(str(error).split())
+        return ValueError(f"{self.path} is damaged ({why}); delete it to start again")
+
+
+def stacked(history: History) -> dict[str, np.ndarray]:
+    """The records by name, steps first."""
+    names = history[0][1] if history else {}
+    return {name: np.stack([record[name] for _, record in history]) for name in names}
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short hash of words and pytrees of arrays.
+
+    >>> fingerprint("a", np.zeros(2)) == fingerprint("a", np.zeros(2)), fingerprint("a") == fingerprint("b")
+    (True, False)
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            digest.update(f"{len(part)} {part}".encode())
+            continue
+        for leaf in jax.tree.leaves(part):
+            array = np.ascontiguousarray(as_numpy(leaf))
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(array.reshape(-1).view(np.uint8))  # pyright: ignore[reportArgumentType]
+    return digest.hexdigest()[:32]
+
+
+def _like(array: np.ndarray, leaf: Any) -> Any:
+    if is_key(leaf):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
+    if array.shape != jnp.shape(leaf):
+        raise ValueError(f"an array has shape {array.shape} and not {jnp.shape(leaf)}")
+    return jnp.asarray(array)

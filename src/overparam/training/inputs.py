@@ -1,0 +1,213 @@
+"""What `train` is given, checked: the network or function, where it starts, steps, records, measures; each failure one line."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from overparam.core import checks, machine
+from overparam.core.network import AbstractNetwork, Params
+from overparam.data import Dataset
+from overparam.networks import Given
+from overparam.training.losses import AbstractLoss
+from overparam.training.measurements import MEASURES
+from overparam.training.precision import cast
+from overparam.training.trees import layer_names
+
+Trainee = AbstractNetwork | Callable[[Any, Any], Any]
+
+RECORDS = 40
+"""Records of a run whose steps are not chosen, spread evenly in log(step)."""
+
+OUTPUT_BYTES = 2**27
+"""Most memory for the outputs of all records, unless they are asked for."""
+
+
+def as_network(network: Trainee, params: Any) -> AbstractNetwork:
+    """A network of the house, or the user's function as one."""
+    if isinstance(network, AbstractNetwork):
+        return network
+    if callable(network):
+        if params is None:
+            raise ValueError(
+                "a function `apply(params, x)` has no initialisation; pass `params=`, the weights to start from"
+            )
+        # It is part of compiled programs, which are kept: it should not hold the weights.
+        return Given(network, draw=_has_no_draw)
+    raise ValueError(f"`network` is {network!r}; expected one of op.networks, or a function `apply(params, x)`")
+
+
+def _has_no_draw(key: Any) -> Any:
+    raise ValueError("a function `apply(params, x)` has no initialisation; pass `params=`")
+
+
+def initial(network: AbstractNetwork, data: Dataset, params: Any, key: Any, kind: Any) -> Params:
+    """The parameters to start from, drawn in float64 and then rounded, so that every precision starts alike."""
+    if isinstance(params, Params):
+        start = params
+    elif params is None:
+        start = network.init(key, data.d)
+    elif isinstance(network, Given):
+        start = Params(params)
+    else:
+        start = replace(network.init(key, data.d), trained=params)
+    require_weights(start.trained)
+    start = cast(start, kind)
+    shape = _output_shape(network, start, data, kind)
+    if shape != data.y.shape:
+        raise ValueError(
+            f"the network's outputs have shape {shape} and the targets {data.y.shape}; {_shape_fix(shape, data)}"
+        )
+    return start
+
+
+def require_weights(trained: Any) -> None:
+    """Raise unless every leaf is an array of finite real numbers, and there is one."""
+    leaves = jax.tree.leaves(trained)
+    if not leaves:
+        raise ValueError("`params` holds no weights to train; expected a pytree with at least one array")
+    for name, leaf in zip(layer_names(trained), leaves, strict=True):
+        try:
+            dtype = jnp.asarray(leaf).dtype
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"`params` has a {type(leaf).__name__} at {name!r}; expected arrays alone "
+                "(of an Equinox model: `eqx.partition(model, eqx.is_inexact_array)[0]`)"
+            ) from None
+        if not jnp.issubdtype(dtype, jnp.floating):
+            raise ValueError(f"`params` has {dtype} at {name!r}; weights are trained as floats: convert it, or keep "
+                             "what is not trained in the function")  # fmt: skip
+        if not bool(jnp.isfinite(jnp.asarray(leaf)).all()):
+            raise ValueError(f"`params` has NaN or infinite numbers at {name!r}; start from finite weights")
+
+
+def _output_shape(network: AbstractNetwork, start: Params, data: Dataset, kind: Any) -> tuple[int, ...]:
+    return jax.eval_shape(network.apply, start, jax.ShapeDtypeStruct(data.X.shape, kind)).shape
+
+
+def _shape_fix(shape: tuple[int, ...], data: Dataset) -> str:
+    n = data.n
+    if data.y.ndim == 1 and shape == (n, 1):
+        return "one output is an array (n,): return `outputs[:, 0]`"
+    if data.y.ndim == 2 and shape in ((n,), (n, 1)):
+        k = data.y.shape[1]
+        return f"a network for {k} classes has {k} outputs; or keep two classes with `op.load(…, classes=(…, …))`"
+    return "give the network as many outputs as there are targets"
+
+
+def require_classes(objective: AbstractLoss, y: np.ndarray) -> None:
+    """Raise where the objective is about classes and the targets are real numbers."""
+    if objective.of_classes and y.ndim == 1 and not np.all(np.abs(y) == 1):
+        row = int(np.flatnonzero(np.abs(y) != 1)[0])
+        raise ValueError(
+            f"`objective` is {objective.name!r}, which needs classes, and the target of row {row} is {y[row]:g}; "
+            "use labels of two or more classes, or 'squared'"
+        )
+
+
+def require_memory(network: AbstractNetwork, start: Params, X: Any, rows: int, runs: int, device: Any) -> None:
+    """Raise where the pre-activations of one step alone are more than the memory left: XLA would end the process."""
+    held = jax.eval_shape(network.trace, start, jax.ShapeDtypeStruct((1, *X.shape[1:]), X.dtype)).pre_activations
+    weights = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(start))
+    need = runs * (rows * sum(g.size * g.dtype.itemsize for g in held) + weights)
+    left = machine.available_memory()
+    if device.platform != "cpu":
+        stats = device.memory_stats() or {}
+        left = stats.get("bytes_limit", float("inf")) - stats.get("bytes_in_use", 0)
+    if need > left:
+        raise ValueError(
+            f"a step on {checks.count_of(rows, 'row')} needs at least {checks.shown_bytes(need)} and "
+            f"{checks.shown_bytes(left)} are free; take a smaller width, fewer rows, `sgd` with a smaller batch, or "
+            "dtype='float32'"
+        )
+
+
+def record_steps(record: int | Sequence[int] | None, steps: int) -> list[int]:
+    """The steps to record, the first and the last always among them.
+
+    >>> record_steps(4, 10)
+    [0, 4, 8, 10]
+    >>> record_steps(None, 3)
+    [0, 1, 2, 3]
+    """
+    if record is None:
+        chosen = np.unique(np.geomspace(1, max(1, steps), RECORDS).round().astype(int)).tolist()
+    elif isinstance(record, int | np.integer):
+        if record < 1:
+            raise ValueError(f"`record` is {record}; expected every how many steps, 1 or more")
+        chosen = list(range(0, steps, int(record)))
+    else:
+        try:
+            chosen = [whole_number(step, "record") for step in record]
+        except TypeError:
+            raise ValueError(f"`record` is {record!r}; expected every how many steps, or the steps to record") from None
+        wrong = [step for step in chosen if step > steps]
+        if wrong:
+            raise ValueError(f"`record` has step {wrong[0]}; the run has steps 0 … {steps}")
+    return sorted({0, steps, *(s for s in chosen if s <= steps)})
+
+
+def whole_number(value: Any, name: str, least: int = 0) -> int:
+    """A whole number ≥ `least`, of any type of number.
+
+    >>> whole_number(np.float64(3.0), "steps")
+    3
+    """
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        number = int(value)
+        if number == value and number >= least and not isinstance(value, bool):
+            return number
+    raise ValueError(f"`{name}` is {value!r}; expected a whole number ≥ {least}")
+
+
+def checked_steps(steps: Any) -> int:
+    """A whole number ≥ 0."""
+    return whole_number(steps, "steps")
+
+
+def checked_measures(measures: Sequence[str] | None, records: int, data: Dataset, runs: int) -> tuple[str, ...]:
+    """The measures by name; without a choice, outputs only while they are small."""
+    if measures is None:
+        size = data.y.size + (data.test.y.size if data.test is not None else 0)
+        return MEASURES if 8 * size * records * runs <= OUTPUT_BYTES else MEASURES[1:]
+    if isinstance(measures, str):
+        measures = (measures,)
+    unknown = [name for name in measures if name not in MEASURES]
+    if unknown:
+        raise ValueError(f"`measures` has {unknown[0]!r}; expected names out of {', '.join(MEASURES)}")
+    return tuple(name for name in MEASURES if name in measures)
+
+
+def describe(thing: Any, leave_out: Sequence[str] = ()) -> str:
+    """A network or an algorithm in words: its class and what is not at its default.
+
+    >>> from overparam.networks import TwoLayer
+    >>> describe(TwoLayer(8, paired=True))
+    'TwoLayer(width=8, paired=True)'
+    """
+    shown = []
+    for part in fields(thing) if is_dataclass(thing) else ():
+        value = getattr(thing, part.name)
+        if part.name in leave_out or (part.default is not MISSING and _same(value, part.default)):
+            continue
+        if isinstance(value, AbstractLoss):
+            shown.append(value.name)
+        elif isinstance(value, bool | int | str | tuple):
+            shown.append(f"{part.name}={value}")
+        elif isinstance(value, float | jax.Array | np.number) and jnp.ndim(value) == 0:
+            shown.append(f"{part.name}={float(value):g}")
+        elif is_dataclass(value):
+            shown.append(f"{part.name}={describe(value)}")
+        elif callable(value):
+            shown.append(f"{part.name}={getattr(value, '__name__', type(value).__name__)}")
+    return f"{type(thing).__name__}({', '.join(shown)})"
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, type(default)) and bool(value == default))

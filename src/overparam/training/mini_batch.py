@@ -1,0 +1,200 @@
+"""Mini-batch stochastic gradient descent with momentum, weight decay and schedules, the updates by optax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.tree_util import register_dataclass
+
+from overparam.core.network import AbstractNetwork, Params
+from overparam.training.algorithm import (
+    AbstractAlgorithm,
+    Problem,
+    checked_convention,
+    checked_rate,
+    loss_gradient,
+)
+from overparam.training.driver import train
+from overparam.training.inputs import Trainee, whole_number
+from overparam.training.losses import AbstractLoss, Squared, as_loss
+from overparam.training.trajectory import Trajectory
+
+Sampling = Literal["epochs", "independent"]
+
+STREAM = 1811_03962
+"""Folded into the key of a run, so that no batch is drawn from the bits of an initial weight."""
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class SGDState:
+    """Weights, optax's momentum, the key of all draws, and the order of this epoch's rows."""
+
+    params: Params
+    optimizer: Any
+    key: Any
+    order: Any
+
+
+@final
+@register_dataclass
+@dataclass(frozen=True)
+class SGD(AbstractAlgorithm):
+    """The mini-batch step: v ← βv + g + decay·W, W ← W − lr·v (with Nesterov's look-ahead where asked).
+
+    With `loss="sum"` the batch gradient is scaled by n/b, so that it estimates the full one; with "mean" by 1/b.
+
+    Ref: convergence, Thm 2
+    """
+
+    lr: Any
+    weight_decay: Any = 0.0
+    batch: int | None = field(default=None, metadata={"static": True})
+    momentum: float = field(default=0.0, metadata={"static": True})
+    nesterov: bool = field(default=False, metadata={"static": True})
+    schedule: Callable[[Any], Any] | None = field(default=None, metadata={"static": True})
+    sampling: Sampling = field(default="epochs", metadata={"static": True})
+    objective: AbstractLoss = field(default=Squared(), metadata={"static": True})
+    loss: str = field(default="sum", metadata={"static": True})
+
+    def _optimizer(self, step: Any) -> optax.GradientTransformation:
+        factor = 1.0 if self.schedule is None else self.schedule(step)
+        updates = optax.sgd(self.lr * factor, momentum=self.momentum or None, nesterov=self.nesterov)
+        return optax.chain(optax.add_decayed_weights(self.weight_decay), updates)
+
+    def begin(self, network: AbstractNetwork, params: Params, problem: Problem, key: Any) -> SGDState:
+        draws = jax.random.fold_in(key, STREAM)
+        return SGDState(params, self._optimizer(0).init(params.trained), draws, jnp.arange(problem.n))
+
+    def step(self, network: AbstractNetwork, state: SGDState, problem: Problem, step: Any) -> SGDState:
+        n, size = problem.n, self.batch
+        order = state.order
+        if size is None or size >= n:
+            X, y = problem.X, problem.y
+        else:
+            order, chosen = self._rows(state, n, size, step)
+            X, y = problem.X[chosen], problem.y[chosen]
+        gradient, new = loss_gradient(network, state.params, self.objective, self.loss, X, y)
+        if self.loss == "sum":
+            gradient = jax.tree.map(lambda g: g * (n / X.shape[0]), gradient)
+        trained = state.params.trained
+        updates, optimizer = self._optimizer(step).update(gradient, state.optimizer, trained)
+        updates = jax.tree.map(lambda u, w: u.astype(w.dtype), updates, trained)
+        return SGDState(
+            Params(optax.apply_updates(trained, updates), state.params.fixed, new), optimizer, state.key, order
+        )
+
+    def _rows(self, state: SGDState, n: int, size: int, step: Any) -> tuple[Any, Any]:
+        """This step's rows: b drawn afresh, or the next b of the epoch's order (n mod b rows sit each epoch out)."""
+        if self.sampling == "independent":
+            return state.order, jax.random.choice(jax.random.fold_in(state.key, step), n, (size,), replace=False)
+        batches = n // size
+        epoch, place = step // batches, step % batches
+        drawn = jax.lax.cond(
+            place == 0,
+            lambda: jax.random.permutation(jax.random.fold_in(state.key, epoch), n),
+            lambda: state.order,
+        )
+        return drawn, jax.lax.dynamic_slice(drawn, (place * size,), (size,))
+
+    def rows_a_step(self, n: int) -> int:
+        return n if self.batch is None else min(self.batch, n)
+
+    def current(self, state: SGDState) -> Params:
+        return state.params
+
+
+def make_sgd(
+    lr: Any,
+    *,
+    batch: int | None = None,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+    schedule: Callable[[Any], Any] | None = None,
+    sampling: Sampling = "epochs",
+    objective: Any = "squared",
+    loss: str = "sum",
+) -> SGD:
+    """An `SGD` with every argument checked."""
+    batch = None if batch is None else whole_number(batch, "batch", least=1)
+    if not 0 <= momentum < 1:
+        raise ValueError(f"`momentum` is {momentum!r}; expected a number in [0, 1)")
+    if nesterov and not momentum:
+        raise ValueError("`nesterov` is True with `momentum` 0; give a momentum, such as 0.9")
+    if not 0 <= weight_decay < float("inf"):
+        raise ValueError(f"`weight_decay` is {weight_decay!r}; expected a number ≥ 0")
+    if sampling not in ("epochs", "independent"):
+        raise ValueError(f"`sampling` is {sampling!r}; expected 'epochs' or 'independent'")
+    if schedule is not None and not callable(schedule):
+        raise ValueError(f"`schedule` is {schedule!r}; expected a function of the step, such as those of optax")
+    return SGD(
+        checked_rate(lr), float(weight_decay), batch, float(momentum), bool(nesterov),
+        schedule, sampling, as_loss(objective), checked_convention(loss),
+    )  # fmt: skip
+
+
+def sgd(
+    network: Trainee,
+    data: Any,
+    lr: float,
+    steps: int,
+    *,
+    batch: int | None = 50,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+    schedule: Callable[[Any], Any] | None = None,
+    sampling: Sampling = "epochs",
+    objective: Any = "squared",
+    loss: str = "sum",
+    key: Any = 0,
+    **options: Any,
+) -> Trajectory:
+    """Train by mini-batch SGD and record what happens on the way; updates as in PyTorch's SGD.
+
+        v ← βv + g + decay·W,  W ← W − lr·schedule(step)·v,  g the batch gradient times n/b ("sum") or 1/b ("mean")
+
+    Ref: convergence, Thm 2
+
+    Args:
+        network: a network of the house, or any function `apply(params, x)` with `params=` in the options.
+        data: a `Dataset` or (X, y).
+        lr: the rate, of the loss named by `loss`.
+        steps: how many batches.
+        batch: rows a step; None for all of them.
+        momentum: β.
+        nesterov: Nesterov's momentum.
+        weight_decay: added to the gradient as decay·W.
+        schedule: a function of the step that multiplies the rate, such as `StepDecay` or any schedule of optax.
+        sampling: "epochs" (each row once an epoch, in an order drawn anew) or "independent" (rows drawn each step).
+        objective: "squared", "cross-entropy", "ramp", "smooth-absolute" or an `AbstractLoss`.
+        loss: "sum" (the papers') or "mean": what the rate refers to.
+        key: an int or a JAX key, of the initialisation and the batches.
+        options: see `train`.
+    """
+    algorithm = make_sgd(
+        lr, batch=batch, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay, schedule=schedule,
+        sampling=sampling, objective=objective, loss=loss,
+    )  # fmt: skip
+    return train(network, data, algorithm, steps, key=key, **options)
+
+
+@dataclass(frozen=True)
+class StepDecay:
+    """A schedule: the rate is multiplied by `factor` at each of the steps `at`.
+
+    >>> [float(StepDecay((2, 4), 0.5)(step)) for step in range(6)]
+    [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
+    """
+
+    at: tuple[int, ...]
+    factor: float = 0.1
+
+    def __call__(self, step: Any) -> Any:
+        return self.factor ** sum(jnp.asarray(step >= place, jnp.int32) for place in self.at)

@@ -1,0 +1,71 @@
+"""In which precision and on which device a run computes; entered and left, nothing global is set."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+DTYPES = ("float64", "float32", "tf32")
+DIGITS = {"float64": 15, "float32": 6, "tf32": 3}
+"""Decimal digits that one product keeps."""
+
+
+def checked_dtype(dtype: str, device: str | None = None) -> str:
+    """The precision by name, or one line."""
+    if dtype not in DTYPES:
+        raise ValueError(f"`dtype` is {dtype!r}; expected one of {', '.join(DTYPES)}")
+    if dtype == "tf32" and chosen_device(device).platform == "cpu":
+        raise ValueError("`dtype` is 'tf32', which only NVIDIA GPUs have; use 'float32' on a CPU")
+    return dtype
+
+
+def chosen_device(device: str | None) -> Any:
+    """A JAX device from "cpu", "gpu" or None (the one JAX prefers)."""
+    if device in (None, "jax"):
+        return jax.devices()[0]
+    try:
+        return jax.devices(device)[0]
+    except RuntimeError:
+        kinds = sorted({d.platform for d in jax.devices()})
+        raise ValueError(
+            f"`device` is {device!r} and JAX finds {', '.join(kinds)} here; leave it out or name one"
+        ) from None
+
+
+def device_name(device: str | None) -> str:
+    """The device in words: "cpu", or what the accelerator calls itself."""
+    place = chosen_device(device)
+    return place.platform if place.platform == "cpu" else place.device_kind
+
+
+@contextlib.contextmanager
+def computing(dtype: str, device: str | None) -> Iterator[Any]:
+    """Compute inside in that precision on that device; gives the dtype of arrays. A lack of memory is one line."""
+    place = chosen_device(device)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.enable_x64(True))
+        stack.enter_context(jax.default_device(place))
+        stack.enter_context(jax.default_matmul_precision("tensorfloat32" if dtype == "tf32" else "highest"))
+        try:
+            yield jnp.float64 if dtype == "float64" else jnp.float32
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error) and "Out of memory" not in str(error):
+                raise
+            raise ValueError(
+                f"the memory of the {place.platform} is not enough; take a smaller width, fewer rows, `sgd` with a "
+                "smaller batch, a smaller `rows_at_once`, or dtype='float32'"
+            ) from None
+
+
+def cast(tree: Any, dtype: Any) -> Any:
+    """A pytree with its floats in `dtype`; whole numbers, booleans and keys stay."""
+
+    def one(leaf: Any) -> Any:
+        leaf = jnp.asarray(leaf)
+        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    return jax.tree.map(one, tree)

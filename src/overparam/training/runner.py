@@ -1,0 +1,292 @@
+"""The loop around an algorithm: compiled steps between records, progress, checkpoints, and when to stop."""
+
+from __future__ import annotations
+
+import bisect
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from overparam.core.network import AbstractNetwork, Params
+from overparam.core.progress import Progress
+from overparam.core.provenance import Provenance, Stopwatch
+from overparam.data import Dataset
+from overparam.training.algorithm import Problem
+from overparam.training.checkpoint import Checkpoint, History, Interrupted, Kept, fingerprint, stacked
+from overparam.training.inputs import checked_measures, describe, require_classes, require_memory, whole_number
+from overparam.training.measurements import PIECE_BYTES, Recorder, Reference, prepare
+from overparam.training.precision import DIGITS, chosen_device, device_name
+from overparam.training.trajectory import Trajectory
+from overparam.training.trees import as_numpy, layer_names
+
+STRETCH = 1.0
+"""Seconds of compiled steps between two looks at the clock, at ctrl-C and at the progress."""
+
+SAME_BITS = {"xla_gpu_deterministic_ops": True}
+"""Of the compiled programs alone. Without it a GPU's matrix products are chosen by timing, anew in every process, and a
+run taken up again would round differently; the steps are as fast with it."""
+
+
+@partial(jax.jit, static_argnames=("network", "many"), compiler_options=SAME_BITS)
+def _advance(
+    network: AbstractNetwork, algorithm: Any, state: Any, problem: Problem, first: Any, last: Any, many: bool
+) -> Any:
+    """Steps first … last − 1. The bounds are arguments, so that any stretch runs the same program."""
+
+    def body(step: Any, state: Any) -> Any:
+        def one(algorithm: Any, state: Any) -> Any:
+            return algorithm.step(network, state, problem, step)
+
+        return jax.vmap(one)(algorithm, state) if many else one(algorithm, state)
+
+    return jax.lax.fori_loop(first, last, body, state)
+
+
+@partial(jax.jit, static_argnames=("network", "recorder", "many"), compiler_options=SAME_BITS)
+def _measure(
+    network: AbstractNetwork,
+    recorder: Recorder,
+    algorithm: Any,
+    state: Any,
+    reference: Reference,
+    problem: Problem,
+    many: bool,
+) -> Any:
+    def one(algorithm: Any, state: Any, reference: Reference) -> Any:
+        return recorder.measure(network, algorithm, state, reference, problem)
+
+    if not many:
+        return one(algorithm, state, reference)
+    # Rows and the limit kernel are the same for all runs; weights, signs and H(0) are each run's own.
+    axes = Reference(0, 0, None, 0, None)  # type: ignore[arg-type]
+    return jax.vmap(one, in_axes=(0, 0, axes))(algorithm, state, reference)
+
+
+class Runner:
+    """One call of `train`, or of `sweep` with `many` runs at once: `prepare`, `go`, then take what it recorded."""
+
+    def __init__(
+        self,
+        network: AbstractNetwork,
+        algorithm: Any,
+        data: Dataset,
+        start: Params,
+        key: Any,
+        dtype: str,
+        device: str | None,
+        many: int = 0,
+    ) -> None:
+        self.watch = Stopwatch()
+        self.network, self.algorithm, self.data, self.start, self.key = network, algorithm, data, start, key
+        self.dtype, self.device, self.many = dtype, device, many
+        require_classes(algorithm.objective, data.y)
+        kind = jnp.float64 if dtype == "float64" else jnp.float32
+        test = data.test
+        new = () if test is None else (jnp.asarray(test.X, kind), jnp.asarray(test.y, kind))
+        self.problem = Problem(jnp.asarray(data.X, kind), jnp.asarray(data.y, kind), *new)
+        one = self._start(0)
+        require_memory(network, one, self.problem.X, algorithm.rows_a_step(data.n), max(1, many), chosen_device(device))
+        self.at: list[int] = []
+        self.recorder, self.reference = Recorder(()), Reference(())
+        self.history: History = []
+        self.seconds, self.timed = 0.0, 0
+
+    def _start(self, run: int) -> Params:
+        """The first weights of one run."""
+        return jax.tree.map(lambda leaf: leaf[run], self.start) if self.many else self.start
+
+    def prepare(
+        self, at: list[int], measures: Sequence[str] | None, kernel_rows: int, rows_at_once: int | None = None
+    ) -> None:
+        """Choose what is recorded when, and make what states will be compared with."""
+        self.at = at
+        runs = max(1, self.many)
+        chosen = checked_measures(measures, len(at), self.data, runs)
+        kernel_rows = whole_number(kernel_rows, "kernel_rows")
+        rows_at_once = None if rows_at_once is None else whole_number(rows_at_once, "rows_at_once", least=1)
+        made: list[Reference] = []
+        for run in range(runs):
+            self.recorder, reference = prepare(
+                self.network,
+                self._start(run),
+                self.problem,
+                chosen,
+                classes=self.data.task != "regression",
+                kernel_rows=kernel_rows,
+                piece_bytes=PIECE_BYTES // runs,
+                rows_at_once=rows_at_once,
+                limit=made[0].limit if made else None,
+            )
+            made.append(reference)
+        self.reference = made[0]
+        if self.many:
+            every = jax.tree.map(lambda *leaves: jnp.stack(leaves), *made)
+            self.reference = replace(every, kernel_rows=made[0].kernel_rows, limit=made[0].limit)
+
+    def go(
+        self,
+        steps: int,
+        stop_below: float | None,
+        checkpoint: str | os.PathLike[str] | None,
+        every: float,
+        progress: Progress,
+    ) -> tuple[Any, int, str]:
+        """The last state, its step and why it stopped there; ctrl-C keeps the state where there is a checkpoint."""
+        if stop_below is not None and not stop_below > 0:
+            raise ValueError(f"`stop_below` is {stop_below!r}; expected a share > 0 of the first loss, such as 1e-3")
+        state, step = self._begin(), 0
+        kept = None
+        if checkpoint is not None:
+            kept = Checkpoint(checkpoint, self._fingerprint(state))
+            state, step = self._taken_up(kept, state, steps)
+        saved, stopped = time.monotonic(), f"all {steps} steps done"
+        progress(step, steps, "steps")
+        self._advance(state, step, step)  # a loop of no steps: compiles it, so that the clock below sees steps alone
+        try:
+            while True:
+                if self._due(step):
+                    self._record(state, step)
+                reason = self._reason_to_stop(stop_below)
+                if reason or step >= steps:
+                    stopped = reason or stopped
+                    break
+                state, step = self._stretch(state, step, self.at[bisect.bisect_right(self.at, step)])
+                progress(step, steps, "steps")
+                if kept is not None and time.monotonic() - saved > every:
+                    kept.save(self._kept(state, step))
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            raise self._interrupted(kept, state, step) from None
+        if kept is not None:
+            kept.save(self._kept(state, step))
+        return state, step, stopped
+
+    def _taken_up(self, kept: Checkpoint, state: Any, steps: int) -> tuple[Any, int]:
+        found = kept.load(state)
+        if found is None:
+            return state, 0
+        if found.step > steps:
+            raise ValueError(
+                f"{kept.path} is at step {found.step} and the run asked for has {steps}; ask for at least "
+                f"{found.step} steps, or name another folder"
+            )
+        self.history, self.seconds, self.timed = found.history, found.seconds, found.timed
+        return found.state, found.step
+
+    def _kept(self, state: Any, step: int) -> Kept:
+        return Kept(state, step, self.history, self.seconds, self.timed)
+
+    def _due(self, step: int) -> bool:
+        place = bisect.bisect_left(self.at, step)
+        wanted = place < len(self.at) and self.at[place] == step
+        return wanted and not (self.history and self.history[-1][0] >= step)
+
+    def _begin(self) -> Any:
+        if not self.many:
+            return self.algorithm.begin(self.network, self.start, self.problem, self.key)
+        begin = jax.vmap(lambda algorithm, start, key: algorithm.begin(self.network, start, self.problem, key))
+        return begin(self.algorithm, self.start, self.key)
+
+    def _advance(self, state: Any, first: int, last: int) -> Any:
+        state = _advance(self.network, self.algorithm, state, self.problem, first, last, bool(self.many))
+        return jax.block_until_ready(state)
+
+    def _stretch(self, state: Any, step: int, until: int) -> tuple[Any, int]:
+        """As many steps as take about `STRETCH` seconds, at most until `until`."""
+        if not self.timed:
+            until = min(until, step + 1)
+        else:
+            until = min(until, step + max(1, int(STRETCH * self.timed / max(self.seconds, 1e-9))))
+        start = time.perf_counter()
+        state = self._advance(state, step, until)
+        self.seconds += time.perf_counter() - start
+        self.timed += until - step
+        return state, until
+
+    def _record(self, state: Any, step: int) -> None:
+        record = _measure(
+            self.network, self.recorder, self.algorithm, state, self.reference, self.problem, bool(self.many)
+        )
+        # One append: ctrl-C finds the record whole or not there.
+        self.history.append((step, {name: np.asarray(value, dtype=np.float64) for name, value in record.items()}))
+
+    def _reason_to_stop(self, below: float | None) -> str:
+        if not self.history:
+            return ""
+        (step, record), first = self.history[-1], self.history[0][1]["loss"]
+        loss = record["loss"]
+        if not np.isfinite(loss).any():
+            why = "the rate is too large" if step else "the first weights, the network or the objective give that"
+            return f"the loss is not finite at step {step}: {why}"
+        if below is not None and np.all(loss <= below * first):
+            return f"the loss is at most {below:g} of its start at step {step}"
+        return ""
+
+    def _interrupted(self, kept: Checkpoint | None, state: Any, step: int) -> Interrupted:
+        if kept is not None:
+            kept.save(self._kept(state, step))
+            where = f"nothing is lost: call again with checkpoint={os.fspath(kept.path.parent)!r}"
+        else:
+            where = "what was recorded is in `partial`; with a `checkpoint` folder the run could go on"
+        partial = (
+            None if self.many or not self.history else self.trajectory(state, step, f"stopped by hand at step {step}")
+        )
+        return Interrupted(partial, step, where)
+
+    def _fingerprint(self, state: Any) -> str:
+        """Of everything that decides the bits of the run: the program itself, its arrays, and where it runs."""
+        program = _advance.lower(self.network, self.algorithm, state, self.problem, 0, 0, bool(self.many)).as_text()
+        place = chosen_device(self.device)
+        words = (program, repr(self.recorder), self.dtype, place.platform, place.device_kind, jax.__version__)
+        return fingerprint(*words, self.algorithm, self.start, self.key, self.problem)
+
+    def stacked(self) -> dict[str, np.ndarray]:
+        """The records by name, steps first."""
+        return stacked(self.history)
+
+    @property
+    def recorded(self) -> list[int]:
+        """The steps recorded so far."""
+        return [step for step, _ in self.history]
+
+    def trajectory(self, state: Any, step: int, stopped: str) -> Trajectory:
+        """What was recorded, with the parameters of `state`."""
+        about = {"steps": step, "algorithm": describe(self.algorithm), "network": describe(self.network)}
+        objective = self.algorithm.objective
+        return Trajectory(
+            steps=np.array(self.recorded, dtype=np.int64),
+            records=self.stacked(),
+            layers=layer_names(self.start.trained),
+            params=jax.tree.map(as_numpy, self.algorithm.current(state)),
+            network=describe(self.network),
+            algorithm=describe(self.algorithm),
+            loss_convention=self.algorithm.loss,
+            n=self.data.n,
+            stopped=stopped,
+            seconds_per_step=self.seconds / max(1, self.timed),
+            digits=DIGITS[self.dtype],
+            objective=objective.name,
+            objective_kind=objective.kind,
+            dominance=objective.dominance,
+            kernel_rows=self.recorder.kernel_rows,
+            flip_rows=self.recorder.flip_rows,
+            provenance=self.provenance(about),
+        )
+
+    def provenance(self, about: dict[str, Any]) -> Provenance:
+        """What made the run: precision and device, seconds, peak memory (of the device where it says)."""
+        place = chosen_device(self.device)
+        stats = place.memory_stats() if place.platform != "cpu" else None
+        if stats:
+            about["device_peak_memory"] = stats.get("peak_bytes_in_use")
+        device = device_name(self.device)
+        seed = np.asarray(jax.random.key_data(self.key)).ravel()
+        made = self.watch.provenance(about | {"jax": jax.__version__, "data": self.data.name}, device=device)
+        return replace(made, dtype=self.dtype, seed=int(seed[-1]) if not self.many else None)

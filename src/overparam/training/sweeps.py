@@ -1,0 +1,210 @@
+"""Many runs as one program: rates, decays and seeds are an axis of the arrays, one compilation for one width."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from overparam.core import folder, sections
+from overparam.core.network import Params, as_key
+from overparam.core.progress import Progress, silent
+from overparam.core.provenance import Provenance
+from overparam.data import as_dataset
+from overparam.training.inputs import Trainee, as_network, checked_steps, describe, initial, record_steps, whole_number
+from overparam.training.mini_batch import make_sgd
+from overparam.training.precision import checked_dtype, computing
+from overparam.training.runner import Runner
+from overparam.training.trees import as_numpy
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The records of many runs; every record has the run as its first axis and the step as its second.
+
+    lr, weight_decay, seed: (runs,) what each run had. algorithm: what they share. params: the weights at the end, runs first, or None.
+    """
+
+    lr: np.ndarray
+    weight_decay: np.ndarray
+    seed: np.ndarray
+    steps: np.ndarray
+    records: dict[str, np.ndarray]
+    network: str
+    algorithm: str
+    stopped: str
+    seconds_per_step: float
+    params: Params | None = None
+    provenance: Provenance = field(default_factory=Provenance)
+
+    kind = "sweep"
+
+    def __repr__(self) -> str:
+        return f"Sweep({self.network}, {self.algorithm}: {self.runs} runs of {int(self.steps[-1])} steps)"
+
+    @property
+    def runs(self) -> int:
+        return len(self.lr)
+
+    def final(self, name: str = "loss") -> np.ndarray:
+        """The last value of a record, (runs, …)."""
+        if name not in self.records:
+            raise ValueError(f"this sweep has no {name!r}; it recorded {', '.join(self.records)}")
+        return self.records[name][:, -1]
+
+    def best(self, name: str | None = None) -> int:
+        """The run whose last value of `name` is smallest (largest for accuracies); runs that diverged do not count.
+
+        `name` is "test_loss" where there are test rows, else "loss", if None.
+        """
+        name = name or self._judged_by
+        values = self.final(name)
+        if values.ndim != 1:
+            raise ValueError(f"{name!r} is not one number a run; choose by a loss or an accuracy")
+        values = -values if "accuracy" in name else values
+        values = np.where(self.diverged, np.nan, values)
+        if not np.isfinite(values).any():
+            raise ValueError("every run diverged; sweep smaller rates")
+        return int(np.nanargmin(np.where(np.isfinite(values), values, np.nan)))
+
+    @property
+    def diverged(self) -> np.ndarray:
+        """(runs,) whether a run ended with a loss that is not finite or above its first one."""
+        return ~(self.records["loss"][:, -1] <= self.records["loss"][:, 0])
+
+    @property
+    def _judged_by(self) -> str:
+        return "test_loss" if "test_loss" in self.records else "loss"
+
+    def over_seeds(self, name: str | None = None) -> list[tuple[float, float, float, float]]:
+        """(lr, decay, mean, standard error) of the last value over the seeds, a setting a row; NaN for one seed."""
+        values, rows = self.final(name or self._judged_by), []
+        for lr, decay in dict.fromkeys(zip(self.lr.tolist(), self.weight_decay.tolist(), strict=True)):
+            own = values[(self.lr == lr) & (self.weight_decay == decay)]
+            finite = len(own) > 1 and bool(np.isfinite(own).all())
+            with np.errstate(over="ignore"):
+                spread = float(own.std(ddof=1) / np.sqrt(len(own))) if finite else float("nan")
+                rows.append((lr, decay, float(own.mean()), spread))
+        return rows
+
+    def save(self, place: str | os.PathLike[str]) -> Path:
+        """Write result.json and arrays.npz into a folder, without the weights."""
+        return folder.write(self.parts(), place)
+
+    def parts(self) -> folder.Parts:
+        """The sweep taken apart, with the sections of its page."""
+        arrays = {name: getattr(self, name) for name in ("lr", "weight_decay", "seed", "steps")}
+        arrays |= {f"records.{name}": values for name, values in self.records.items()}
+        values = {name: getattr(self, name) for name in ("network", "algorithm", "stopped", "seconds_per_step")}
+        return folder.Parts(self.kind, f"Sweep of {self.network}", values, arrays, self.sections(), self.provenance)
+
+    @classmethod
+    def from_parts(cls, parts: folder.Parts) -> Sweep:
+        """The sweep that `parts` took apart."""
+        arrays = dict(parts.arrays)
+        records = {name[8:]: arrays.pop(name) for name in list(arrays) if name.startswith("records.")}
+        return cls(records=records, provenance=parts.provenance, **arrays, **parts.values)
+
+    def sections(self) -> tuple[sections.Section, ...]:
+        """One table of settings and one figure of the losses."""
+        name = self._judged_by
+        rows = tuple(self.over_seeds(name))
+        words = name.replace("_", " ")
+        table = sections.Table(("rate", "decay", f"last {words}", "standard error"), rows)
+        drawn = tuple(
+            sections.series(f"rate {lr:g}, decay {decay:g}, seed {seed}", self.steps, values)
+            for lr, decay, seed, values in zip(self.lr, self.weight_decay, self.seed, self.records[name], strict=True)
+        )
+        figure = sections.Figure(f"{words} of every run", f"{words} by step.", "step", words, drawn[:12], y_scale="log")
+        text = f"{self.network}, {self.algorithm}: {self.runs} runs as one program; {self.stopped}."
+        return (sections.Section("The sweep", (sections.Text(text), table, figure)),)
+
+
+def sweep(
+    network: Trainee,
+    data: Any,
+    lr: float | Sequence[float],
+    steps: int,
+    *,
+    weight_decay: float | Sequence[float] = 0.0,
+    keys: int | Sequence[int] = 0,
+    params: Any = None,
+    record: int | Sequence[int] | None = None,
+    measures: Sequence[str] = ("movement",),
+    kernel_rows: int = 0,
+    rows_at_once: int | None = None,
+    dtype: str = "float64",
+    device: str | None = None,
+    stop_below: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
+    keep_params: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Sweep:
+    """Every rate with every decay with every seed, trained side by side as one vectorised program.
+
+    A run of it is the run that `sgd` makes with that rate, decay and key, up to rounding.
+
+    Args:
+        network: a network of the house, or any function `apply(params, x)` with `params=`.
+        data: a `Dataset` or (X, y).
+        lr, weight_decay, keys: what to combine; a key is an int, of the initialisation and the batches of its runs.
+        steps: how many, the same for all.
+        params: where all start; fresh weights from each key if None.
+        keep_params: keep all final weights.
+        options: of SGD: batch (None, all rows, if not given), momentum, nesterov, schedule, sampling, objective, loss.
+        record, measures, kernel_rows, rows_at_once, dtype, device, stop_below, checkpoint, checkpoint_seconds, progress:
+            see `train`; it stops when every run is below, or none is finite.
+
+    A linear neuron on x = ±1, y = x; at rate ½ it is there after one step:
+
+    >>> found = sweep(lambda w, x: x[:, 0] * w, ([[1.0], [-1.0]], [1.0, -1.0]), [0.25, 0.5], steps=1, params=0.0)
+    >>> found.final("loss").tolist(), found.best()
+    ([0.25, 0.0], 1)
+    """
+    checked_dtype(dtype, device)
+    steps, data = checked_steps(steps), as_dataset(data)
+    seeds = [whole_number(seed, "keys") for seed in _several(keys)]
+    settings = list(itertools.product(_several(lr), _several(weight_decay), seeds))
+    if not settings:
+        raise ValueError("`lr`, `weight_decay` and `keys` need at least one value each")
+    algorithms = [make_sgd(rate, weight_decay=decay, **options) for rate, decay, _ in settings]
+    with computing(dtype, device) as kind:
+        house = as_network(network, params)
+        drawn = {seed: initial(house, data, params, seed, kind) for seed in seeds}
+        start = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(drawn[seed] for _, _, seed in settings))
+        algorithm = jax.tree.map(lambda *leaves: jnp.asarray(leaves, kind), *algorithms)
+        stacked_keys = jnp.stack([as_key(seed) for _, _, seed in settings])
+        runner = Runner(house, algorithm, data, start, stacked_keys, dtype, device, many=len(settings))
+        runner.prepare(record_steps(record, steps), measures, kernel_rows, rows_at_once)
+        state, step, stopped = runner.go(steps, stop_below, checkpoint, checkpoint_seconds, progress or silent)
+        records = {name: np.moveaxis(values, 0, 1) for name, values in runner.stacked().items()}
+        last = jax.tree.map(as_numpy, jax.vmap(lambda a, s: a.current(s))(algorithm, state)) if keep_params else None
+        shared = describe(algorithms[0], leave_out=("lr", "weight_decay"))
+        return Sweep(
+            lr=np.array([s[0] for s in settings], dtype=np.float64),
+            weight_decay=np.array([s[1] for s in settings], dtype=np.float64),
+            seed=np.array([s[2] for s in settings], dtype=np.int64),
+            steps=np.array(runner.recorded, dtype=np.int64),
+            records=records,
+            network=describe(house),
+            algorithm=shared,
+            stopped=stopped,
+            seconds_per_step=runner.seconds / max(1, runner.timed),
+            params=last,
+            provenance=runner.provenance({"steps": step, "runs": len(settings), "algorithm": shared}),
+        )
+
+
+def _several(values: Any) -> list[Any]:
+    """One value or several, as a list."""
+    return [values] if np.ndim(values) == 0 else list(values)

@@ -1,0 +1,147 @@
+"""`overparam reproduce`: the list, a small study of our own, a stop in its middle, and a real one at the smallest scale."""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import overparam as op
+from overparam import studies
+from overparam.cli import run
+from overparam.core.sections import Figure, Section, Text, series
+
+
+@dataclass(frozen=True)
+class Settings:
+    count: int
+
+
+MADE = []
+
+
+def work(settings, workplace):
+    """Two parts; the second is where ctrl-C comes once."""
+
+    def make(name):
+        def part(_):
+            MADE.append(name)
+            if name == "second" and MADE.count("second") == 1 and workplace.seed == 13:
+                raise KeyboardInterrupt
+            return {"x": np.arange(settings.count) + workplace.seed}
+
+        return part
+
+    parts = [workplace.part(name, make(name)) for name in ("first", "second")]
+    total = float(sum(part["x"].sum() for part in parts))
+    figure = Figure("A line", "It goes up.", "x", "y", (series("x", parts[0]["x"], parts[0]["x"]),))
+    words = (Text("The paper says: sums are sums."), Text(f"The sum is {total:g}.", "good"))
+    return studies.Findings({"total": total}, {"x": parts[0]["x"]}, (Section("What agreed", (*words, figure)),))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    MADE.clear()
+    study = studies.Study(
+        name="sums",
+        title="Sums of small numbers",
+        reference="fine_grained, Fig. 1",
+        settings={"smoke": Settings(3), "small": Settings(4), "full": Settings(5)},
+        plan=lambda settings: f"{settings.count} numbers",
+        run=work,
+    )
+    monkeypatch.setattr(studies, "STUDIES", {"sums": study})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", [[], ["--list"], ["sums", "--list"]])
+def test_studies_are_listed_a_line_each(words, place, capsys):
+    assert run(["reproduce", *words]) == 0
+    assert capsys.readouterr().out == "sums  Sums of small numbers\n"
+    assert run(["reproduce", *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "sums"
+
+
+def test_a_study_writes_its_folder_page_and_figures(place, capsys):
+    assert run(["reproduce", "sums"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "The sum is 6." in out
+    folder = place / "overparam-out" / "sums-smoke"
+    assert {"arrays.npz", "report.html", "result.json", "parts"} <= {p.name for p in folder.iterdir()}
+    assert "The sum is 6." in (folder / "report.html").read_text()
+    found = op.read(folder)
+    assert (found.values["total"], found.scale) == (6.0, "smoke")
+    pytest.importorskip("matplotlib")
+    assert sorted(p.name for p in (folder / "figures").iterdir()) == ["01-a-line.png", "01-a-line.svg"]
+
+
+def test_scale_seed_out_and_json(place, capsys):
+    assert run(["reproduce", "sums", "--scale", "small", "--seed", "2", "--out", "o", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    document = json.loads(out)
+    assert document == json.loads((place / "o" / "result.json").read_text())
+    assert document["values"]["found"]["total"] == 2 * (2 + 3 + 4 + 5)
+    assert document["provenance"]["seed"] == 2
+
+
+def test_the_plan_is_shown_and_nothing_is_done(place, capsys):
+    assert run(["reproduce", "sums", "--scale", "full", "--plan"]) == 0
+    assert capsys.readouterr().out == "5 numbers\n"
+    assert run(["reproduce", "sums", "--plan", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"study": "sums", "scale": "smoke", "plan": "3 numbers"}
+    assert not (place / "overparam-out").exists()
+    assert MADE == []
+
+
+def test_stopped_in_the_middle_it_goes_on_with_what_is_finished(place, capsys):
+    words = ["reproduce", "sums", "--seed", "13", "--out", "o"]
+    assert run(words) == 130
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "overparam: stopped; finished parts are kept, and the same command goes on from there\n"
+    assert run(words) == 0
+    assert MADE == ["first", "second", "second"]
+    assert run(words) == 0
+    assert MADE == ["first", "second", "second"]
+    assert run([*words, "--no-resume"]) == 0
+    assert MADE == ["first", "second", "second", "first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["products"], "there is no study 'products'; expected one of sums"),
+        (["sums", "--scale", "huge"], "--scale is 'huge'"),
+        (["sums", "--out", "file"], "file"),
+        (["sums", "--seed", "-1"], "--seed"),
+    ],
+)
+def test_bad_input_is_one_line_and_two(words, expected, place, capsys):
+    (place / "file").write_text("")
+    assert run(["reproduce", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("overparam: ")
+    assert err.count("\n") == 1
+    assert expected in err
+
+
+def test_a_real_study_at_the_smallest_scale(tmp_path, capsys):
+    assert "fine-grained-fig1" in studies.STUDIES
+    assert run(["reproduce", "fine-grained-fig1", "--out", str(tmp_path / "o"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["kind"] == "study"
+    assert document["values"]["name"] == "fine-grained-fig1"
+    assert document["sections"]
+    assert op.read(tmp_path / "o").name == "fine-grained-fig1"
+
+
+def test_every_real_study_has_its_words():
+    for name, study in studies.STUDIES.items():
+        assert study.name == name
+        assert study.title
+        for scale in studies.SCALES:
+            assert study.plan(study.settings[scale])

@@ -1,0 +1,292 @@
+"""A run killed and taken up again ends in the same bits; ctrl-C keeps what there is; folders that do not belong say so."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from training_cases import NET, SIGNS, STEPS, X, go, in_order, same_bits
+
+from overparam.networks import Given, TwoLayer
+from overparam.training import Interrupted, StepDecay, gradient_descent, runner, sgd
+from overparam.training.checkpoint import FILE, Checkpoint, Kept
+
+HERE = Path(__file__).parent
+CHILD = """
+import sys, time
+from overparam.training import runner
+from training_cases import go
+runner.STRETCH = 0.0
+def tell(done, total, what):
+    print("done", done, flush=True)
+    time.sleep(0.05)
+go(sys.argv[1], checkpoint=sys.argv[2], checkpoint_seconds=0, progress=tell)
+"""
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """The runs without a stop."""
+    return {mode: go(mode) for mode in ("descent", "momentum", "sweep")}
+
+
+@pytest.mark.parametrize("mode", ["descent", "momentum", "sweep"])
+def test_a_killed_run_ends_in_the_same_bits(mode, whole, tmp_path):
+    place = tmp_path / "kept"
+    command = [sys.executable, "-c", CHILD, mode, str(place)]
+    child = subprocess.Popen(command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    for line in child.stdout:
+        if int(line.split()[1]) >= 23:
+            break
+    child.kill()
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGKILL, errors
+    begun = []
+    found = go(mode, checkpoint=place, progress=lambda done, total, what: begun.append(done))
+    assert 21 <= begun[0] < STEPS  # it went on, it did not start again
+    same_bits(found, whole[mode])
+    again = go(mode, checkpoint=place, progress=lambda done, total, what: begun.append(done))
+    assert begun[-1] == STEPS
+    assert again.seconds_per_step > 0  # of the run, though this call made no step
+    same_bits(again, whole[mode])
+
+
+@pytest.mark.parametrize("stretch", [0.0, 1e-4, 1e9])
+def test_the_length_of_a_stretch_changes_no_bit(stretch, whole, monkeypatch):
+    monkeypatch.setattr(runner, "STRETCH", stretch)
+    same_bits(go("momentum"), whole["momentum"])
+
+
+class StopAt:
+    """A progress that is stopped by hand at a step."""
+
+    def __init__(self, step, how=KeyboardInterrupt):
+        self.step, self.how, self.seen = step, how, []
+
+    def __call__(self, done, total, what):
+        self.seen.append(done)
+        if self.step is not None and done >= self.step:
+            self.step = None
+            raise self.how
+
+
+@pytest.mark.parametrize("mode", ["descent", "momentum"])
+def test_ctrl_c_keeps_the_state_and_the_partial_trajectory(mode, whole, monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "STRETCH", 0.0)
+    with pytest.raises(
+        Interrupted, match=r"stopped at step 17; nothing is lost: call again with checkpoint="
+    ) as caught:
+        go(mode, checkpoint=tmp_path, checkpoint_seconds=1e9, progress=StopAt(17))
+    assert isinstance(caught.value, KeyboardInterrupt)
+    assert caught.value.step == 17
+    partial = caught.value.partial
+    assert partial.steps.tolist() == [0, 10]
+    assert partial.stopped == "stopped by hand at step 17"
+    np.testing.assert_array_equal(partial.loss, whole[mode].loss[:2])
+    np.testing.assert_array_equal(partial.params.trained["W"], go(mode, steps=17).params.trained["W"])
+    progress = StopAt(None)
+    same_bits(go(mode, checkpoint=tmp_path, progress=progress), whole[mode])
+    assert progress.seen[0] == 17
+
+
+def test_ctrl_c_without_a_folder(monkeypatch):
+    monkeypatch.setattr(runner, "STRETCH", 0.0)
+    with pytest.raises(Interrupted, match="with a `checkpoint` folder the run could go on") as caught:
+        go("descent", progress=StopAt(12))
+    assert caught.value.partial.steps.tolist() == [0, 10]
+    with pytest.raises(Interrupted) as caught:
+        go("sweep", progress=StopAt(12))
+    assert caught.value.partial is None
+
+
+def test_killed_again_and_again(whole, monkeypatch, tmp_path):
+    """Stopped without a chance to save, at every few steps: only what was saved before counts."""
+    monkeypatch.setattr(runner, "STRETCH", 0.0)
+    begun = []
+    for at in (3, 20, 31, 59):
+        progress = StopAt(at, SystemExit)
+        with pytest.raises(SystemExit):
+            go("momentum", checkpoint=tmp_path, checkpoint_seconds=0, progress=progress)
+        begun.append(progress.seen[0])
+    assert begun == [0, 2, 19, 30]
+    same_bits(go("momentum", checkpoint=tmp_path), whole["momentum"])
+
+
+@pytest.mark.parametrize("mode", ["descent", "momentum", "sweep"])
+def test_more_steps_go_on_with_the_same_run(mode, whole, tmp_path):
+    go(mode, steps=35, checkpoint=tmp_path)
+    progress = StopAt(None)
+    longer = go(mode, checkpoint=tmp_path, progress=progress)
+    assert progress.seen[0] == 35
+    assert longer.steps.tolist() == [0, 10, 20, 30, 35, 40, 50, 60]
+    np.testing.assert_array_equal(longer.params.trained["W"], whole[mode].params.trained["W"])
+    loss = longer.records["loss"]
+    np.testing.assert_array_equal(np.delete(loss, 4, axis=-1), whole[mode].records["loss"])
+    with pytest.raises(ValueError, match="is at step 60 and the run asked for has 35; ask for at least 60 steps"):
+        go(mode, steps=35, checkpoint=tmp_path)
+
+
+def test_a_run_that_stopped_early_stays_stopped_and_can_go_on(whole, tmp_path):
+    stopped = go("descent", checkpoint=tmp_path, stop_below=0.5)
+    assert stopped.stopped.startswith("the loss is at most 0.5 of its start at step ")
+    last = int(stopped.steps[-1])
+    assert 0 < last < STEPS
+    assert stopped.loss[-1] <= 0.5 * stopped.loss[0] < stopped.loss[-2]
+    same_bits(go("descent", checkpoint=tmp_path, stop_below=0.5), stopped)
+    same_bits(go("descent", checkpoint=tmp_path), whole["descent"])
+
+
+DATA = in_order(X, SIGNS)
+
+
+def other_runs():
+    base = {"lr": 0.02, "steps": 20, "batch": 5, "momentum": 0.9, "key": 5, "measures": ("movement",)}
+    flipped = SIGNS.copy()
+    flipped[0] *= -1
+    moved = X.copy()
+    moved[2] = moved[2][::-1]
+    return {
+        "the same": (NET, DATA, base),
+        "rate": (NET, DATA, base | {"lr": 0.021}),
+        "decay": (NET, DATA, base | {"weight_decay": 1e-3}),
+        "momentum": (NET, DATA, base | {"momentum": 0.8}),
+        "batch": (NET, DATA, base | {"batch": 4}),
+        "sampling": (NET, DATA, base | {"sampling": "independent"}),
+        "schedule": (NET, DATA, base | {"schedule": StepDecay((3,))}),
+        "objective": (NET, DATA, base | {"objective": "cross-entropy"}),
+        "convention": (NET, DATA, base | {"loss": "mean"}),
+        "key": (NET, DATA, base | {"key": 6}),
+        "width": (TwoLayer(18), DATA, base),
+        "scale": (TwoLayer(16, kappa=0.5), DATA, base),
+        "a label": (NET, in_order(X, flipped), base),
+        "a row": (NET, in_order(moved, SIGNS), base),
+        "precision": (NET, DATA, base | {"dtype": "float32"}),
+        "measures": (NET, DATA, base | {"measures": ("movement", "flips")}),
+    }
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    runs = other_runs()
+    first = sgd(*runs["the same"][:2], checkpoint=tmp_path, **runs["the same"][2])
+    same_bits(sgd(*runs["the same"][:2], checkpoint=tmp_path, **runs["the same"][2]), first)
+    for what in [name for name in runs if name != "the same"]:
+        net, data, options = runs[what]
+        with pytest.raises(ValueError, match=r"is of another run .* name another folder, or delete it") as caught:
+            sgd(net, data, checkpoint=tmp_path, **options)
+        assert "\n" not in str(caught.value), what
+        assert str(tmp_path) in str(caught.value)
+
+
+def test_functions_are_told_apart_by_what_they_compute(tmp_path):
+    """Not by where they lie in memory: a function made anew goes on, one with another constant in its closure does not."""
+
+    def make(slope, inner):
+        matrix = jnp.asarray(inner)
+        return lambda w, x: slope * jnp.tanh(x @ matrix) @ w
+
+    rng = np.random.default_rng(0)
+    inner = rng.standard_normal((4, 3))
+    options = {"lr": 0.01, "steps": 4, "params": np.ones(3), "measures": ()}
+    first = gradient_descent(make(2.0, inner), DATA, checkpoint=tmp_path, **options)
+    same_bits(gradient_descent(make(2.0, inner.copy()), DATA, checkpoint=tmp_path, **options), first)
+    for slope, matrix in ((2.5, inner), (2.0, inner + np.eye(4, 3) * 1e-3)):
+        with pytest.raises(ValueError, match="is of another run"):
+            gradient_descent(make(slope, matrix), DATA, checkpoint=tmp_path, **options)
+
+
+DAMAGE = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-200]),
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_text("not an archive"),
+    "an array": lambda path: np.save(path.open("wb"), np.ones(3)),
+    "a pickle": lambda path: np.save(path.open("wb"), np.array([{}], dtype=object), allow_pickle=True),
+    "other arrays": lambda path: np.savez(path.open("wb"), a=np.ones(2)),
+    "about no run": lambda path: np.savez(path.open("wb"), about=np.frombuffer(b"[1]", np.uint8)),
+    "a bit": lambda path: path.write_bytes(bytes(b ^ (i == 300) for i, b in enumerate(path.read_bytes()))),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_checkpoint_is_one_line(how, tmp_path):
+    go("descent", steps=3, checkpoint=tmp_path)
+    DAMAGE[how](tmp_path / FILE)
+    with pytest.raises(ValueError, match=r"training\.npz is damaged \(.*\); delete it to start again") as caught:
+        go("descent", steps=3, checkpoint=tmp_path)
+    assert "\n" not in str(caught.value)
+    (tmp_path / FILE).unlink()
+    go("descent", steps=3, checkpoint=tmp_path)
+
+
+def test_a_checkpoint_that_lacks_an_array_is_damaged(tmp_path):
+    place = Checkpoint(tmp_path, "mark")
+    place.save(Kept((jnp.ones(2), jnp.ones(3)), 4, [(0, {"loss": np.ones(())})]))
+    kept = place.load((jnp.zeros(2), jnp.zeros(3)))
+    assert kept is not None
+    assert kept.step == 4
+    assert [step for step, _ in kept.history] == [0]
+    for like in ((jnp.zeros(2), jnp.zeros(4)), (jnp.zeros(2), jnp.zeros(3), jnp.zeros(1))):
+        with pytest.raises(ValueError, match="is damaged"):
+            place.load(like)
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_one_before(whole, monkeypatch, tmp_path):
+    go("descent", steps=20, checkpoint=tmp_path)
+
+    def full(source, target):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(ValueError, match="No space left on device") as caught:
+            go("descent", checkpoint=tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.glob(".*.part"))
+    progress = StopAt(None)
+    found = go("descent", checkpoint=tmp_path, progress=progress)
+    assert progress.seen[0] == 20
+    np.testing.assert_array_equal(found.params.trained["W"], whole["descent"].params.trained["W"])
+
+
+def test_a_checkpoint_folder_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match="is a file; name a folder for the checkpoint"):
+            go("descent", steps=1, checkpoint=place)
+
+
+def test_a_real_ctrl_c(tmp_path):
+    """SIGINT from outside, in the middle of compiled steps."""
+    command = [sys.executable, "-c", CHILD.replace("0.05", "0.02"), "descent", str(tmp_path)]
+    child = subprocess.Popen(command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    for line in child.stdout:
+        if int(line.split()[1]) >= 5:
+            break
+    time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode != 0
+    assert "Interrupted: stopped at step" in errors
+    assert "call again with checkpoint=" in errors
+
+
+def test_many_records_cost_little_to_keep(tmp_path, monkeypatch):
+    """One array a record name, not one a step: the file of a run recorded at every step opens at once."""
+    monkeypatch.setattr(runner, "STRETCH", 0.0)
+    go("descent", steps=60, record=1, checkpoint=tmp_path)
+    with np.load(tmp_path / FILE) as stored:
+        assert len(stored.files) < 12
+        assert stored["record.loss"].shape == (61,)
+
+
+def test_given_networks_in_a_folder(tmp_path):
+    net = Given(lambda w, x: x @ w, np.zeros(4))
+    first = gradient_descent(net, DATA, lr=0.01, steps=5, checkpoint=tmp_path, measures=())
+    other = Given(lambda w, x: x @ w, np.zeros(4))
+    same_bits(gradient_descent(other, DATA, lr=0.01, steps=5, checkpoint=tmp_path, measures=()), first)

@@ -1,0 +1,147 @@
+"""Runs side by side are the runs alone; those that diverge hurt nobody; the best one and the mean over seeds."""
+
+import numpy as np
+import pytest
+from training_cases import NET, SIGNS, N, X, binary, in_order
+
+from overparam.training import GivenLoss, StepDecay, Sweep, gradient_descent, sgd, sweep
+
+DATA = in_order(X, SIGNS)
+RATES, DECAYS, KEYS = [0.01, 0.05], [0.0, 0.1], [0, 3]
+OPTIONS = {"batch": 5, "momentum": 0.9, "nesterov": True, "schedule": StepDecay((8,), 0.5), "loss": "mean"}
+MEASURES = ("outputs", "movement", "flips", "kernel", "gradient")
+
+
+@pytest.fixture(scope="module")
+def found():
+    return sweep(
+        NET,
+        binary(),
+        RATES,
+        20,
+        weight_decay=DECAYS,
+        keys=KEYS,
+        record=5,
+        measures=MEASURES,
+        kernel_rows=6,
+        keep_params=True,
+        **OPTIONS,
+    )
+
+
+def test_each_run_is_the_run_alone(found):
+    """To 1e-12 of the largest entry: vectorised products add in another order."""
+    assert found.runs == 8
+    for i in range(found.runs):
+        lr, decay, key = found.lr[i], found.weight_decay[i], int(found.seed[i])
+        alone = sgd(
+            NET, binary(), lr, 20, weight_decay=decay, key=key, record=5, measures=MEASURES, kernel_rows=6, **OPTIONS
+        )
+        np.testing.assert_array_equal(found.steps, alone.steps)
+        assert set(found.records) == set(alone.records)
+        for name, values in alone.records.items():
+            np.testing.assert_allclose(found.records[name][i], values, rtol=1e-12, atol=1e-13, err_msg=name)
+        W = alone.params.trained["W"]
+        np.testing.assert_allclose(found.params.trained["W"][i], W, rtol=1e-12, atol=1e-13)
+
+
+def test_the_settings_are_all_combinations(found):
+    settings = set(zip(found.lr, found.weight_decay, found.seed, strict=True))
+    assert settings == {(lr, decay, key) for lr in RATES for decay in DECAYS for key in KEYS}
+    assert {values.dtype for values in found.records.values()} == {np.dtype(np.float64)}
+    assert repr(found) == (
+        "Sweep(TwoLayer(width=16), SGD(batch=5, momentum=0.9, nesterov=True, "
+        "schedule=StepDecay(at=(8,), factor=0.5), loss=mean): 8 runs of 20 steps)"
+    )
+
+
+def test_runs_that_diverge_do_not_hurt_the_others():
+    rates = [0.05, 1e5, 0.1]
+    together = sweep(NET, DATA, rates, 300, record=100, keep_params=True)
+    assert together.stopped == "all 300 steps done"
+    assert together.diverged.tolist() == [False, True, False]
+    assert not np.isfinite(together.final("loss")[1])
+    for i in (0, 2):
+        alone = gradient_descent(NET, DATA, rates[i], 300, record=100, measures=("movement",))
+        np.testing.assert_allclose(together.records["loss"][i], alone.loss, rtol=1e-10)
+        np.testing.assert_allclose(together.params.trained["W"][i], alone.params.trained["W"], rtol=1e-10, atol=1e-12)
+    assert together.best() == 2
+    assert np.nanargmin(together.final("loss")) == 2
+
+
+def made(loss, lr, decay, seed, **records):
+    """A sweep with these last values."""
+    runs = len(lr)
+    first = np.full((runs, 1), 9.0)
+    values = {"loss": np.hstack([first, np.reshape(loss, (runs, 1))])}
+    values |= {name: np.hstack([first, np.reshape(last, (runs, 1))]) for name, last in records.items()}
+    return Sweep(np.array(lr), np.array(decay), np.array(seed), np.arange(2), values, "net", "SGD()", "", 0.0)
+
+
+def test_best():
+    lr, decay, seed = [0.1, 0.2, 0.3], [0.0] * 3, [0] * 3
+    assert made([3, 1, 2], lr, decay, seed).best() == 1  # without test rows, by the training loss
+    assert made([3, 1, 2], lr, decay, seed, test_loss=[1, 3, 2]).best() == 0
+    assert made([3, 1, 2], lr, decay, seed, test_loss=[1, 3, 2]).best("loss") == 1
+    assert made([3, 1, 2], lr, decay, seed, accuracy=[0.5, 0.6, 0.9]).best("accuracy") == 2
+    assert made([np.nan, np.inf, 2], lr, decay, seed).best() == 2
+    # a run that blew up may still guess the most labels; it is no choice
+    assert made([1e9, 1, 2], lr, decay, seed, accuracy=[0.9, 0.6, 0.7]).best("accuracy") == 2
+    with pytest.raises(ValueError, match="every run diverged; sweep smaller rates"):
+        made([np.nan, np.inf, 1e30], lr, decay, seed).best()
+    with pytest.raises(ValueError, match="no 'test_loss'; it recorded loss"):
+        made([1, 2, 3], lr, decay, seed).best("test_loss")
+
+
+def test_over_seeds():
+    found = made([1.0, 3.0, 5.0, 7.0, 2.0], [0.1, 0.1, 0.1, 0.2, 0.2], [0.0, 0.0, 0.5, 0.0, 0.0], [0, 1, 0, 0, 1])
+    rows = found.over_seeds()
+    assert [row[:3] for row in rows] == [(0.1, 0.0, 2.0), (0.1, 0.5, 5.0), (0.2, 0.0, 4.5)]
+    assert rows[0][3] == pytest.approx(np.std([1, 3], ddof=1) / 2**0.5)
+    assert np.isnan(rows[1][3])
+    huge = made([1e308, 1.7e308], [0.1, 0.1], [0.0, 0.0], [0, 1]).over_seeds()
+    assert len(huge) == 1  # without a warning
+
+
+def test_it_stops_when_every_run_is_below():
+    found = sweep(NET, DATA, [0.1, 0.3], 2000, stop_below=0.3, record=10)
+    assert found.stopped.startswith("the loss is at most 0.3 of its start at step ")
+    last = found.records["loss"][:, -1] / found.records["loss"][:, 0]
+    assert (last <= 0.3).all()
+    before = found.records["loss"][:, -2] / found.records["loss"][:, 0]
+    assert (before > 0.3).any()
+
+
+def test_one_rate_one_key_and_the_same_key_twice():
+    found = sweep(NET, DATA, 0.1, 3, keys=[2, 2], keep_params=True)
+    np.testing.assert_array_equal(found.params.trained["W"][0], found.params.trained["W"][1])
+    assert found.records["loss"].shape == (2, 4)
+    assert sweep(NET, DATA, np.array([0.1]), 3, keys=range(1)).runs == 1
+
+
+def test_a_function_and_its_objective_sweep_too():
+    objective = GivenLoss(lambda u, y: (u - y) ** 4, kind="convex")
+    found = sweep(lambda w, x: x @ w, DATA, [0.01, 0.02], 5, params=np.zeros(4), objective=objective)
+    u = np.zeros(N)
+    w = np.zeros(4)
+    for _ in range(5):
+        u = X @ w
+        w = w - 0.02 * X.T @ (4 * (u - SIGNS) ** 3)
+    assert found.final("loss")[1] == pytest.approx(((X @ w - SIGNS) ** 4).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"lr": []}, "need at least one value each"),
+        ({"lr": [0.1, -1.0]}, "`lr` is -1.0; expected a number > 0"),
+        ({"weight_decay": [-0.1]}, "`weight_decay` is -0.1; expected a number ≥ 0"),
+        ({"keys": ["a"]}, "`keys` is 'a'; expected a whole number"),
+        ({"keys": [0.5]}, "`keys` is 0.5; expected a whole number"),
+        ({"batch": 0}, "`batch` is 0; expected a whole number ≥ 1"),
+    ],
+)
+def test_wrong_arguments_are_one_line(change, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        sweep(NET, DATA, steps=3, **{"lr": [0.1], **change})
+    assert "\n" not in str(caught.value)
