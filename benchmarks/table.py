@@ -29,6 +29,18 @@ SECTIONS = {
         "The main job",
         "`op.analyze`, from files to the result. `python benchmarks/analysis.py`",
     ),
+    "training_step_gpu": (
+        "A step of gradient descent on one GPU",
+        "The two-layer network, everything recorded, against the same step as plain JAX. `python benchmarks/training_step.py`",
+    ),
+    "training_step_cpu": (
+        "A step of gradient descent on the CPU",
+        "The two-layer network against PyTorch. `python benchmarks/training_step.py`",
+    ),
+    "resume_cpu": (
+        "Killed and taken up again",
+        "A run killed with SIGKILL and resumed, against one left alone: weights and records. `python benchmarks/resume_on_device.py`",
+    ),
     "fine_grained_fig2": (
         "Labels and noise on image pairs, from the kernel limit",
         "10,000 training and 2,000 test rows, unit rows. `python benchmarks/fine_grained_fig2.py`",

@@ -12,6 +12,7 @@ from overparam.analysis.run_answers import RunNumbers, relative_error
 from overparam.analysis.run_verdict import percent
 from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, series
 from overparam.theory.dynamics import GROWN
+from overparam.theory.iteration_laws import iteration_law
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def make_run_sections(c: RunComparison) -> tuple[Section, ...]:
         Section("How far did the weights move?", _weights(c)),
         Section("How well on new rows?", _new_rows(c)),
         Section("How constant was the kernel?", _kernel(c)),
+        *_law(c),
         Section("What was done", _done(c)),
     ]
     drawn = [Section(s.title, tuple(b for b in s.blocks if not isinstance(b, Figure) or _says(b))) for s in sections]
@@ -247,6 +249,14 @@ def _kernel(c: RunComparison) -> tuple[Block, ...]:
         words += "; its distance from the kernel of infinite width is at first what the draw of the weights did"
     few = "" if c.run.kernel_rows >= c.setting.n else f", on {c.run.kernel_rows:,} of the rows"
     return (_by_step(c, "Drift of the kernel", f"{words}. Frobenius norms{few}.", "relative distance", drawn),)
+
+
+def _law(c: RunComparison) -> tuple[Section, ...]:
+    """The law of convergence of the objective's class beside the run; nothing where the run is too short to fit one."""
+    try:
+        return iteration_law(c.run).sections()
+    except ValueError:
+        return ()
 
 
 def _done(c: RunComparison) -> tuple[Block, ...]:

@@ -84,14 +84,18 @@ class IterationLaw:
             numbers.append((f"step of summed loss ≤ {self.accuracy.threshold:g}, by the law", self.accuracy.predicted))
             numbers.append(("the same, observed", self.accuracy.loss_below))
             numbers.append(("first record with every label right", self.accuracy.all_right))
-        curves = (
+        curves = [
             sections.series("observed", self.steps, _positive(self.observed), mark="points", role="observed"),
-            sections.series("the law", self.steps, _positive(self.predicted), role="muted", dashed=True),
-        )
-        caption = f"{self.quantity}, and the law with c = {self.constant:.4g}."
+            sections.series("the law, fitted", self.steps, _positive(self.predicted), role="muted", dashed=True),
+        ]
+        caption = f"{self.quantity}, and the law with c = {self.constant:.4g}"
+        if np.isfinite(self.needed) and self.needed > 0:
+            bound = DescentLaw(self.kind, self.sigma).curve(self.steps, float(self.observed[0]), self.needed)
+            curves.append(sections.series("the law, above every record", self.steps, _positive(bound), role="accent"))
+            caption += f"; with c = {self.needed:.4g} it bounds every record"
         blocks: tuple[sections.Block, ...] = (
             sections.Text(self.summary()),
-            sections.Figure("The run and its law", caption, "step", self.quantity, curves, y_scale="log"),
+            sections.Figure("The run and its law", f"{caption}.", "step", self.quantity, tuple(curves), y_scale="log"),
             sections.Table(("of the fit", "value"), tuple(numbers)),
             sections.Table(
                 ("the theorem asks", "here", ""),
