@@ -128,3 +128,11 @@ def test_small_pieces() -> None:
     wild = relative_errors(np.array([1.0, 1.0]), np.array([2.0, np.inf]))
     assert wild[0] == 0.5
     assert np.isnan(wild[1])
+
+
+def test_a_study_made_in_two_goes_says_what_all_of_it_took(tmp_path) -> None:
+    """Seconds and device are those of the parts, not of reading them back."""
+    first = reproduce(LAZY, "smoke", place=tmp_path, device="cpu")
+    again = reproduce(LAZY, "smoke", place=tmp_path, device="cpu")
+    assert again.provenance.seconds >= 0.8 * first.provenance.seconds
+    assert again.provenance.device == "cpu"

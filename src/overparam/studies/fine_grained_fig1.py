@@ -145,7 +145,7 @@ def _case(
     series: list[sections.Series] = []
     rows: list[tuple[Any, ...]] = []
     facts: dict[str, Any] = {"case": case.name, "data": case.data, "kappa": case.kappa, "lr": case.lr, "labels": {}}
-    stable = str(predicted["stable"]) == "stable"
+    stable = str(predicted["stable"]) != "unstable"
     for i, (label, run) in enumerate(runs.items()):
         at = np.searchsorted(steps, run["steps"])
         observed, ahead = run["loss"], predicted["loss"][i][at]
@@ -169,10 +169,11 @@ def _case(
         start = observed[0]
         if stable:
             series.append(
-                sections.series(f"{label}, predicted", steps, predicted["loss"][i] / start, role=role, dashed=True,
+                sections.series(f"{label}, predicted", steps, predicted["loss"][i] / start, role=role,
                                 lower=predicted["lower"][i] / start, upper=predicted["upper"][i] / start)
             )  # fmt: skip
-        series.append(sections.series(f"{label}, observed", run["steps"], observed / start, role=role))
+        mark: sections.Mark = "points" if stable else "line"
+        series.append(sections.series(f"{label}, observed", run["steps"], observed / start, role=role, mark=mark))
     facts["order_holds"] = _falls_in_order(facts["labels"])
     facts["stable"] = stable
     figure = sections.Figure(
@@ -227,7 +228,7 @@ def _spectrum_section(name: str, spectrum: dict[str, np.ndarray]) -> sections.Se
         x_scale="log",
     )  # fmt: skip
     points = sections.Figure(
-        f"Projections on eigenvectors: {name}", "|v_iᵀy| against the index of the eigenvalue, largest first.",
+        f"Projections on eigenvectors: {name}", "|v_iᵀy| against the index of the eigenvalue, largest first. The worst case lies wholly on the last eigenvector.",
         "index", "|vᵀy|",
         tuple(
             sections.series(label, index, projections[i][index - 1], role=ROLES[label], mark="points")

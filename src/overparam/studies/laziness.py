@@ -140,8 +140,7 @@ def _remarks(rows: list[dict[str, Any]]) -> list[sections.Text]:
     for label in LABELS:
         lazy = [r for r in rows if r["labels"] == label and r["laziness"] < 0.3]
         if lazy:
-            loss, move = (max(r[key] for r in lazy) for key in ("loss_error", "movement_error"))
-            own = max(r["movement_error_start"] for r in lazy)
+            loss, move, own = (_most(lazy, key) for key in ("loss_error", "movement_error", "movement_error_start"))
             found.append(
                 sections.Text(
                     f"With {label} labels and laziness below 0.3 the loss is predicted within {loss:.1%} and the movement within {move:.1%} "
@@ -149,10 +148,15 @@ def _remarks(rows: list[dict[str, Any]]) -> list[sections.Text]:
                     "good" if max(loss, move) < 0.1 else "warning",
                 )
             )  # fmt: skip
-    wild = [r["loss_error"] for r in rows if r["laziness"] > 3]
+    wild = [r for r in rows if r["laziness"] > 3]
     if wild:
-        found.append(sections.Text(f"Beyond laziness 3 the error of the loss reaches {max(wild):.0%}: not the regime of the theorem.", "warning"))  # fmt: skip
+        found.append(sections.Text(f"Beyond laziness 3 the error of the loss reaches {_most(wild, 'loss_error'):.0%}: not the regime of the theorem.", "warning"))  # fmt: skip
     return found
+
+
+def _most(rows: list[dict[str, Any]], key: str) -> float:
+    """The largest value; infinite where a run has none, because it diverged."""
+    return max(float("inf") if row[key] is None else float(row[key]) for row in rows)
 
 
 def _plan(settings: Settings) -> str:

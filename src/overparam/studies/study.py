@@ -5,20 +5,25 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import time
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
 import numpy as np
 
+from overparam._version import __version__
 from overparam.core import folder, sections
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.training.precision import device_name
 
 Scale = Literal["smoke", "small", "full"]
+SECONDS, DEVICE = "made in seconds", "made on"
+"""What a part keeps about itself, beside its arrays."""
 SCALES: tuple[Scale, ...] = ("smoke", "small", "full")
 
 
@@ -92,7 +97,8 @@ class Workplace:
     """Where a study works: its device and progress, and a folder in which each finished part is kept.
 
     A part is a dict of arrays. Called again after a kill, a finished part is read back, and an unfinished one may go
-    on from the checkpoint folder it is given.
+    on from the checkpoint folder it is given. Each part remembers its seconds and its device, so that the result of a
+    study made in several goes says what all of it took: `before` are the seconds of parts read back.
     """
 
     def __init__(
@@ -108,6 +114,8 @@ class Workplace:
         self.device, self.seed = device, seed
         self.progress = progress or silent
         self.fingerprint = fingerprint
+        self.before = 0.0
+        self.devices: dict[str, None] = {}
 
     def part(self, name: str, make: Callable[[Path | None], Mapping[str, Any]]) -> dict[str, np.ndarray]:
         """The part called `name`: read back if it was finished before, else made and kept.
@@ -117,23 +125,42 @@ class Workplace:
             make: called with a folder for checkpoints (None where nothing is kept); gives arrays by name.
         """
         if self.place is None:
-            return {key: np.asarray(value) for key, value in make(None).items()}
+            kept = self._made(make, None)
+            self.devices[str(kept[DEVICE])] = None
+            return {key: value for key, value in kept.items() if key not in (SECONDS, DEVICE)}
         code = hashlib.sha256(f"{self.fingerprint}/{name}".encode()).hexdigest()[:10]
         path = self.place / f"{''.join(c if c.isascii() and c.isalnum() else '-' for c in name)[:60]}-{code}.npz"
-        if path.exists():
-            try:
-                with np.load(path, allow_pickle=False) as stored:
-                    return {key: stored[key] for key in stored.files}
-            except (ValueError, OSError, zipfile.BadZipFile, EOFError):
-                path.unlink()  # damaged: it is made again
-        self.place.mkdir(parents=True, exist_ok=True)
-        checkpoint = path.with_suffix("")
+        kept = _read(path)
+        if kept is None:
+            self.place.mkdir(parents=True, exist_ok=True)
+            checkpoint = path.with_suffix("")
+            kept = self._made(make, checkpoint)
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, allow_pickle=False, **kept)  # pyright: ignore[reportArgumentType]
+            folder.write_whole(path, buffer.getvalue())
+            _discard(checkpoint)
+        else:
+            self.before += float(kept[SECONDS])
+        self.devices[str(kept[DEVICE])] = None
+        return {key: value for key, value in kept.items() if key not in (SECONDS, DEVICE)}
+
+    def _made(self, make: Callable[[Path | None], Mapping[str, Any]], checkpoint: Path | None) -> dict[str, np.ndarray]:
+        start = time.perf_counter()
         made = {key: np.asarray(value) for key, value in make(checkpoint).items()}
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **made)  # pyright: ignore[reportArgumentType]
-        folder.write_whole(path, buffer.getvalue())
-        _discard(checkpoint)
-        return made
+        about = {SECONDS: np.asarray(time.perf_counter() - start), DEVICE: np.asarray(device_name(self.device))}
+        return made | about
+
+
+def _read(path: Path) -> dict[str, np.ndarray] | None:
+    """A part that was kept; None where there is none, or a damaged one, which is then made again."""
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            kept = {key: stored[key] for key in stored.files}
+        return kept if SECONDS in kept and DEVICE in kept else None
+    except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError):
+        return None
 
 
 def _discard(checkpoint: Path) -> None:
@@ -168,8 +195,10 @@ def reproduce(
         raise ValueError(f"`scale` is {scale!r}; expected one of {', '.join(SCALES)}")
     chosen = study.settings[scale] if settings is None else settings
     watch = Stopwatch()
-    mark = f"{study.name} {chosen!r} {seed}"
+    mark = f"{study.name} {chosen!r} {seed} {__version__}"
     workplace = Workplace(place, device=device, seed=seed, progress=progress, fingerprint=mark)
     findings = study.run(chosen, workplace)
-    made = watch.provenance({"scale": scale, "settings": asdict(chosen)}, seed=seed, device=device_name(device))
+    place_words = ", ".join(workplace.devices) or device_name(device)
+    made = watch.provenance({"scale": scale, "settings": asdict(chosen)}, seed=seed, device=place_words)
+    made = replace(made, seconds=made.seconds + workplace.before)
     return StudyResult(study.name, study.title, scale, findings, made)
