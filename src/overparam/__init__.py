@@ -35,7 +35,7 @@ _NAMES = {
     "load": "data",
     "gram": "engines",
     "remember": "engines",
-    "Interrupted": "spectrum",
+    "Interrupted": "core",
     "Inverse": "spectrum",
     "Loss": "spectrum",
     "eigenpairs": "spectrum",

@@ -331,6 +331,9 @@ def test_the_page_has_its_figures_and_words_for_each():
         "Laziness",
         "Error on new rows",
         "Drift of the kernel",
+        "The run and its law",
+        "Size of the gradient",
+        "PL ratio",
     ]
     roles = {s.name: s.role for s in figures[0].series}
     assert roles == {"predicted": "true", "linearised at its start": "accent", "observed": "observed"}

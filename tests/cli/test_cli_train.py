@@ -89,7 +89,9 @@ def test_a_folder_of_the_users_own_keeps_what_is_in_it(place, capsys):
 def test_batches_have_no_prediction_and_the_page_says_so(place, capsys):
     document = result_of([*SMALL, "--batch", "10", "--objective", "cross-entropy"], capsys)
     assert document["values"]["predicted"] is None
-    assert "There is no prediction for this run" in (place / "overparam-out" / "report.html").read_text()
+    page = (place / "overparam-out" / "report.html").read_text()
+    assert "There is no prediction for this run" in page
+    assert '<p class="kind">training run</p>' in page
 
 
 @pytest.mark.parametrize(
@@ -155,6 +157,9 @@ BAD = [
     ([*SMALL, "--lr", "-1"], "`lr` is -1.0"),
     ([*SMALL, "--batch", "0"], "`batch` is 0"),
     ([*SMALL, "--momentum", "1"], "`momentum` is 1.0"),
+    ([*SMALL, "--plan", "--momentum", "1.5"], "`momentum` is 1.5"),
+    ([*SMALL, "--plan", "--lr", "-1"], "`lr` is -1.0"),
+    ([*SMALL, "--plan", "--loss", "total"], "`loss` is 'total'"),
     ([*SMALL, "--weight-decay", "-1"], "`weight_decay` is -1.0"),
     ([*SMALL, "--objective", "hinge"], "`objective` is 'hinge'"),
     ([*SMALL, "--loss", "total"], "`loss` is 'total'"),
@@ -168,7 +173,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "expected"), BAD, ids=[" ".join(words[-2:]) for words, _ in BAD])
+@pytest.mark.parametrize(("words", "expected"), BAD, ids=[" ".join(words[-3:]) for words, _ in BAD])
 def test_bad_input_is_one_line_and_two(words, expected, place, capsys):
     (place / "file").write_text("")
     assert run(words) == 2

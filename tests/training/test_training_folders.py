@@ -3,6 +3,7 @@
 import json
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from training_cases import NET, SIGNS, N, X, binary, in_order
 import overparam as op
 from overparam.core import folder
 from overparam.core.kinds import KINDS, class_of
-from overparam.training import Sweep, Trajectory, gradient_descent, sweep
+from overparam.networks import ThreeLayer
+from overparam.training import SmoothedRun, Sweep, Trajectory, gradient_descent, smoothed_sgd, sweep
 from overparam.training.trees import layer_names, put_tree_together, take_tree_apart
 
 DATA = in_order(X, SIGNS)
@@ -78,6 +80,34 @@ def test_a_sweep_comes_back(tmp_path):
     same(again, found)
     assert again.best() == found.best()
     json.loads((tmp_path / "result.json").read_text(), parse_constant=refuse)
+
+
+@pytest.mark.parametrize(("variant", "dtype"), [("L1", "float64"), ("L2", "float32")])
+def test_a_smoothed_run_comes_back_and_predicts(variant, dtype, tmp_path):
+    from overparam.report import write_page
+
+    setting = {"lr": 0.1, "steps": 9, "sigma_w": 0.1, "sigma_v": 0.1, "lambda_w": 1e-3, "lambda_v": 1e-3, "draws": 4}
+    run = smoothed_sgd(ThreeLayer(5, 4, output_std=0.7), DATA, **setting, variant=variant, dtype=dtype)
+    found = op.read(run.save(tmp_path))
+    json.loads((tmp_path / "result.json").read_text(), parse_constant=refuse)
+    assert isinstance(found, SmoothedRun)
+    same(found.trajectory, run.trajectory)
+    for name in ("network", "scale", "variant", "draw", "training_loss"):
+        assert getattr(found, name) == getattr(run, name), name
+    np.testing.assert_array_equal(found.draw_losses, run.draw_losses)
+    np.testing.assert_array_equal(found.predict(X), run.predict(X))
+    for own, read in ((run.params, found.params), (run.trajectory.params, found.trajectory.params)):
+        for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(read), strict=True):
+            np.testing.assert_array_equal(a, b)
+    if variant == "L1":
+        assert (run.signs, found.signs) == (None, None)
+    else:
+        np.testing.assert_array_equal(found.signs, run.signs)
+        assert set(np.abs(found.signs)) == {1.0}
+    assert "Noises tried" in write_page(tmp_path).read_text(encoding="utf-8")
+    bare = op.read(run.save(tmp_path / "bare", params=False))
+    with pytest.raises(ValueError, match="saved without its weights and cannot predict"):
+        bare.predict(X)
 
 
 def test_a_diverged_run_and_sweep_save(tmp_path):

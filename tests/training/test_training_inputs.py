@@ -12,7 +12,17 @@ from training_cases import NET, NEW, REAL, SIGNS, D, N, X, gradient, in_order, s
 from overparam.core import machine
 from overparam.data import Dataset
 from overparam.networks import FullyConnected, Given, TwoLayer
-from overparam.training import GradientDescent, gradient_descent, inputs, runner, sgd, train
+from overparam.training import (
+    GradientDescent,
+    gradient_descent,
+    inputs,
+    runner,
+    sgd,
+    sgd_one_sample,
+    smoothed_sgd,
+    sweep,
+    train,
+)
 
 DATA = in_order(X, SIGNS)
 
@@ -85,6 +95,41 @@ def test_starting_from_weights_of_ones_own():
     np.testing.assert_array_equal(from_params.params.trained["W"], fresh.params.trained["W"])
     assert not np.array_equal(from_tree.params.trained["W"], fresh.params.trained["W"])  # its signs are those of key 0
     np.testing.assert_array_equal(from_tree.params.fixed["a"], start(key=0).fixed["a"])
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        (
+            {"V": np.ones((16, 4))},
+            r"`params` has no 'W'; TwoLayer\(width=16\) on 4 features has W \(16, 4\), a \(16,\)",
+        ),
+        ({"W": np.ones((16, 5))}, r"`params` has shape \(16, 5\) at 'W'; TwoLayer"),
+        ({"W": np.ones((16, 4)), "b": np.ones(2)}, r"`params` has 'b'; TwoLayer"),
+        (np.ones((16, 4)), r"`params` has no 'W'; TwoLayer"),
+        (start(net=TwoLayer(8)), r"`params` has shape \(8, 4\) at 'W'; TwoLayer"),
+    ],
+)
+def test_weights_of_another_network_are_one_line(params, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        gradient_descent(NET, DATA, lr=0.1, steps=1, params=params, measures=())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("function", [gradient_descent, sgd, sgd_one_sample, smoothed_sgd, sweep])
+def test_an_unknown_option_is_one_line_that_names_the_function(function):
+    with pytest.raises(
+        ValueError, match=rf"^{function.__name__}\(\) has no option 'wrong'; it has .*record, .*"
+    ) as caught:
+        function(NET, DATA, lr=0.1, steps=1, wrong=3)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_option_of_another_function():
+    with pytest.raises(ValueError, match=r"gradient_descent\(\) has no option 'batch'; it has key, objective, loss, "):
+        gradient_descent(NET, DATA, lr=0.1, steps=1, batch=3)
+    with pytest.raises(ValueError, match=r"sweep\(\) has no option 'key', perhaps 'keys'; it has .*, momentum, "):
+        sweep(NET, DATA, lr=0.1, steps=1, key=3)
 
 
 def test_arguments_of_every_type():

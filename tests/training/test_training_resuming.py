@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from training_cases import NET, SIGNS, STEPS, X, go, in_order, same_bits
 
+import overparam as op
 from overparam.networks import Given, TwoLayer
 from overparam.training import Interrupted, StepDecay, gradient_descent, runner, sgd
 from overparam.training.checkpoint import FILE, Checkpoint, Kept
@@ -140,6 +141,33 @@ def test_a_run_that_stopped_early_stays_stopped_and_can_go_on(whole, tmp_path):
     assert stopped.loss[-1] <= 0.5 * stopped.loss[0] < stopped.loss[-2]
     same_bits(go("descent", checkpoint=tmp_path, stop_below=0.5), stopped)
     same_bits(go("descent", checkpoint=tmp_path), whole["descent"])
+
+
+@pytest.mark.parametrize("mode", ["descent", "sweep"])
+def test_other_records_of_a_kept_run_are_refused(mode, tmp_path):
+    for steps in (15, 25, 40):  # the last steps of earlier calls are no other records
+        first = go(mode, steps=steps, record=[5, 10], checkpoint=tmp_path)
+    assert first.steps.tolist() == [0, 5, 10, 15, 25, 40]
+    same_bits(go(mode, steps=40, record=[5, 10], checkpoint=tmp_path), first)
+    for record, said in (
+        ([5, 7, 10], "step 7 is not among its records"),
+        ([10], "step 5 is recorded and not asked for"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"recorded at other steps \({said}\); name another folder or pass the same"
+        ):
+            go(mode, steps=40, record=record, checkpoint=tmp_path)
+    assert go(mode, steps=60, record=None, checkpoint=tmp_path).steps[:6].tolist() == first.steps.tolist()
+    assert go(mode, steps=62, record=range(10, 21, 10), checkpoint=tmp_path / "b").steps.tolist() == [0, 10, 20, 62]
+
+
+def test_one_class_catches_ctrl_c_in_every_room():
+    assert issubclass(Interrupted, op.Interrupted)
+    assert issubclass(op.spectrum.Interrupted, op.Interrupted)
+    assert issubclass(op.Interrupted, KeyboardInterrupt)
+    with pytest.raises(op.Interrupted) as caught:
+        go("descent", progress=StopAt(2))
+    assert caught.value.partial.steps.tolist() == [0]
 
 
 DATA = in_order(X, SIGNS)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from training_cases import NET, SIGNS, N, X, binary, in_order
+from training_cases import NET, SIGNS, M, N, X, binary, in_order
 
-from overparam.training import GivenLoss, StepDecay, Sweep, gradient_descent, sgd, sweep
+from overparam.training import GivenLoss, StepDecay, Sweep, gradient_descent, measurements, sgd, sweep
 
 DATA = in_order(X, SIGNS)
 RATES, DECAYS, KEYS = [0.01, 0.05], [0.0, 0.1], [0, 3]
@@ -43,6 +43,17 @@ def test_each_run_is_the_run_alone(found):
             np.testing.assert_allclose(found.records[name][i], values, rtol=1e-12, atol=1e-13, err_msg=name)
         W = alone.params.trained["W"]
         np.testing.assert_allclose(found.params.trained["W"][i], W, rtol=1e-12, atol=1e-13)
+
+
+def test_the_signs_of_all_runs_together_stay_within_the_memory(monkeypatch):
+    options = {"steps": 9, "record": 3, "measures": ("flips",)}
+    monkeypatch.setattr(measurements, "SIGN_BYTES", 2 * 7 * M)
+    both = sweep(NET, DATA, lr=[2.0, 1.0], **options)
+    monkeypatch.setattr(measurements, "SIGN_BYTES", 7 * M)
+    alone = gradient_descent(NET, DATA, lr=2.0, **options)
+    assert alone.flip_rows == 7
+    assert alone.flips[-1, 0] > 0
+    np.testing.assert_array_equal(both.records["flips"][0], alone.flips)
 
 
 def test_the_settings_are_all_combinations(found):

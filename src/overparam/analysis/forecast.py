@@ -12,10 +12,11 @@ import numpy as np
 from overparam import kernels
 from overparam.analysis.answers import Range
 from overparam.analysis.run_answers import Predicted
+from overparam.analysis.run_start import Start
 from overparam.core.checks import shown_bytes
 from overparam.core.kernel import AbstractAngularKernel, AbstractKernel
 from overparam.core.machine import available_memory
-from overparam.core.network import AbstractNetwork, Params
+from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
 from overparam.data import Dataset
 from overparam.engines import AbstractGram, as_gram, gram
@@ -37,52 +38,10 @@ from overparam.theory.momentum import heavy_ball_growth, heavy_ball_movement
 from overparam.training.kernel_drift import finite_gram, rows_that_fit
 from overparam.training.precision import cast, computing
 
-PIECE = 512
-"""Rows whose outputs are computed at a time before training."""
 MOST_OWN = 10_000
 """Rows up to which the drawn network's own kernel is made as a matrix."""
 MANY = 3_000
 """Rows from which the sweep for new rows is cut short."""
-
-
-@dataclass(frozen=True, eq=False)
-class Start:
-    """A run before its first step: data as it is trained on, the network with its drawn weights, their outputs."""
-
-    data: Dataset
-    network: AbstractNetwork
-    params: Params
-    outputs: np.ndarray
-    new_outputs: np.ndarray | None
-    device: str | None
-
-    @property
-    def residual(self) -> np.ndarray:
-        """r0 = y − u(0)."""
-        return self.data.y - self.outputs
-
-    @property
-    def lazy_scale(self) -> float | None:
-        """√m κ of a two-layer network; √(Σ_ℓ m_ℓ σ_ℓ²), σ_ℓ² the mean square of an entry, of dense layers; else None."""
-        if isinstance(self.network, TwoLayer):
-            return float(np.sqrt(self.network.width) * self.network.kappa) or None
-        leaves = [np.asarray(leaf, dtype=np.float64) for leaf in jax.tree.leaves(self.params.trained)]
-        if isinstance(self.network, Given) or not leaves or any(leaf.ndim != 2 for leaf in leaves):
-            return None  # which axis counts neurons is not known
-        return float(np.sqrt(sum(len(leaf) * np.mean(leaf**2) for leaf in leaves))) or None
-
-
-def begin(network: AbstractNetwork, data: Dataset, params: Params, dtype: str, device: str | None) -> Start:
-    """The start of a run, its outputs in the precision of the run."""
-    with computing(dtype, device) as kind:
-        apply = jax.jit(network.apply)
-
-        def outputs(X: np.ndarray) -> np.ndarray:
-            parts = [np.asarray(apply(params, jnp.asarray(X[i : i + PIECE], kind))) for i in range(0, len(X), PIECE)]
-            return np.concatenate(parts).astype(np.float64)
-
-        new = None if data.test is None else outputs(data.test.X)
-        return Start(data, network, params, outputs(data.X), new, device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +65,16 @@ class Law:
         assert self.kernel is not None
         return self.kernel(X, self.rows) @ coefficients
 
-    def stable_rate(self, loss: str, momentum: float) -> Range:
-        """The largest stable rate with its bracket."""
-        return Range.of(max_learning_rate(self.q, loss, momentum=momentum))
+    def stable_rate(self, loss: str, momentum: float, smoothness: float = 1.0) -> Range:
+        """The largest stable rate with its bracket, 2/(λ_max s) for an objective whose gradient in u is s-Lipschitz."""
+        found = Range.of(max_learning_rate(self.q, loss, momentum=momentum))
+        lower, upper = (None if side is None else side / smoothness for side in (found.lower, found.upper))
+        return Range(found.value / smoothness, lower, upper, found.certified)
 
-    def safe_batch_rate(self, loss: str) -> float:
-        """1/(n max_i H_ii) for the summed loss: half of what no batch makes unstable, as (n/b) λ_max(H_bb) ≤ n max_i H_ii."""
+    def safe_batch_rate(self, loss: str, smoothness: float = 1.0) -> float:
+        """1/(s n max_i H_ii) for the summed loss: half of what no batch makes unstable, as (n/b) λ_max(H_bb) ≤ n max_i H_ii."""
         n = self.H.n
-        return 1 / (n * float(self.H.diagonal().max()) * convention(loss, n).rate)
+        return 1 / (smoothness * n * float(self.H.diagonal().max()) * convention(loss, n).rate)
 
 
 def limit_law(start: Start, progress: Progress) -> tuple[Law | None, str]:
@@ -170,7 +131,9 @@ def own_law(start: Start, progress: Progress) -> Law | None:
 
 
 def _symmetric(H: np.ndarray) -> np.ndarray:
-    return (H + H.T) / 2
+    H = H + H.T
+    H /= 2
+    return H
 
 
 def foretell(
@@ -195,7 +158,9 @@ def foretell(
     stable = curve.status != "unstable"
     movement = np.where(np.isfinite(curve.values), movement, np.inf)  # once the loss has lost its meaning, so has this
     coefficients = _coefficients(start, law, steps, lr, loss, momentum, progress) if stable else None
-    lazy = None if start.lazy_scale is None else movement[0] / start.lazy_scale
+    lazy = None
+    if start.lazy_scale is not None:
+        lazy = start.hidden_share(law.H.diagonal()) * movement[0] / start.lazy_scale
     test_error, test_loss = _on_new_rows(start, law, coefficients)
     linearised = None
     if own is not None and own is not law:

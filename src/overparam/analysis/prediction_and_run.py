@@ -16,13 +16,18 @@ from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting, re
 from overparam.analysis.run_choices import (
     Recipe,
     choose_rate,
-    default_network,
+    chosen_network,
     describe_run,
+    draw_start,
+    network_words,
     prepare_run,
     require_outputs,
+    seed_of,
 )
+from overparam.analysis.run_law import law_kind
 from overparam.analysis.run_numbers import measure_run
 from overparam.analysis.run_page import make_run_sections
+from overparam.analysis.run_start import begin
 from overparam.analysis.run_verdict import give_run_verdict
 from overparam.analysis.saving import save_with_page
 from overparam.core import folder as folders
@@ -31,11 +36,12 @@ from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.records import put_together, take_apart
 from overparam.core.sections import Section
 from overparam.networks import TwoLayer
+from overparam.theory.linear_rates import rounding_floor
 from overparam.training import Trajectory, train
-from overparam.training.driver import Trainee, as_network, checked_steps, initial, record_steps
+from overparam.training.inputs import Trainee, checked_steps, record_steps
 from overparam.training.precision import computing
 
-MEASURES = ("movement", "flips", "kernel")
+MEASURES = ("movement", "flips", "kernel", "gradient")
 """What is recorded for the comparison; outputs would fill the folder and nothing here needs them."""
 KERNEL_ROWS, DEEP_KERNEL_ROWS = 200, 24
 """Rows on which the drift of the kernel is measured: of two layers from counts of signs, else from all derivatives."""
@@ -87,14 +93,20 @@ class RunComparison:
 
     @property
     def relative_error(self) -> np.ndarray | None:
-        """observed/predicted − 1 at `steps`: relative to the prediction, NaN where it is not finite."""
-        return None if self.predicted is None else relative_error(self.loss, self.predicted.values)
+        """observed/predicted − 1 at `steps`: relative to the prediction, NaN where it is not finite or below rounding."""
+        return None if self.predicted is None else relative_error(self.loss, self.predicted.values, self.floor)
+
+    @property
+    def floor(self) -> float:
+        """Losses at or below this are rounding."""
+        return rounding_floor(self.run, self.run.loss[0])
 
     @property
     def laziness(self) -> np.ndarray | None:
-        """‖W(s) − W(0)‖_F/(√m κ), observed."""
-        moved = self.observed("movement")
-        return None if moved is None or self.setting.lazy_scale is None else moved / self.setting.lazy_scale
+        """‖W(s) − W(0)‖_F/(√m κ), observed; without a trained output layer."""
+        if "movement" not in self.run.records or self.setting.lazy_scale is None:
+            return None
+        return self.setting.neurons_moved(self.run)[np.isin(self.run.steps, self.steps)] / self.setting.lazy_scale
 
     @property
     def test_error(self) -> np.ndarray | None:
@@ -165,7 +177,7 @@ def train_and_compare(
     objective: Any = "squared",
     loss: str = "sum",
     preprocess: str = "auto",
-    key: int = 0,
+    key: Any = 0,
     params: Any = None,
     record: int | Sequence[int] | None = None,
     stop_below: float | None = None,
@@ -194,15 +206,16 @@ def train_and_compare(
         data: a name or path that `op.load` knows, a `Dataset`, `(X, y)`, or a frame; test rows are compared too.
         network: one of `op.networks`, or a function `apply(params, x)` with `params`; None takes a paired two-layer
             network of width 4,000, which starts at 0.
-        lr: the rate, of the loss named by `loss`; None takes half the largest stable one.
+        lr: the rate, of the loss named by `loss`; None takes half the largest stable one, or a guess (ramp).
         steps: how many.
         batch: rows a step; None for all.
         momentum: β of heavy ball.
         weight_decay: added to the gradient as decay·W.
         objective: "squared", "cross-entropy", "ramp", "smooth-absolute" or an `AbstractLoss`.
         loss: "sum" (the papers') or "mean": what the rate refers to and what is recorded.
-        preprocess: as `op.data.preprocess`; regression targets are centred and scaled to variance 1.
-        key: an int, of the initialisation and the batches.
+        preprocess: as `op.data.preprocess`, but "auto" leaves the rows of a function as they are; regression targets
+            are centred and scaled to variance 1.
+        key: an int or a JAX key, of the initialisation and the batches.
         params: where to start; fresh weights from `key` if None.
         record, stop_below, dtype, device, checkpoint, checkpoint_seconds, progress: see `op.training.train`.
 
@@ -222,14 +235,14 @@ def train_and_compare(
         dtype=dtype,
         device=device,
     )
-    chosen = record_steps(record, checked_steps(steps))
+    chosen, seed = record_steps(record, checked_steps(steps)), seed_of(key)
     tell(0, None, "reading")
-    ready = prepare_run(data, preprocess)
-    house = default_network() if network is None else as_network(network, params)
+    house = chosen_network(network, params)
+    ready = prepare_run(data, preprocess, house)
     require_outputs(house, ready)
     with computing(dtype, device) as kind:
-        weights = initial(house, ready, params, key, kind)
-    start = forecast.begin(house, ready, weights, dtype, device)
+        weights = draw_start(house, ready, params, key, kind)
+    start = begin(house, ready, weights, dtype, device)
     reason = recipe.without_law(ready.n)
     law, missing = forecast.limit_law(start, tell) if not reason or lr is None else (None, "")
     own = forecast.own_law(start, tell) if not reason or (lr is None and law is None) else None
@@ -238,7 +251,7 @@ def train_and_compare(
     predicted, lazy = None, (None, None)
     if not reason and law is not None:
         predicted = forecast.foretell(
-            start, law, own, chosen, rate, loss=loss, momentum=momentum, key=int(key), progress=tell
+            start, law, own, chosen, rate, loss=loss, momentum=momentum, key=seed, progress=tell
         )
         lazy = forecast.lazy_choices(start, law, predicted, rate, loss, momentum)
     del law, own  # an accelerator may need their room for the run
@@ -262,18 +275,24 @@ def train_and_compare(
     setting = describe_run(start, recipe, run, rate, limit, rate_by)
     predicted = None if predicted is None else predicted.at(run.steps)
     numbers = measure_run(setting, predicted, run, lazy)
-    about = {"data": ready.name, "network": run.network, "algorithm": run.algorithm, "steps": steps, "loss": loss}
+    about = {
+        "data": ready.name,
+        "network": network_words(house, run.network),
+        "algorithm": run.algorithm,
+        "steps": steps,
+        "loss": loss,
+    }
     about["preprocess"] = preprocess
     peak = run.provenance.configuration.get("device_peak_memory")
     if peak is not None:
         about["device_peak_memory"] = peak
-    made = watch.provenance(about, seed=int(key), device=run.provenance.device)
+    made = watch.provenance(about, seed=seed, device=run.provenance.device)
     return RunComparison(
         setting=setting,
         predicted=predicted,
         reason=reason or missing,
         numbers=numbers,
-        verdict=give_run_verdict(setting, predicted, numbers, reason or missing, run.stopped),
+        verdict=give_run_verdict(setting, predicted, numbers, reason or missing, run.stopped, law_kind(run)),
         run=run,
         provenance=replace(made, dtype=dtype),
     )

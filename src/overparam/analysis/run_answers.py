@@ -26,6 +26,7 @@ class RunSetting:
     algorithm: str
     objective: str
     width: int | None
+    """Neurons of a layer; None where a layer has positions too, or is not known."""
     kappa: float | None
     paired: bool
     starts_at_zero: bool
@@ -41,6 +42,15 @@ class RunSetting:
     lazy_scale: float | None
     """√m κ, what a movement is divided by to give its laziness; √(Σ_ℓ m_ℓ σ_ℓ²) for networks of dense layers."""
     dtype: str
+    output_layer: str = ""
+    """The trained layer after the last ReLU, whose movement laziness leaves out; empty where there is none."""
+    linear: bool = False
+    """Whether nothing else is trained."""
+
+    def neurons_moved(self, run: Any) -> np.ndarray:
+        """How far all trained layers below the output layer moved together, at every record of a `Trajectory`."""
+        hidden = [place for place, name in enumerate(run.layers) if name != self.output_layer]
+        return np.sqrt((run.records["movement"][:, hidden] ** 2).sum(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +132,15 @@ class RunNumbers:
     milliseconds_a_step: float
 
 
-def relative_error(observed: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """observed/predicted − 1, NaN where there is no finite prediction above 0.
+def relative_error(observed: np.ndarray, predicted: np.ndarray, floor: float = 0.0) -> np.ndarray:
+    """observed/predicted − 1, NaN where there is no finite prediction above `floor`, the rounding of the run.
 
-    >>> relative_error(np.array([1.1, 2.0]), np.array([1.0, np.inf])).round(3)
-    array([0.1, nan])
+    >>> relative_error(np.array([1.1, 2.0, 1e-30]), np.array([1.0, np.inf, 1e-33]), 1e-26).round(3)
+    array([0.1, nan, nan])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         error = observed / predicted - 1
-    return np.where(np.isfinite(predicted) & (predicted > 0), error, np.nan)
+    return np.where(np.isfinite(predicted) & (predicted > floor), error, np.nan)
 
 
 def largest(errors: np.ndarray) -> tuple[float | None, int | None]:

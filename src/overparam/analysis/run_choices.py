@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from overparam.analysis.answers import Range
-from overparam.analysis.forecast import Law, Start
+from overparam.analysis.forecast import Law
 from overparam.analysis.run_answers import RunSetting
+from overparam.analysis.run_start import Start
 from overparam.analysis.setting import standardised_targets
-from overparam.core.network import AbstractNetwork
+from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.data import Dataset, as_dataset
 from overparam.data import preprocess as prepared
-from overparam.networks import TwoLayer
+from overparam.networks import Given, TwoLayer
 from overparam.training import AbstractAlgorithm, AbstractLoss, GradientDescent, Squared, Trajectory
 from overparam.training.algorithm import checked_rate
+from overparam.training.inputs import Trainee, as_network, initial
 from overparam.training.mini_batch import make_sgd
 from overparam.training.precision import checked_dtype
 
@@ -28,10 +31,29 @@ def default_network() -> TwoLayer:
     return TwoLayer(DEFAULT_WIDTH, kappa=1.0, paired=True)
 
 
-def prepare_run(data: Any, how: str) -> Dataset:
-    """The data as it is trained on: features scaled, regression targets standardised with those of the training rows."""
+def chosen_network(network: Trainee | None, params: Any) -> AbstractNetwork:
+    """The network as one of the house; None takes the default."""
+    return default_network() if network is None else as_network(network, params)
+
+
+def network_words(network: AbstractNetwork, words: str) -> str:
+    """`words`, or the name of a function of the user's."""
+    if not isinstance(network, Given):
+        return words
+    name = getattr(network.function, "__name__", "<")
+    return "your function" if name.startswith("<") else name
+
+
+def prepare_run(data: Any, how: str, network: AbstractNetwork) -> Dataset:
+    """The data as it is trained on: features scaled, regression targets standardised with those of the training rows.
+
+    "auto" leaves rows as they are for a function of the user's, which fits rows of one length alone.
+    """
     source = as_dataset(data)
-    ready = prepared(source, how)
+    if how == "auto" and isinstance(network, Given):
+        ready = source.replace(note="rows were left as they are, for your function")
+    else:
+        ready = prepared(source, how)
     if ready.task != "regression":
         return ready
     if float(np.ptp(ready.y)) == 0:
@@ -40,6 +62,28 @@ def prepare_run(data: Any, how: str) -> Dataset:
     if test is not None:
         test = test.replace(y=standardised_targets(test.y, ready.y))
     return ready.replace(y=y, test=test, note="targets were centred and scaled to variance 1")
+
+
+def seed_of(key: Any) -> int:
+    """The int of a key; of a JAX key its last word, which is the seed it was made from where that was below 2³².
+
+    >>> seed_of(3), seed_of(jax.random.key(3))
+    (3, 3)
+    """
+    return int(jax.random.key_data(as_key(key)).ravel()[-1])
+
+
+def draw_start(network: AbstractNetwork, data: Dataset, params: Any, key: Any, kind: Any) -> Params:
+    """The weights to start from; a function that cannot take these rows is one line."""
+    try:
+        return initial(network, data, params, key, kind)
+    except TypeError as error:
+        if not isinstance(network, Given):
+            raise
+        why = str(error).strip().split("\n")[0]
+        raise ValueError(
+            f"{network_words(network, '')} does not take rows of shape {data.X.shape} with these `params`: {why}"
+        ) from None
 
 
 def require_outputs(network: AbstractNetwork, data: Dataset) -> None:
@@ -105,16 +149,29 @@ class Recipe:
         )
 
 
+NO_RATE = "`lr` is missing, and there is no kernel to compute a stable one from; give a rate"
+
+
 def choose_rate(lr: float | None, law: Law | None, recipe: Recipe) -> tuple[float, Range | None, str]:
-    """The rate, the largest stable one with its bracket, and how the rate was chosen (empty where it was given)."""
-    limit = None if law is None else law.stable_rate(recipe.loss, recipe.momentum)
+    """The rate, the largest stable one with its bracket, and how the rate was chosen (empty where it was given).
+
+    2/(λ_max s) is stable where the objective's gradient in the outputs is s-Lipschitz; where there is no s there is no
+    such rate, and that of the squared loss is a guess.
+    """
+    smooth = recipe.objective.smoothness
+    found = None if law is None else law.stable_rate(recipe.loss, recipe.momentum, smooth or 1.0)
+    limit = found if smooth else None
     if lr is not None:
         return checked_rate(lr), limit, ""
-    if law is None or limit is None:
-        raise ValueError("`lr` is missing, and there is no kernel to compute a stable one from; give a rate")
+    if law is None or found is None:
+        raise ValueError(NO_RATE)
+    guess = (
+        "" if smooth else f" for the squared loss, as a guess: the gradient of the {recipe.objective.name} loss jumps"
+    )
     if recipe.batched(law.H.n):
-        return law.safe_batch_rate(recipe.loss), limit, "half of what no batch can make unstable"
-    return float(limit.lower or limit.value) / 2, limit, "half the largest stable one"
+        return law.safe_batch_rate(recipe.loss, smooth or 1.0), limit, f"half of what no batch can make unstable{guess}"
+    of = guess.replace(" for", " of")
+    return float(found.lower or found.value) / 2, limit, f"half the largest stable one{of}"
 
 
 def describe_run(
@@ -132,10 +189,10 @@ def describe_run(
         task=data.task,
         classes=tuple(str(c) for c in data.classes),
         notes=data.notes,
-        network=run.network,
+        network=network_words(network, run.network),
         algorithm=run.algorithm,
         objective=recipe.objective.name,
-        width=getattr(network, "width", None),
+        width=None if hasattr(network, "grid") else getattr(network, "width", None),
         kappa=network.kappa if two_layer else None,
         paired=two_layer and network.paired,
         starts_at_zero=not np.any(start.outputs),
@@ -145,5 +202,7 @@ def describe_run(
         limit=limit,
         rate_by=rate_by,
         lazy_scale=start.lazy_scale,
+        output_layer=start.output_layer,
+        linear=start.linear,
         dtype=recipe.dtype,
     )

@@ -9,6 +9,7 @@ import numpy as np
 from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting, largest, relative_error
 from overparam.theory.dynamics import GROWN
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
+from overparam.theory.linear_rates import rounding_floor
 from overparam.training import Trajectory
 
 
@@ -20,17 +21,20 @@ def measure_run(
     grown = ~(loss <= GROWN * loss[0])  # NaN too
     lost = bool(grown[-1])  # and with the loss all that was measured
     moved = float(run.total_movement[-1]) if "movement" in run.records and not lost else None
-    observed_lazy = None if moved is None or setting.lazy_scale is None else moved / setting.lazy_scale
+    observed_lazy = None
+    if moved is not None and setting.lazy_scale is not None:
+        observed_lazy = float(setting.neurons_moved(run)[-1]) / setting.lazy_scale
     worst, where, draw, movement, distance = None, None, None, None, None
     expected_lazy = None
     if predicted is not None:
+        floor = rounding_floor(run, loss[0])
         seen = np.where(grown, np.nan, loss)[np.isin(run.steps, predicted.steps)]
-        worst, where = largest(relative_error(seen, predicted.values))
+        worst, where = largest(relative_error(seen, predicted.values, floor))
         with np.errstate(invalid="ignore"):
             distance = _finite(largest(np.abs(seen - predicted.values) / loss[0])[0]) if loss[0] > 0 else None
         if predicted.linearised is not None:
-            draw = largest(relative_error(predicted.linearised, predicted.values))[0]
-            movement = largest(relative_error(seen, predicted.linearised))[0]
+            draw = largest(relative_error(predicted.linearised, predicted.values, floor))[0]
+            movement = largest(relative_error(seen, predicted.linearised, floor))[0]
         expected_lazy = None if predicted.laziness is None else _finite(predicted.laziness[-1])
     sizes = [value for value in (observed_lazy, expected_lazy) if value is not None and np.isfinite(value)]
     return RunNumbers(

@@ -9,10 +9,10 @@ import numpy as np
 
 from overparam.analysis.data_notes import data_notes
 from overparam.analysis.run_answers import RunNumbers, relative_error
+from overparam.analysis.run_law import law_sections
 from overparam.analysis.run_verdict import percent
 from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, series
 from overparam.theory.dynamics import GROWN
-from overparam.theory.iteration_laws import iteration_law
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def make_run_sections(c: RunComparison) -> tuple[Section, ...]:
         Section("How far did the weights move?", _weights(c)),
         Section("How well on new rows?", _new_rows(c)),
         Section("How constant was the kernel?", _kernel(c)),
-        *_law(c),
+        *law_sections(c.run, c.run.loss <= GROWN * c.run.loss[0]),
         Section("What was done", _done(c)),
     ]
     drawn = [Section(s.title, tuple(b for b in s.blocks if not isinstance(b, Figure) or _says(b))) for s in sections]
@@ -98,7 +98,7 @@ def _errors(c: RunComparison, error: np.ndarray) -> Figure:
         words = "The observed loss over the predicted one, on a log scale."
     own = c.predicted.linearised
     if own is not None:
-        share = relative_error(own, c.predicted.values) + shift
+        share = relative_error(own, c.predicted.values, c.floor) + shift
         drawn.insert(0, series(f"linearised / predicted{sign}", c.steps, share, role="accent", dashed=True))
         words += (
             " The dashed line is what the draw of finitely many neurons does; the distance of the points from it is what "
@@ -131,7 +131,7 @@ def _table(c: RunComparison, error: np.ndarray | None) -> Table:
         ("step", "predicted", "at least", "at most", "observed", "error"),
         rows,
         "The training loss. Errors are relative to the prediction; the two sides of the bracket hold for the infinitely wide "
-        "network. A dash: not certified, or grown out of meaning.",
+        "network. A dash: not certified, grown out of meaning, or fallen below rounding.",
     )
 
 
@@ -205,6 +205,8 @@ def _laziness(c: RunComparison, lazy: np.ndarray) -> Figure:
     if c.predicted is not None and c.predicted.laziness is not None:
         drawn.insert(0, series("predicted", c.steps, c.predicted.laziness, role="true"))
     words = "The movement over √width times κ, on a log scale, with the borders of the lazy regime."
+    if c.setting.output_layer:
+        words += f" The output layer, {c.setting.output_layer}, is left out: no ReLU comes after it."
     borders = (Line("lazy below", y=LAZY), Line("not lazy above", y=BORDERLINE))
     return _by_step(c, "Laziness", words, "laziness", drawn, y_scale="log", lines=borders)
 
@@ -249,14 +251,6 @@ def _kernel(c: RunComparison) -> tuple[Block, ...]:
         words += "; its distance from the kernel of infinite width is at first what the draw of the weights did"
     few = "" if c.run.kernel_rows >= c.setting.n else f", on {c.run.kernel_rows:,} of the rows"
     return (_by_step(c, "Drift of the kernel", f"{words}. Frobenius norms{few}.", "relative distance", drawn),)
-
-
-def _law(c: RunComparison) -> tuple[Section, ...]:
-    """The law of convergence of the objective's class beside the run; nothing where the run is too short to fit one."""
-    try:
-        return iteration_law(c.run).sections()
-    except ValueError:
-        return ()
 
 
 def _done(c: RunComparison) -> tuple[Block, ...]:

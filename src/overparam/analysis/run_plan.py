@@ -11,15 +11,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.analysis.run_choices import Recipe, default_network, prepare_run, require_outputs
+from overparam.analysis.forecast import MOST_OWN
+from overparam.analysis.run_choices import (
+    NO_RATE,
+    Recipe,
+    chosen_network,
+    draw_start,
+    network_words,
+    prepare_run,
+    require_outputs,
+)
 from overparam.core.checks import shown_bytes
 from overparam.core.machine import available_memory
-from overparam.core.network import AbstractNetwork
+from overparam.core.network import AbstractNetwork, Params
 from overparam.data import Dataset
 from overparam.engines.plan import shown_seconds
 from overparam.networks import TwoLayer
-from overparam.training.algorithm import loss_gradient
-from overparam.training.driver import Trainee, as_network, checked_steps, record_steps
+from overparam.training.algorithm import checked_rate, loss_gradient
+from overparam.training.inputs import Trainee, checked_steps, record_steps, require_classes
 from overparam.training.precision import chosen_device, computing, device_name
 
 SLOW = {"cpu": 1e10, "other": 4e12}
@@ -28,8 +37,13 @@ SAMPLE = {"cpu": 2e9, "other": 2e12}
 """Operations of a step that is timed; a larger one is timed on fewer rows."""
 STARTING = 3.0
 """Seconds for compiling and for small predictions."""
-RECORD = 2.0
-"""A record costs about this many steps: the network once more, its signs, its kernel on some rows."""
+RECORD = 3.0
+"""A record costs about this many steps: the gradient once more, signs, the kernel on some rows."""
+MATRICES, WITH_OWN = 24, 40
+"""Bytes a pair of rows: H∞ and a copy while it is made symmetric; with the drawn network's own kernel, counts of signs
+and its copies beside it (35 measured)."""
+PRODUCTS = 400
+"""Vectors kept at most while a sweep goes."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +93,13 @@ def plan_run(
     data: Any,
     network: Trainee | None = None,
     *,
+    lr: float | None = None,
     steps: int = 200,
     batch: int | None = None,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
     objective: Any = "squared",
+    loss: str = "sum",
     preprocess: str = "auto",
     params: Any = None,
     record: int | Sequence[int] | None = None,
@@ -89,10 +107,11 @@ def plan_run(
     device: str | None = None,
     timed: bool = True,
 ) -> RunPlan:
-    """Time and memory of `train_and_compare` with the same arguments.
+    """Time and memory of `train_and_compare` with the same arguments, which are checked as it does.
 
     Args:
-        data, network, steps, batch, objective, preprocess, params, record, dtype, device: as in `train_and_compare`.
+        data, network, lr, steps, batch, momentum, weight_decay, objective, loss, preprocess, params, record, dtype,
+            device: as in `train_and_compare`.
         timed: time a step on this machine, which takes a second or two; else divide operations by a low rate.
 
     >>> plan = plan_run(([[1.0, 0.0], [0.0, 1.0]] * 10, [1, -1] * 10), TwoLayer(100), steps=10, timed=False)
@@ -100,26 +119,38 @@ def plan_run(
     (300, 11)
     """
     recipe = Recipe.of(
-        batch=batch, momentum=0.0, weight_decay=0.0, objective=objective, loss="sum", dtype=dtype, device=device
+        batch=batch,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        objective=objective,
+        loss=loss,
+        dtype=dtype,
+        device=device,
     )
-    ready = prepare_run(data, preprocess)
-    house = default_network() if network is None else as_network(network, params)
+    house = chosen_network(network, params)
+    ready = prepare_run(data, preprocess, house)
     require_outputs(house, ready)
+    require_classes(recipe.objective, ready.y)
+    if lr is not None:
+        checked_rate(lr)
+    elif isinstance(house, TwoLayer) and house.kappa == 0:
+        raise ValueError(NO_RATE)
     rows = ready.n if recipe.batch is None else min(recipe.batch, ready.n)
     place = chosen_device(device)
     sort = "cpu" if place.platform == "cpu" else "other"
     with computing(dtype, device) as kind:
-        step = _Step(house, ready, recipe.objective, kind)
+        weights = None if params is None else draw_start(house, ready, params, 0, kind)
+        step = _Step(house, ready, recipe.objective, kind, weights)
         operations = step.operations(rows)
         seconds = operations / SLOW[sort]
-        memory, free = step.memory(rows) + 16 * ready.n**2, _free(place)
+        memory, free = step.memory(rows) + _of_prediction(ready, recipe, lr), _free(place)
         timed = timed and memory <= free
         if timed:
             few = int(np.clip(rows * SAMPLE[sort] / max(operations, 1.0), min(rows, 16), rows))
             seconds = step.seconds(few) * rows / few
     return RunPlan(
         data=ready.name,
-        network=type(house).__name__,
+        network=network_words(house, type(house).__name__),
         rows=ready.n,
         features=ready.d,
         weights=step.weights,
@@ -138,9 +169,10 @@ def plan_run(
 class _Step:
     """One gradient of the loss, as shapes until it is timed."""
 
-    def __init__(self, network: AbstractNetwork, data: Dataset, loss: Any, kind: Any) -> None:
-        self.network, self.data, self.kind = network, data, kind
-        self.shapes = jax.eval_shape(lambda: network.init(0, data.d))
+    def __init__(self, network: AbstractNetwork, data: Dataset, loss: Any, kind: Any, weights: Params | None) -> None:
+        """`weights` None: drawn where a step is timed, and only then."""
+        self.network, self.data, self.kind, self.given = network, data, kind, weights
+        self.shapes = jax.eval_shape(lambda: network.init(0, data.d) if weights is None else weights)
         self.weights = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(self.shapes.trained))
         self.run = jax.jit(lambda params, X, y: loss_gradient(network, params, loss, "sum", X, y)[0])
 
@@ -154,7 +186,8 @@ class _Step:
 
     def seconds(self, rows: int) -> float:
         """The fastest of three steps, after compiling."""
-        params = jax.tree.map(lambda leaf: leaf.astype(self._like(leaf.dtype)), self.network.init(0, self.data.d))
+        drawn = self.network.init(0, self.data.d) if self.given is None else self.given
+        params = jax.tree.map(lambda leaf: leaf.astype(self._like(leaf.dtype)), drawn)
         X, y = jnp.asarray(self.data.X[:rows], self.kind), jnp.asarray(self.data.y[:rows], self.kind)
         jax.block_until_ready(self.run(params, X, y))
         times = []
@@ -176,6 +209,14 @@ class _Step:
 
     def _like(self, dtype: Any) -> Any:
         return self.kind if jnp.issubdtype(dtype, jnp.floating) else dtype
+
+
+def _of_prediction(data: Dataset, recipe: Recipe, lr: float | None) -> int:
+    """Bytes of the matrices of the law, and of the vectors of its sweep; 0 where no law is needed."""
+    if lr is not None and recipe.without_law(data.n):
+        return 0
+    pair = WITH_OWN if data.k == 1 and data.n <= MOST_OWN else MATRICES
+    return pair * data.n**2 + 8 * data.n * data.k * min(data.n, PRODUCTS)
 
 
 def _prediction(network: AbstractNetwork, data: Dataset, sort: str) -> float:

@@ -16,25 +16,30 @@ NEAR = 0.02
 
 
 def give_run_verdict(
-    setting: RunSetting, predicted: Predicted | None, numbers: RunNumbers, reason: str, stopped: str
+    setting: RunSetting, predicted: Predicted | None, numbers: RunNumbers, reason: str, stopped: str, law: str = ""
 ) -> Verdict:
-    """Agreement first, then whether it was to be expected, what the error is made of, the rate, and new rows."""
+    """Agreement first, then whether it was to be expected, what the error is made of, the rate, and new rows.
+
+    law: the class of the loss, where the page has its law of convergence.
+    """
     if predicted is None:
         tone: Tone = "bad" if numbers.diverged else "warning"
         sentences = [f"There is no prediction for this run: {reason}.", _course(numbers, stopped), *_moved(numbers)]
+        if law:
+            sentences.insert(2, f"The law of convergence of {law} losses is shown below, beside the run.")
     elif predicted.status == "unstable":
         tone, sentences = "bad", [*_unstable(setting, numbers, stopped)]
     elif numbers.diverged:
         tone = "bad"
         sentences = [
             f"The run diverged where a stable one was predicted: {_how(stopped)}.",
-            _trust(numbers),
+            _trust(setting, numbers),
         ]
     else:
         tone, first = _agreement(setting, numbers)
         sentences = [first, *_source(predicted, reason)]
         if numbers.last_step:
-            sentences += [_trust(numbers), *_why(setting, predicted, numbers), *_advice(setting, numbers)]
+            sentences += [_trust(setting, numbers), *_why(setting, predicted, numbers), *_advice(setting, numbers)]
     sentences += [*_rate(setting, predicted), *_new_rows(setting, numbers)]
     return Verdict(tone, tuple(sentences))
 
@@ -111,8 +116,13 @@ def _unstable(setting: RunSetting, numbers: RunNumbers, stopped: str) -> list[st
     return [first, second, *_moved(numbers)]
 
 
-def _trust(numbers: RunNumbers) -> str:
+def _trust(setting: RunSetting, numbers: RunNumbers) -> str:
     """Whether the prediction could be trusted, from what was known before; then what came."""
+    if setting.linear:
+        return (
+            "The prediction could be trusted: only the output layer is trained, so the network is linear in its trained "
+            "weights however far they move."
+        )
     before, after = numbers.predicted_laziness, numbers.laziness
     if before is None:
         return "How lazy this network would be was not known before, so neither was how far to trust the prediction."

@@ -110,9 +110,13 @@ def command(
     loaded = _with_test_rows(loaded, test, seed)
     net = make_network(network, loaded, width, depth, kappa, paired)
     shape: dict[str, Any] = {
+        "lr": lr,
         "steps": steps,
         "batch": batch,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
         "objective": objective,
+        "loss": loss,
         "preprocess": preprocess,
         "dtype": dtype,
         "device": device,
@@ -128,7 +132,7 @@ def command(
     kept = out / UNFINISHED if checkpoint is None else checkpoint
     if not resume:
         _forget(kept)
-    options = shape | {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "loss": loss, "key": seed}
+    options = shape | {"key": seed}
     result = _run(display, loaded, net, options, kept, checkpoint_every)
     where = result.save(out, weights=weights, samples=not no_samples)
     _forget(kept)

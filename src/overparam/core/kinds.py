@@ -10,6 +10,7 @@ KINDS = {
     "run-comparison": "overparam.analysis.prediction_and_run.RunComparison",
     "trajectory": "overparam.training.trajectory.Trajectory",
     "sweep": "overparam.training.sweeps.Sweep",
+    "smoothed-run": "overparam.training.smoothed_run.SmoothedRun",
     "study": "overparam.studies.study.StudyResult",
 }
 """The `kind` in result.json to the class that has `from_parts`; a new kind of result is one row here."""

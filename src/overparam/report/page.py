@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html import escape
@@ -19,6 +20,9 @@ from overparam.report.axes import Canvas, canvas
 from overparam.report.figures import embedded, plotly_of, points_a_series
 from overparam.report.numbers import MISSING, duration, memory, number
 from overparam.report.svg import render_svg
+
+KINDS = {"run-comparison": "training run"}
+"""What a kind of result is called on its page, where the name it is stored under would not do."""
 
 
 def render_page(parts: Parts, *, samples: bool = True) -> str:
@@ -91,7 +95,7 @@ def _header(parts: Parts) -> str:
     facts = [f"overparam {made.version}", made.device, duration(made.seconds)]
     return (
         '<header><div class="bar"><p class="kind">'
-        f"{escape(parts.kind.replace('_', ' '))}</p>"
+        f"{escape(KINDS.get(parts.kind, re.sub('[_-]', ' ', parts.kind)))}</p>"
         '<button type="button" id="theme" hidden>Dark</button></div>'
         f"<h1>{escape(parts.title)}</h1>"
         f'<p class="facts">{escape(" · ".join(fact for fact in facts if fact))}</p></header>'

@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from overparam.core import interruption
 from overparam.core.folder import write_whole
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram
@@ -22,15 +23,14 @@ CHUNK = 32
 
 
 @final
-class Interrupted(KeyboardInterrupt):
+class Interrupted(interruption.Interrupted):
     """Ctrl-C in the middle of a sweep: `partial` is the quadrature of the products done, valid as it is.
 
     Pass `sweep` back as `op.quadrature(..., resume=error.sweep)` to go on where it stopped.
     """
 
     def __init__(self, partial: Any, sweep: Lanczos, where: str) -> None:
-        super().__init__(f"stopped after {sweep.products} products; none is lost: {where}")
-        self.partial = partial
+        super().__init__(partial, f"stopped after {sweep.products} products; none is lost: {where}")
         self.sweep = sweep
 
 

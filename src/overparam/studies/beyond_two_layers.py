@@ -144,7 +144,7 @@ def one_run(
     """
     name = f"{learner}, m = {m}, N = {N}, seed {seed}"
 
-    def make(_: Path | None) -> Mapping[str, Any]:
+    def make(kept: Path | None) -> Mapping[str, Any]:
         data = rows(settings, target, N, seed, workplace.seed)
         assert data.test is not None
         options = {
@@ -152,6 +152,7 @@ def one_run(
             "measures": ("outputs", "movement"),
             "dtype": settings.dtype,
             "device": workplace.device,
+            "checkpoint": kept,
             "progress": lambda done, total, what: workplace.progress(done, total, name),
         }
         found = trained(settings, learner, m, data, options)

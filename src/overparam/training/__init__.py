@@ -15,7 +15,8 @@ from overparam.training.losses import (
     Squared,
 )
 from overparam.training.mini_batch import SGD, StepDecay, sgd
-from overparam.training.smoothed import SmoothedRun, smoothed_sgd
+from overparam.training.smoothed import smoothed_sgd
+from overparam.training.smoothed_run import SmoothedRun
 from overparam.training.smoothed_step import SmoothedSGD
 from overparam.training.sweeps import Sweep, sweep
 from overparam.training.trajectory import Trajectory

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core import folder
+from overparam.core import folder, interruption
+from overparam.training.inputs import record_steps
 from overparam.training.trees import as_numpy, is_key
 
 FILE = "training.npz"
@@ -25,12 +26,11 @@ History = list[tuple[int, dict[str, np.ndarray]]]
 """The records of a run: (step, values by name), in the order of the steps."""
 
 
-class Interrupted(KeyboardInterrupt):
+class Interrupted(interruption.Interrupted):
     """Ctrl-C in the middle of a run: `partial` is the trajectory so far."""
 
     def __init__(self, partial: Any, step: int, where: str) -> None:
-        super().__init__(f"stopped at step {step}; {where}")
-        self.partial = partial
+        super().__init__(partial, f"stopped at step {step}; {where}")
         self.step = step
 
 
@@ -43,6 +43,24 @@ class Kept:
     history: History
     seconds: float = 0.0
     timed: int = 0
+    ends: tuple[int, ...] = ()
+    """The last steps of the calls so far: recorded though no `record` named them."""
+
+    def require_record(self, at: list[int], steps: int, path: Path) -> None:
+        """Raise unless the records are those that `at` asks for until now, the last steps of earlier calls aside.
+
+        The default is not compared: it moves with `steps`, and a run that is given more of them goes on.
+        """
+        if at == record_steps(None, steps):
+            return
+        recorded = {step for step, _ in self.history}
+        missing = {step for step in at if step < self.step} - recorded
+        if other := missing | (recorded - {*at, *self.ends}):
+            kept = "is not among its records" if min(other) in missing else "is recorded and not asked for"
+            raise ValueError(
+                f"{path} is of a run recorded at other steps (step {min(other)} {kept}); name another folder or pass "
+                "the same `record`"
+            )
 
 
 class Checkpoint:
@@ -68,6 +86,7 @@ class Checkpoint:
             "recorded": [step for step, _ in kept.history],
             "seconds": kept.seconds,
             "timed": kept.timed,
+            "ends": kept.ends,
         }
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
         buffer = io.BytesIO()
@@ -82,6 +101,7 @@ class Checkpoint:
             about = json.loads(arrays["about"].tobytes().decode())
             owner, step, recorded = about["fingerprint"], int(about["step"]), list(about["recorded"])
             seconds, timed = float(about["seconds"]), int(about["timed"])
+            ends = tuple(about.get("ends", recorded))  # files of older versions do not say
         except FileNotFoundError:
             return None
         except (
@@ -107,7 +127,7 @@ class Checkpoint:
             history = [(int(s), {name: array[i] for name, array in records.items()}) for i, s in enumerate(recorded)]
         except (KeyError, IndexError, ValueError) as error:
             raise self._damaged(error) from None
-        return Kept(state, step, history, seconds, timed)
+        return Kept(state, step, history, seconds, timed, ends)
 
     def _damaged(self, error: Exception) -> ValueError:
         why = " ".join(str(error).split())

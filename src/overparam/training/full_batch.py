@@ -19,6 +19,7 @@ from overparam.training.algorithm import (
 from overparam.training.driver import train
 from overparam.training.inputs import Trainee
 from overparam.training.losses import AbstractLoss, Squared, as_loss
+from overparam.training.options import options_of
 from overparam.training.trajectory import Trajectory
 
 
@@ -46,6 +47,7 @@ class GradientDescent(AbstractAlgorithm):
         return state
 
 
+@options_of(train)
 def gradient_descent(
     network: Trainee,
     data: Any,

@@ -14,6 +14,7 @@ from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_rat
 from overparam.training.driver import train
 from overparam.training.inputs import Trainee
 from overparam.training.losses import AbstractLoss, SmoothAbsolute, as_loss
+from overparam.training.options import options_of
 from overparam.training.trajectory import Trajectory
 
 STREAM = 1811_04918_1
@@ -60,6 +61,7 @@ class OneSampleSGD(AbstractAlgorithm):
         return 1
 
 
+@options_of(train)
 def sgd_one_sample(
     network: Trainee,
     data: Any,

@@ -15,6 +15,7 @@ from overparam.core import checks, machine
 from overparam.core.network import AbstractNetwork, Params
 from overparam.data import Dataset
 from overparam.networks import Given
+from overparam.networks.composed import AbstractComposed
 from overparam.training.losses import AbstractLoss
 from overparam.training.measurements import MEASURES
 from overparam.training.precision import cast
@@ -58,6 +59,8 @@ def initial(network: AbstractNetwork, data: Dataset, params: Any, key: Any, kind
     else:
         start = replace(network.init(key, data.d), trained=params)
     require_weights(start.trained)
+    if params is not None and isinstance(network, AbstractComposed):
+        require_weights_of(network, data.d, start)
     start = cast(start, kind)
     shape = _output_shape(network, start, data, kind)
     if shape != data.y.shape:
@@ -85,6 +88,32 @@ def require_weights(trained: Any) -> None:
                              "what is not trained in the function")  # fmt: skip
         if not bool(jnp.isfinite(jnp.asarray(leaf)).all()):
             raise ValueError(f"`params` has NaN or infinite numbers at {name!r}; start from finite weights")
+
+
+def require_weights_of(network: AbstractComposed, d: int, start: Params) -> None:
+    """Raise unless `start` has the weights of the network, trained or fixed, by name and shape."""
+    wanted, given = _shapes(jax.eval_shape(lambda: network.init(0, d))), _shapes(start)
+    which = f"{describe(network)} on {checks.count_of(d, 'feature')}"
+    for name, shape in wanted.items():
+        if name not in given:
+            raise ValueError(f"`params` has no {name!r}; {which} has {_listed(wanted)}")
+        if given[name] != shape:
+            raise ValueError(f"`params` has shape {given[name]} at {name!r}; {which} has {_listed(wanted)}")
+    if unknown := [name for name in given if name not in wanted]:
+        raise ValueError(f"`params` has {unknown[0]!r}; {which} has {_listed(wanted)}")
+
+
+def _shapes(params: Params) -> dict[str, tuple[int, ...]]:
+    trees = (params.trained, params.fixed)
+    return {
+        name: np.shape(leaf)
+        for tree in trees
+        for name, leaf in zip(layer_names(tree), jax.tree.leaves(tree), strict=True)
+    }
+
+
+def _listed(shapes: dict[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in shapes.items())
 
 
 def _output_shape(network: AbstractNetwork, start: Params, data: Dataset, kind: Any) -> tuple[int, ...]:

@@ -150,23 +150,23 @@ def prepare(
     *,
     classes: bool,
     kernel_rows: int,
-    piece_bytes: int = PIECE_BYTES,
+    runs: int = 1,
     rows_at_once: int | None = None,
     limit: Any = None,
 ) -> tuple[Recorder, Reference]:
     """The recorder that fits the network and the memory, and what it compares with.
 
-    `limit` is the kernel of infinite width where another run has computed it already.
+    `runs` share the memory. `limit` is the kernel of infinite width where another run has computed it already.
     """
     inside = jax.eval_shape(network.trace, params, problem.X[:1]).pre_activations
     signs_a_row = sum(g.size for g in inside)
     bytes_a_row = sum(g.size * g.dtype.itemsize for g in inside)
-    piece = rows_at_once or (max(1, piece_bytes // bytes_a_row) if bytes_a_row else 0)
+    piece = rows_at_once or (max(1, PIECE_BYTES // runs // bytes_a_row) if bytes_a_row else 0)
     piece = 0 if piece >= problem.n else piece
     signs: tuple[Any, ...] = ()
     flip_rows = 0
     if "flips" in measures and signs_a_row:
-        flip_rows = max(1, min(problem.n, SIGN_BYTES // signs_a_row))
+        flip_rows = max(1, min(problem.n, SIGN_BYTES // runs // signs_a_row))
         signs = _signs(network, params, problem.X[:flip_rows], piece)
     count, rows, kernel = 0, (), ()
     if "kernel" in measures:

@@ -22,6 +22,7 @@ from overparam.training.algorithm import (
 from overparam.training.driver import train
 from overparam.training.inputs import Trainee, whole_number
 from overparam.training.losses import AbstractLoss, Squared, as_loss
+from overparam.training.options import options_of
 from overparam.training.trajectory import Trajectory
 
 Sampling = Literal["epochs", "independent"]
@@ -139,6 +140,7 @@ def make_sgd(
     )  # fmt: skip
 
 
+@options_of(train)
 def sgd(
     network: Trainee,
     data: Any,

@@ -21,7 +21,7 @@ from overparam.data import Dataset
 from overparam.training.algorithm import Problem
 from overparam.training.checkpoint import Checkpoint, History, Interrupted, Kept, fingerprint, stacked
 from overparam.training.inputs import checked_measures, describe, require_classes, require_memory, whole_number
-from overparam.training.measurements import PIECE_BYTES, Recorder, Reference, prepare
+from overparam.training.measurements import Recorder, Reference, prepare
 from overparam.training.precision import DIGITS, chosen_device, device_name
 from overparam.training.trajectory import Trajectory
 from overparam.training.trees import as_numpy, layer_names
@@ -97,6 +97,7 @@ class Runner:
         self.recorder, self.reference = Recorder(()), Reference(())
         self.history: History = []
         self.seconds, self.timed = 0.0, 0
+        self.ends: tuple[int, ...] = ()
 
     def _start(self, run: int) -> Params:
         """The first weights of one run."""
@@ -120,7 +121,7 @@ class Runner:
                 chosen,
                 classes=self.data.task != "regression",
                 kernel_rows=kernel_rows,
-                piece_bytes=PIECE_BYTES // runs,
+                runs=runs,
                 rows_at_once=rows_at_once,
                 limit=made[0].limit if made else None,
             )
@@ -145,6 +146,7 @@ class Runner:
         kept = None
         if checkpoint is not None:
             kept = Checkpoint(checkpoint, self._fingerprint(state))
+            self.ends = (steps,)
             state, step = self._taken_up(kept, state, steps)
         saved, stopped = time.monotonic(), f"all {steps} steps done"
         progress(step, steps, "steps")
@@ -177,11 +179,13 @@ class Runner:
                 f"{kept.path} is at step {found.step} and the run asked for has {steps}; ask for at least "
                 f"{found.step} steps, or name another folder"
             )
+        found.require_record(self.at, steps, kept.path)
         self.history, self.seconds, self.timed = found.history, found.seconds, found.timed
+        self.ends = tuple(sorted({*found.ends, steps}))
         return found.state, found.step
 
     def _kept(self, state: Any, step: int) -> Kept:
-        return Kept(state, step, self.history, self.seconds, self.timed)
+        return Kept(state, step, self.history, self.seconds, self.timed, self.ends)
 
     def _due(self, step: int) -> bool:
         place = bisect.bisect_left(self.at, step)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core import checks
 from overparam.core.network import Params, as_key
 from overparam.core.progress import Progress, silent
 from overparam.data import as_dataset
@@ -21,8 +20,10 @@ from overparam.networks import ThreeLayer
 from overparam.training.driver import KERNEL_ROWS
 from overparam.training.inputs import checked_steps, initial, record_steps, whole_number
 from overparam.training.losses import AbstractLoss
+from overparam.training.options import options_of
 from overparam.training.precision import checked_dtype, computing
 from overparam.training.runner import Runner
+from overparam.training.smoothed_run import SmoothedRun
 from overparam.training.smoothed_step import (
     SmoothedSGD,
     SmoothedState,
@@ -31,47 +32,12 @@ from overparam.training.smoothed_step import (
     make_smoothed,
     normals,
 )
-from overparam.training.trajectory import Trajectory
 
 LAST_SIGNS, LAST_DRAWS = 2**32 - 1, 2**32 - 2
 """Folded into the key of the algorithm for what is drawn after the last step."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class SmoothedRun:
-    """What Algorithm 2 gives back.
-
-    trajectory: the run, without noise (its `params` are W⁰ + W_T, V⁰ + V_T). params: W^(out), V^(out), with the last Σ
-    and the chosen noise. scale: λ_T. draw: which noise was chosen, j*. draw_losses: the mean training loss with each.
-    """
-
-    trajectory: Trajectory
-    network: ThreeLayer
-    params: Params
-    scale: float
-    variant: str
-    draw: int
-    draw_losses: np.ndarray
-
-    @property
-    def training_loss(self) -> float:
-        """The mean training loss of the predictor."""
-        return float(self.draw_losses[self.draw])
-
-    def predict(self, X: Any) -> np.ndarray:
-        """λ_T F(x; W^(out), V^(out)) of every row, in float64."""
-        X = checks.finite_matrix(X)
-        kind = self.params.trained["W"].dtype
-        with computing(str(kind), None):
-            outputs = self.network.apply(jax.tree.map(jnp.asarray, self.params), jnp.asarray(X, kind))
-            return self.scale * np.asarray(outputs, dtype=np.float64)
-
-    def __repr__(self) -> str:
-        last = f"loss {self.training_loss:.4g}, λ_T {self.scale:.3g}"
-        return f"SmoothedRun({self.variant}, {self.trajectory.network}: {int(self.trajectory.steps[-1])} steps, {last})"
-
-
+@options_of()
 def smoothed_sgd(
     network: ThreeLayer,
     data: Any,
@@ -172,6 +138,7 @@ def smoothed_sgd(
             variant=algorithm.variant,
             draw=best,
             draw_losses=losses,
+            signs=None if (signs := last_signs(algorithm, state)) is None else np.asarray(signs),
         )
 
 
@@ -189,12 +156,17 @@ def last_choice(
     return smoothed(base, *sigmas, keys[best]), best, losses
 
 
+def last_signs(algorithm: SmoothedSGD, state: SmoothedState) -> Any:
+    """The diagonal of the last Σ, None for "L1"."""
+    if algorithm.variant == "L1":
+        return None
+    return jax.random.rademacher(jax.random.fold_in(state.key, LAST_SIGNS), (state.W.shape[0],), state.W.dtype)
+
+
 def with_last_signs(algorithm: SmoothedSGD, state: SmoothedState) -> SmoothedState:
     """The state with ΣW and VΣ for a Σ drawn once, for "L2"; the same state for "L1"."""
-    if algorithm.variant == "L1":
-        return state
-    signs = jax.random.rademacher(jax.random.fold_in(state.key, LAST_SIGNS), (state.W.shape[0],), state.W.dtype)
-    return replace(state, W=signs[:, None] * state.W, V=state.V * signs)
+    signs = last_signs(algorithm, state)
+    return state if signs is None else replace(state, W=signs[:, None] * state.W, V=state.V * signs)
 
 
 def smoothed(params: Params, sigma_w: Any, sigma_v: Any, key: Any) -> Params:

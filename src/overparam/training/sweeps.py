@@ -20,6 +20,7 @@ from overparam.core.provenance import Provenance
 from overparam.data import as_dataset
 from overparam.training.inputs import Trainee, as_network, checked_steps, describe, initial, record_steps, whole_number
 from overparam.training.mini_batch import make_sgd
+from overparam.training.options import options_of
 from overparam.training.precision import checked_dtype, computing
 from overparam.training.runner import Runner
 from overparam.training.trees import as_numpy
@@ -128,6 +129,7 @@ class Sweep:
         return (sections.Section("The sweep", (sections.Text(text), table, figure)),)
 
 
+@options_of(make_sgd)
 def sweep(
     network: Trainee,
     data: Any,
