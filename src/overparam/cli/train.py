@@ -180,6 +180,6 @@ def _run(display: Display, data: Dataset, net: Any, options: dict[str, Any], kep
     except KeyboardInterrupt:
         raise Stopped("stopped before the first step; the same command starts again") from None
     except ValueError as error:
-        if "is of another run" in str(error):
+        if "is of another run" in str(error) or "is of a run recorded" in str(error):
             raise ValueError(f"{error}; --no-resume deletes it") from None
         raise
