@@ -224,7 +224,7 @@ STUDY = Study(
             steps=400, test=200, dtype="float32", batch=4, draws=5, sigma_n=0.1,
         ),
         "small": Settings(
-            widths=(100, 316), seeds=(2, 2), samples=800, curve_widths=(316,), curve_samples=(100, 200, 400, 800, 1_600),
+            widths=(100, 316, 1_000), seeds=(2, 2, 1), samples=800, curve_widths=(316,), curve_samples=(100, 200, 400, 800, 1_600),
             curve_seeds=(2,), steps=6_000, test=2_000, dtype="float32", draws=25,
         ),
         "full": Settings(
