@@ -252,3 +252,20 @@ def test_provenance_of_a_piece_of_work() -> None:
     assert Provenance.from_json(json.loads(json.dumps(made.to_json()))) == made
     assert Provenance.from_json({"seed": 4, "of a later version": 1}).seed == 4
     assert os.uname().nodename not in json.dumps(made.to_json())
+
+
+def test_damaged_archives_are_one_line_whatever_is_damaged(tmp_path) -> None:
+    """Every byte of a small archive changed in turn: it is read, or a ValueError of one line names the file."""
+    path = tmp_path / "small.npz"
+    np.savez_compressed(path, x=np.arange(5.0))
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(0, len(whole), 2):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x5A]) + whole[place + 1 :])
+        try:
+            folder.read_arrays(path)
+        except ValueError as error:
+            refused += 1
+            assert str(error).startswith(f"{path} is damaged")
+            assert "\n" not in str(error)
+    assert refused > len(whole) // 8

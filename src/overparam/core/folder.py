@@ -23,6 +23,11 @@ from overparam.core import sections as page
 from overparam.core.provenance import Provenance
 
 SCHEMA = 1
+_DAMAGE = (
+    ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error,
+    NotImplementedError,  # zipfile's word for a damaged header that names an unknown compression
+)  # fmt: skip
+"""What reading a damaged archive raises, found by damaging many."""
 RESULT, ARRAYS, REPORT = "result.json", "arrays.npz", "report.html"
 
 
@@ -84,12 +89,11 @@ def read(folder: str | os.PathLike[str]) -> Parts:
             "read it with the version that wrote it, or make it again"
         )
     try:
-        with open(path / ARRAYS, "rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        arrays = read_arrays(path / ARRAYS)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} holds no {ARRAYS}; make the result again") from None
-    except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError, TypeError, NotImplementedError) as error:
-        raise ValueError(f"{path / ARRAYS} is damaged ({error}); make the result again") from None
+    except ValueError as error:
+        raise ValueError(f"{error}; make the result again") from None
     missing = sorted(set(document.get("arrays", [])) - set(arrays))
     if missing:
         raise ValueError(f"{path / ARRAYS} lacks {', '.join(missing)}; make the result again")
@@ -104,6 +108,17 @@ def read(folder: str | os.PathLike[str]) -> Parts:
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path / RESULT} lacks what this version expects ({error}); make the result again") from None
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Every array of an .npz file of ours; a ValueError of one line where the file is damaged, never unpickled."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except FileNotFoundError:
+        raise
+    except _DAMAGE as error:
+        raise ValueError(f"{path} is damaged ({' '.join(str(error).split())})") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -12,6 +12,7 @@ import scipy.linalg
 from overparam.core import sections
 from overparam.data import Dataset
 from overparam.engines import gram
+from overparam.engines.matrix import AbstractGram
 from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
 from overparam.studies.study import Findings, Study, Workplace
@@ -21,11 +22,9 @@ from overparam.studies.two_layer_runs import (
     MNIST,
     forecasts,
     found_pairs,
-    gram_device,
     labellings,
-    largest,
+    largest_error,
     log_steps,
-    relative_errors,
     run_part,
 )
 
@@ -104,8 +103,7 @@ def _spectrum(workplace: Workplace, name: str, data: Dataset) -> dict[str, np.nd
 
     def make(_: Path | None) -> dict[str, Any]:
         workplace.progress(0, None, f"{name}: eigenvalues")
-        H = gram(Kernel(), data.X, device=gram_device(workplace.device)).dense()
-        values, vectors = _all_eigenpairs(H, gram_device(workplace.device))
+        values, vectors = _all_eigenpairs(gram(Kernel(), data.X, device=workplace.device))
         worst = vectors[:, 0] * np.sqrt(data.n)
         labels = labellings(data, worst, workplace.seed)
         projections = np.stack([np.abs(vectors.T @ labelled.y)[::-1] for labelled in labels.values()])
@@ -114,14 +112,14 @@ def _spectrum(workplace: Workplace, name: str, data: Dataset) -> dict[str, np.nd
     return workplace.part(f"spectrum of {name}", make)
 
 
-def _all_eigenpairs(H: np.ndarray, device: str | None) -> tuple[np.ndarray, np.ndarray]:
-    if device == "cpu":
-        return scipy.linalg.eigh(H)
+def _all_eigenpairs(H: AbstractGram) -> tuple[np.ndarray, np.ndarray]:
+    """Every eigenvalue, smallest first, and its vector, where the matrix lies."""
+    if H.xp is np:
+        return scipy.linalg.eigh(H.dense())
     import jax
-    import jax.numpy as jnp
 
     with jax.enable_x64(True):
-        values, vectors = jnp.linalg.eigh(jnp.asarray(H))
+        values, vectors = H.xp.linalg.eigh(H.xp.asarray(H.dense()))
         return np.asarray(values), np.asarray(vectors)
 
 
@@ -149,14 +147,13 @@ def _case(
     for i, (label, run) in enumerate(runs.items()):
         at = np.searchsorted(steps, run["steps"])
         observed, ahead = run["loss"], predicted["loss"][i][at]
-        errors = relative_errors(observed, ahead)
-        moves = relative_errors(run["movement"][:, 0], predicted["movement"][i][at])[1:]
+        moves = largest_error(run["movement"][:, 0], predicted["movement"][i][at])
         lazy = float(run["movement"][-1, 0]) / (np.sqrt(settings.width) * case.kappa)
         kept |= {f"{label}.observed": observed, f"{label}.predicted": predicted["loss"][i]}
         kept |= {f"{label}.{key}": run[key] for key in ("movement", "flips", "kernel_from_start", "kernel_from_limit")}
         facts["labels"][label] = {
             "loss": float(observed[-1]), "share_left": float(observed[-1] / observed[0]),
-            "largest_error": largest(errors), "movement_error": largest(moves), "laziness": lazy,
+            "largest_error": largest_error(observed, ahead), "movement_error": moves, "laziness": lazy,
             "flips": float(run["flips"][-1, 0]), "kernel_drift": float(run["kernel_from_start"][-1]),
             "stopped": str(run["stopped"]), "ms_a_step": 1e3 * float(run["seconds_per_step"]),
         }  # fmt: skip

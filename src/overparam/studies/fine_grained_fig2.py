@@ -17,7 +17,7 @@ from overparam.networks import TwoLayer
 from overparam.spectrum import quadrature
 from overparam.studies.fine_grained_fig1 import Case, settings_at
 from overparam.studies.study import Findings, Study, Workplace
-from overparam.studies.two_layer_runs import CIFAR, DIGITS, MNIST, found_pairs, gram_device, log_steps, run_part
+from overparam.studies.two_layer_runs import CIFAR, DIGITS, MNIST, found_pairs, log_steps, run_part
 from overparam.theory import label_complexity, predict
 
 ENOUGH = 0.01
@@ -82,7 +82,7 @@ def _theory(workplace: Workplace, name: str, data: Dataset, noisy: dict[float, D
 
     def make(_: Path | None) -> dict[str, Any]:
         workplace.progress(0, None, f"{name}: complexity")
-        H = gram(Kernel(), data.X, device=gram_device(workplace.device))
+        H = gram(Kernel(), data.X, device=workplace.device)
         Y = np.stack([labelled.y for labelled in noisy.values()], axis=1)
         q = quadrature(H, Y)
         brackets = label_complexity(q).per_output

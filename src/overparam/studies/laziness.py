@@ -16,9 +16,8 @@ from overparam.studies.two_layer_runs import (
     MNIST,
     forecasts,
     image_pair,
-    largest,
+    largest_error,
     log_steps,
-    relative_errors,
     run_part,
     starting_gram,
 )
@@ -65,20 +64,19 @@ def run(settings: Settings, workplace: Workplace) -> Findings:
             lr=settings.lr, steps=settings.steps, record=record, dtype=settings.dtype,
         )  # fmt: skip
         i = LABELS.index(label)
-        error = relative_errors(done["loss"], predicted["loss"][i][: len(done["loss"])])
-        moves = relative_errors(done["movement"][:, 0], predicted["movement"][i][: len(done["loss"])])[1:]
+        loss, moved, count = done["loss"], done["movement"][:, 0], len(done["loss"])
         own = starts[m]
-        arrays[f"{name}.loss"], arrays[f"{name}.movement"] = done["loss"], done["movement"][:, 0]
+        arrays[f"{name}.loss"], arrays[f"{name}.movement"] = loss, moved
         rows.append(
             {
                 "m": m, "kappa": kappa, "labels": label,
                 "laziness": float(predicted["movement"][i][-1]) / (np.sqrt(m) * kappa),
-                "observed_laziness": float(done["movement"][-1, 0]) / (np.sqrt(m) * kappa),
-                "flips": float(done["flips"][-1, 0]), "loss_error": largest(error), "movement_error": largest(moves),
-                "loss_error_start": largest(relative_errors(done["loss"], own["loss"][i][: len(done["loss"])])),
-                "movement_error_start": largest(
-                    relative_errors(done["movement"][:, 0], own["movement"][i][: len(done["loss"])])[1:]
-                ),
+                "observed_laziness": float(moved[-1]) / (np.sqrt(m) * kappa),
+                "flips": float(done["flips"][-1, 0]),
+                "loss_error": largest_error(loss, predicted["loss"][i][:count]),
+                "movement_error": largest_error(moved, predicted["movement"][i][:count]),
+                "loss_error_start": largest_error(loss, own["loss"][i][:count]),
+                "movement_error_start": largest_error(moved, own["movement"][i][:count]),
                 "kernel_drift": float(done["kernel_from_start"][-1]), "kernel_from_limit": float(done["kernel_from_limit"][0]),
                 "ms_a_step": 1e3 * float(done["seconds_per_step"]),
             }

@@ -6,8 +6,6 @@ import hashlib
 import io
 import os
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -153,14 +151,11 @@ class Workplace:
 
 def _read(path: Path) -> dict[str, np.ndarray] | None:
     """A part that was kept; None where there is none, or a damaged one, which is then made again."""
-    if not path.exists():
-        return None
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            kept = {key: stored[key] for key in stored.files}
-        return kept if SECONDS in kept and DEVICE in kept else None
-    except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError):
+        kept = folder.read_arrays(path)
+    except (FileNotFoundError, ValueError):
         return None
+    return kept if SECONDS in kept and DEVICE in kept else None
 
 
 def _discard(checkpoint: Path) -> None:

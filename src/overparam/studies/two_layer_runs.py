@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from overparam.analysis.run_answers import largest, relative_error
 from overparam.core import sections
-from overparam.core.machine import has_accelerator
 from overparam.data import Dataset, corrupt_labels, load, unit_rows
 from overparam.engines import gram
 from overparam.kernels import TwoLayer as Kernel
@@ -110,7 +110,7 @@ def forecasts(
     """
 
     def make(_: Path | None) -> dict[str, Any]:
-        matrix = gram(Kernel(), data.X, device=gram_device(workplace.device)) if H is None else H()
+        matrix = gram(Kernel(), data.X, device=workplace.device) if H is None else H()
         tell = workplace.progress
         q = quadrature(matrix, residuals, progress=lambda done, total, what: tell(done, total, f"{name}: {what}"))
         curve = predict_loss(q, steps, lr)
@@ -135,24 +135,10 @@ def starting_gram(workplace: Workplace, data: Dataset, network: TwoLayer) -> np.
         return np.asarray(jax.jit(finite_gram, static_argnums=0)(network, params, jnp.asarray(data.X, jnp.float64)))
 
 
-def gram_device(device: str | None) -> str | None:
-    """The engine's word for a device: JAX's accelerator where there is one and the CPU was not asked for."""
-    if device == "cpu" or (device is None and not has_accelerator()):
-        return "cpu"
-    return device
-
-
-def relative_errors(observed: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """|observed / predicted − 1|, NaN where there is no finite prediction."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.abs(observed / predicted - 1)
-    return np.where(np.isfinite(predicted) & (predicted > 0), errors, np.nan)
-
-
-def largest(errors: np.ndarray) -> float | None:
-    """The largest error that is a number; None where none is."""
-    finite = errors[np.isfinite(errors)]
-    return float(finite.max()) if len(finite) else None
+def largest_error(observed: np.ndarray, predicted: np.ndarray) -> float | None:
+    """The largest |observed / predicted − 1|; None where there is no finite prediction."""
+    worst = largest(relative_error(observed, predicted))[0]
+    return None if worst is None else abs(worst)
 
 
 def log_steps(steps: int, every: int, points: int = 30) -> list[int]:

@@ -6,8 +6,6 @@ import hashlib
 import io
 import json
 import os
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,24 +94,17 @@ class Checkpoint:
     def load(self, like: Any) -> Kept | None:
         """What was kept, its state in the shape of `like`; None where nothing was."""
         try:
-            with open(self.path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
+            arrays = folder.read_arrays(self.path)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ValueError(f"{error}; delete it to start again") from None
+        try:
             about = json.loads(arrays["about"].tobytes().decode())
             owner, step, recorded = about["fingerprint"], int(about["step"]), list(about["recorded"])
             seconds, timed = float(about["seconds"]), int(about["timed"])
             ends = tuple(about.get("ends", recorded))  # files of older versions do not say
-        except FileNotFoundError:
-            return None
-        except (
-            ValueError,
-            OSError,
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            KeyError,
-            TypeError,
-            AttributeError,
-        ) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._damaged(error) from None
         if owner != self.fingerprint:
             raise ValueError(

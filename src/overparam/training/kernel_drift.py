@@ -68,5 +68,5 @@ def limit_gram(network: AbstractNetwork, X: np.ndarray) -> Any:
         return ()
     try:
         return kernel()(X)
-    except (ValueError, NotImplementedError):
+    except ValueError:
         return ()
