@@ -259,13 +259,12 @@ def test_damaged_archives_are_one_line_whatever_is_damaged(tmp_path) -> None:
     path = tmp_path / "small.npz"
     np.savez_compressed(path, x=np.arange(5.0))
     whole = path.read_bytes()
-    refused = 0
+    said: list[str] = []
     for place in range(0, len(whole), 2):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x5A]) + whole[place + 1 :])
         try:
             folder.read_arrays(path)
         except ValueError as error:
-            refused += 1
-            assert str(error).startswith(f"{path} is damaged")
-            assert "\n" not in str(error)
-    assert refused > len(whole) // 8
+            said.append(str(error))
+    assert len(said) > len(whole) // 8
+    assert all(line.startswith(f"{path} is damaged") and "\n" not in line for line in said)
