@@ -37,6 +37,10 @@ SECTIONS = {
         "A step of gradient descent on the CPU",
         "The two-layer network against PyTorch. `python benchmarks/training_step.py`",
     ),
+    "resume_gpu": (
+        "Killed and taken up again, on one GPU",
+        "A run killed with SIGKILL and resumed, against one left alone, each in a process of its own. `python benchmarks/resume_on_device.py`",
+    ),
     "resume_cpu": (
         "Killed and taken up again",
         "A run killed with SIGKILL and resumed, against one left alone: weights and records. `python benchmarks/resume_on_device.py`",

@@ -265,6 +265,7 @@ STUDY = Study(
         "small": _settings(600, 300, 1000, 1000, 50, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), (Case(MNIST, 1e-2, 1e-3), Case(MNIST, 1.0, 1e-3, True))),
         "full": _settings(10_000, 2_000, 10_000, 10_000, 100, RATES, (
             Case(MNIST, 1e-2, 1e-3, dtype="tf32"), Case(MNIST, 1.0, 1e-3, True, "tf32"), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"),
+            Case(CIFAR, 1.0, 3e-4, True, "tf32"),
         ), True),
     },
     plan=_plan,
