@@ -13,6 +13,34 @@ SECTIONS = {
         "The Gram matrix on the CPU",
         "Against `X @ X.T` of numpy in the same run, and what it adds to memory. `python benchmarks/gram_cpu.py`",
     ),
+    "gram_deep_cpu": (
+        "Deep Gram matrices on the CPU",
+        "Tangent kernels of fully connected ReLU networks against `X @ X.T` of numpy in the same run. `python benchmarks/gram_deep.py`",
+    ),
+    "gram_deep_gpu": (
+        "Deep Gram matrices on one GPU",
+        "Float64, against the matrix product in the same run. `python benchmarks/gram_deep.py --device gpu`",
+    ),
+    "convolutional_cpu": (
+        "Convolutional tangent kernels on the CPU",
+        "32 × 32 images of 3 channels, 3 × 3 patches. `python benchmarks/convolutional_cpu.py`",
+    ),
+    "convolutional_gpu": (
+        "Convolutional tangent kernels on one GPU",
+        "32 × 32 images of 3 channels, 3 × 3 patches. `python benchmarks/convolutional_gpu.py`",
+    ),
+    "empirical_ntk_cpu": (
+        "Tangent kernels of finite JAX networks on the CPU",
+        "`op.kernels.Empirical`. `python benchmarks/empirical_ntk.py`",
+    ),
+    "empirical_ntk_torch_cpu": (
+        "Tangent kernels of PyTorch modules on the CPU",
+        "`op.from_torch` against torch.func. `python benchmarks/empirical_ntk_torch.py`",
+    ),
+    "neural_tangents": (
+        "The archived library, for comparison",
+        "neural-tangents in an environment of its own; recipe in `benchmarks/rivals`. `python benchmarks/rivals/speed.py`",
+    ),
     "eigendecomposition": (
         "One Krylov sweep against all eigenpairs",
         "The same complexity and loss curve (n = 5,000, d = 784, float64). `python benchmarks/eigendecomposition.py`",

@@ -12,6 +12,7 @@ from typing import Any
 from overparam._version import __version__
 
 _ROOMS = (
+    "adapters",
     "analysis",
     "data",
     "engines",
@@ -31,8 +32,12 @@ _NAMES = {
     "analyze": "analysis",
     "read": "analysis",
     "train_and_compare": "analysis",
+    "from_equinox": "adapters",
+    "from_flax": "adapters",
+    "from_torch": "adapters",
     "Dataset": "data",
     "load": "data",
+    "cross_matrix": "engines",
     "gram": "engines",
     "remember": "engines",
     "Interrupted": "core",

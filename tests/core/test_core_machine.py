@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from overparam.core import machine, provenance, references
-from overparam.core.angles import exact_angles, near_parallel, repaired
+from overparam.core.angles import exact_gaps, gaps_of_pairs, near_parallel
 
 
 def test_memory_is_what_the_system_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,24 +61,23 @@ def test_cores_and_papers() -> None:
     assert all(paper.key == key for key, paper in references.PAPERS.items())
 
 
-def test_angles_against_forty_digits() -> None:
+def test_gaps_against_forty_digits() -> None:
     rng = np.random.default_rng(0)
     for gap in 10.0 ** np.arange(-15, 1):
         u = rng.standard_normal(6)
         v = u + gap * rng.standard_normal(6)
         u, v = u / np.linalg.norm(u), v / np.linalg.norm(v)
         for w in (v, -v):
-            theta, opening = exact_angles(u[None], w[None])
+            apart, together = exact_gaps(u[None], w[None])
             with mpmath.workdps(40):
                 a, b = [mpmath.mpf(float(t)) for t in u], [mpmath.mpf(float(t)) for t in w]
-                apart = mpmath.sqrt(mpmath.fsum((s - t) ** 2 for s, t in zip(a, b, strict=True)))
-                together = mpmath.sqrt(mpmath.fsum((s + t) ** 2 for s, t in zip(a, b, strict=True)))
-                true = 2 * mpmath.atan2(apart, together), 2 * mpmath.atan2(together, apart)
-            assert float(abs(theta[0] - true[0]) / true[0]) < 2e-15
-            assert float(abs(opening[0] - true[1]) / true[1]) < 2e-15
+                less = mpmath.fsum((s - t) ** 2 for s, t in zip(a, b, strict=True)) / 2
+                more = mpmath.fsum((s + t) ** 2 for s, t in zip(a, b, strict=True)) / 2
+            assert float(abs(apart[0] - less) / less) < 4e-15
+            assert float(abs(together[0] - more) / more) < 4e-15
 
 
-def test_near_pairs_are_found_and_repaired_in_pieces() -> None:
+def test_near_pairs_are_found_and_their_gaps_made_in_pieces() -> None:
     rng = np.random.default_rng(1)
     U = rng.standard_normal((30, 3))
     U /= np.linalg.norm(U, axis=1)[:, None]
@@ -86,8 +85,8 @@ def test_near_pairs_are_found_and_repaired_in_pieces() -> None:
     rows, columns = near_parallel(rho)
     assert {(i, i) for i in range(30)} <= set(zip(rows.tolist(), columns.tolist(), strict=True))
     assert np.all(np.abs(rho[rows, columns]) > 0.999)
-    whole = repaired(U, U, rows, columns, lambda theta, opening: theta)
-    pieces = repaired(U, U, rows, columns, lambda theta, opening: theta, piece=7)
-    np.testing.assert_array_equal(whole, pieces)
+    whole = gaps_of_pairs(U, U, rows, columns)
+    np.testing.assert_allclose(1 - whole[0], rho[rows, columns], rtol=1e-15)
+    np.testing.assert_array_equal(whole, gaps_of_pairs(U, U, rows, columns, piece=7))
     assert [len(part) for part in near_parallel(np.zeros((3, 3)))] == [0, 0]
     assert [len(part) for part in near_parallel(np.zeros((0, 3)))] == [0, 0]

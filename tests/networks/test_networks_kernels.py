@@ -239,7 +239,7 @@ def test_networks_without_a_kernel_say_why():
     with pytest.raises(ValueError, match="`A` are used twice") as caught:
         networks.ThreeLayerResNet(4).kernel()(X)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="rectified") as caught:
+    with pytest.raises(ValueError, match="activated") as caught:
         networks.Residual(4, depth=3).kernel()(X)
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="'ntk' and 'nngp'"):

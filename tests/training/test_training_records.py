@@ -8,9 +8,9 @@ from training_cases import NET, NEW, REAL, SIGNS, D, M, N, X, binary, gradient, 
 
 from overparam import kernels
 from overparam.core.network import Params
+from overparam.kernels.empirical_rows import tangent_gram
 from overparam.networks import FullyConnected, Given, Residual
 from overparam.training import CrossEntropy, gradient_descent, sgd
-from overparam.training.kernel_drift import _by_layers
 from overparam.training.measurements import MEASURES, _gram
 from overparam.training.spectral import spectral_norm, spectral_norms
 
@@ -110,7 +110,7 @@ def test_the_kernel_of_any_network_is_its_jacobian():
     with jax.enable_x64(True):
         params = NET.init(0, D)
         W = np.asarray(params.trained["W"])
-        check(np.asarray(jax.jit(_by_layers, static_argnums=0)(NET, params, X)), gram(W, X))
+        check(np.asarray(jax.jit(tangent_gram, static_argnums=0)(NET, params, X)), gram(W, X))
         check(np.asarray(_gram(NET, params, X)), gram(W, X))
         net = FullyConnected(width=6, depth=3, outputs=3, trained="all")
         params = net.init(1, D)

@@ -14,7 +14,7 @@ from overparam.analysis.answers import Range
 from overparam.analysis.run_answers import Predicted
 from overparam.analysis.run_start import Start
 from overparam.core.checks import shown_bytes
-from overparam.core.kernel import AbstractAngularKernel, AbstractKernel
+from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory
 from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
@@ -84,13 +84,13 @@ def limit_law(start: Start, progress: Progress) -> tuple[Law | None, str]:
         return None, why
     X = np.asarray(start.data.X, dtype=np.float64)
     progress(0, None, "Gram matrix")
-    if isinstance(found, AbstractAngularKernel):
+    if isinstance(found, AbstractInnerProductKernel):
         H = gram(found, X, device=start.device)
-    else:
-        needed, free = 24 * len(X) ** 2, available_memory()
+    else:  # whose products would take as long as the matrix, each
+        needed, free = 16 * len(X) ** 2, available_memory()
         if needed > free:
             return None, f"its kernel on {len(X):,} rows needs {shown_bytes(needed)} and {shown_bytes(free)} are free"
-        H = as_gram(_symmetric(found(X)))
+        H = gram(found, X, "dense", device=start.device, progress=progress)
     q = quadrature(H, start.residual, progress=progress)
     return Law(H, q, "infinite width", found, X), ""
 

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 NEAR_PARALLEL = 1e-3
 """Pairs with |cos θ| > 1 − this are recomputed: there arccos multiplies the rounding of a cosine by 22 or more."""
-
-
-def exact_angles(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """θ and π − θ of unit rows `U[i]`, `V[i]`, each to full relative accuracy.
-
-    From the explicit sum and difference, θ = 2 atan2(‖u − v‖, ‖u + v‖).
-
-    >>> theta, opening = exact_angles(np.array([[1.0, 0.0]]), np.array([[1.0, 1e-12]]))
-    >>> float(theta[0])
-    1e-12
-    """
-    apart = np.linalg.norm(U - V, axis=1)
-    together = np.linalg.norm(U + V, axis=1)
-    return 2 * np.arctan2(apart, together), 2 * np.arctan2(together, apart)
 
 
 def near_parallel(rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -34,18 +18,23 @@ def near_parallel(rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows, columns
 
 
-def repaired(
-    U: np.ndarray,
-    V: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    from_angle: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    piece: int = 2**19,
-) -> np.ndarray:
-    """`from_angle` of the exact angles of the pairs (U[rows], V[columns]), in pieces of bounded memory."""
-    values = np.empty(len(rows))
+def exact_gaps(U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1 − cos θ and 1 + cos θ of unit rows `U[i]`, `V[i]`, each to full relative accuracy: ‖u ∓ v‖²/2.
+
+    >>> apart, together = exact_gaps(np.array([[1.0, 0.0]]), np.array([[1.0, 1e-12]]))
+    >>> float(apart[0]), float(together[0])
+    (5e-25, 2.0)
+    """
+    return np.square(U - V).sum(axis=1) / 2, np.square(U + V).sum(axis=1) / 2
+
+
+def gaps_of_pairs(
+    U: np.ndarray, V: np.ndarray, rows: np.ndarray, columns: np.ndarray, piece: int = 2**19
+) -> tuple[np.ndarray, np.ndarray]:
+    """`exact_gaps` of the pairs (U[rows], V[columns]), in pieces of bounded memory."""
+    apart, together = np.empty(len(rows)), np.empty(len(rows))
     step = max(1, piece // max(1, U.shape[1]))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        values[part] = from_angle(*exact_angles(U[rows[part]], V[columns[part]]))
-    return values
+        apart[part], together[part] = exact_gaps(U[rows[part]], V[columns[part]])
+    return apart, together

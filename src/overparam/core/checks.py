@@ -103,16 +103,17 @@ def row_norms(X: np.ndarray) -> np.ndarray:
     return norms
 
 
-def usable_norms(X: np.ndarray, name: str = "X") -> np.ndarray:
-    """Row norms, after checking that no row is zero, too small or too large for products of rows."""
+def usable_norms(X: np.ndarray, name: str = "X", *, zero: bool = False) -> np.ndarray:
+    """Row norms, after checking that no row is zero (unless allowed), too small or too large for products of rows."""
     norms = row_norms(X)
-    zero = np.flatnonzero(norms == 0)
-    if len(zero):
+    nothing = np.flatnonzero(norms == 0)
+    if len(nothing) and not zero:
         raise ValueError(
-            f"`{name}` has {count_of(len(zero), 'row')} of norm 0 (first: row {zero[0]}); "
+            f"`{name}` has {count_of(len(nothing), 'row')} of norm 0 (first: row {nothing[0]}); "
             "drop them, or append a constant feature"
         )
-    for odd, word in ((norms < SMALLEST_NORM, "small"), (norms > LARGEST_NORM, "large")):
+    small = (norms < SMALLEST_NORM) & (norms > 0)
+    for odd, word in ((small, "small"), (norms > LARGEST_NORM, "large")):
         rows = np.flatnonzero(odd)
         if len(rows):
             raise ValueError(
@@ -120,6 +121,19 @@ def usable_norms(X: np.ndarray, name: str = "X") -> np.ndarray:
                 f"(first: row {rows[0]} of norm {norms[rows[0]]:.1e}); scale the rows to norm 1 first"
             )
     return norms
+
+
+def usable_values(values: np.ndarray, size: np.ndarray, name: str = "X") -> None:
+    """Check what a kernel gives a row with itself: not too large, nor too small where `size` (its norm) is not 0."""
+    with np.errstate(invalid="ignore"):
+        large, small = ~(values <= LARGEST_NORM**2), (values < SMALLEST_NORM**2) & (size > 0)
+    for odd, word in ((large, "large"), (small, "small")):
+        rows = np.flatnonzero(odd)
+        if len(rows):
+            raise ValueError(
+                f"`{name}` has {count_of(len(rows), 'row')} whose kernel is too {word} for float64 "
+                f"(first: row {rows[0]}, k(x, x) = {values[rows[0]]:.1e}); scale the rows to norm 1 first"
+            )
 
 
 def targets(y: Any, n: int, name: str = "y") -> np.ndarray:

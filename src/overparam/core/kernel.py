@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import abc
+import re
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.angles import exact_gaps, gaps_of_pairs, near_parallel
 
 
 class AbstractKernel(abc.ABC):
@@ -30,20 +32,128 @@ class AbstractKernel(abc.ABC):
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """The kernel of every row with itself."""
 
+    @property
+    def entry_rounding(self) -> float:
+        """Computed entries are within about twice this times √(K(x, x) K(z, z)) of the kernel; `rounding` of a matrix uses it."""
+        return 1e-14
+
+    @property
+    def settings(self) -> str:
+        """What the kernel says of itself, without addresses in memory, which differ between processes."""
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self))
+
+    def inputs(self, X: Any, name: str = "X") -> np.ndarray:
+        """`X` as `block` takes it, checked: rows of finite float64 unless a kernel takes something else."""
+        return checks.finite_matrix(X, name)
+
     def __call__(self, X: Any, Z: Any = None, get: str = "ntk") -> np.ndarray:
         """The plain matrix of `X` against `Z` (against itself where `Z` is left out)."""
-        X = checks.finite_matrix(X, "X")
+        X = self.inputs(X, "X")
         if Z is None:
             block = self.block(X, X, get)
             np.fill_diagonal(block, self.diagonal(X, get))
             return block
-        Z = checks.finite_matrix(Z, "Z")
-        if X.shape[1] != Z.shape[1]:
-            raise ValueError(f"`X` has {X.shape[1]} features and `Z` {Z.shape[1]}; they need the same features")
+        Z = self.inputs(Z, "Z")
+        if X.shape[1:] != Z.shape[1:]:
+            have, other = (" × ".join(str(size) for size in A.shape[1:]) for A in (X, Z))
+            raise ValueError(f"`X` has {have} features and `Z` {other}; they need the same features")
         return self.block(X, Z, get)
 
+    __array_ufunc__ = None  # so that `np.float64(2) * kernel` comes here instead of to NumPy
 
-class AbstractAngularKernel(AbstractKernel):
+    def __add__(self, other: Any) -> AbstractKernel:
+        """k + k′, or k + c with a number c ≥ 0."""
+        from overparam.core import kernel_algebra  # it needs the classes above
+
+        return kernel_algebra.summed(self, other)
+
+    def __mul__(self, other: Any) -> AbstractKernel:
+        """k · k′, or c · k with a number c ≥ 0."""
+        from overparam.core import kernel_algebra
+
+        return kernel_algebra.multiplied(self, other)
+
+    def __pow__(self, exponent: Any) -> AbstractKernel:
+        """k · k · … · k, a whole number of times."""
+        from overparam.core import kernel_algebra
+
+        return kernel_algebra.raised(self, exponent)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+class AbstractInnerProductKernel(AbstractKernel):
+    """A kernel of x·z, ‖x‖ and ‖z‖ alone, elementwise and pure, written over `numpy` or `jax.numpy`.
+
+    `from_cosines` is the fast path. It may lose digits where |cos θ| is close to 1, so engines replace those few entries
+    by `from_gaps`, which gets 1 − cos θ and 1 + cos θ to full relative accuracy. `size`, `other`: ‖x‖ and ‖z‖, arrays that
+    broadcast with the cosines, or the number 1.0 where all rows are unit rows.
+    """
+
+    @abc.abstractmethod
+    def from_cosines(self, xp: ModuleType, rho: Any, size: Any, other: Any, get: str = "ntk") -> Any:
+        """Of an array of cosines in [−1, 1]; `rho` is not written to."""
+
+    @abc.abstractmethod
+    def from_gaps(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any, get: str = "ntk") -> Any:
+        """Of 1 − cos θ and 1 + cos θ, each to full relative accuracy."""
+
+    @property
+    def zero_rows(self) -> bool:
+        """Whether rows of norm 0 are allowed; their cosine with any row counts as 0."""
+        return False
+
+    @property
+    def any_digits(self) -> bool:
+        """Whether `from_cosines` is made of elementary functions alone, with no approximation fit for float64.
+
+        Then numbers of more digits keep them, and spectra by degree have all theirs (see `functions.precise`).
+        """
+        return False
+
+    def for_features(self, d: int) -> AbstractInnerProductKernel:
+        """The same kernel for rows of `d` numbers, whose `from_cosines` and `from_gaps` may then be called.
+
+        Itself, unless it depends on d, as with weights scaled by 1/√d.
+        """
+        return self
+
+    def evaluate(self, x: np.ndarray, z: np.ndarray, get: str = "ntk") -> float:
+        """Of one pair, from the exact angle between them."""
+        (u, size), (v, other) = (
+            self.directions(self.inputs(np.reshape(row, (1, -1)), name), name) for row, name in ((x, "x"), (z, "z"))
+        )
+        apart, together = exact_gaps(u, v) if size[0] * other[0] > 0 else (np.ones(1), np.ones(1))
+        kernel = self.for_features(u.shape[1])
+        return float(kernel.from_gaps(np, apart, together, size, other, get)[0])
+
+    def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
+        """Of all pairs of rows, from one matrix product, near-parallel pairs repaired."""
+        (U, size), (V, other) = self.directions(X, "X"), self.directions(Z, "Z")
+        kernel = self.for_features(U.shape[1])
+        values = np.empty((len(U), len(V)))
+        height = max(1, min(256, 2**17 // len(V)))  # panels: their temporaries stay in cache
+        for start in range(0, len(U), height):
+            part = slice(start, start + height)
+            rho = U[part] @ V.T
+            rows, columns = near_parallel(rho)
+            panel = kernel.from_cosines(np, np.clip(rho, -1.0, 1.0), size[part, None], other, get)
+            if len(rows):
+                gaps = gaps_of_pairs(U[part], V, rows, columns)
+                panel[rows, columns] = kernel.from_gaps(np, *gaps, size[part][rows], other[columns], get)
+            values[part] = panel
+        return values
+
+    def directions(self, X: np.ndarray, name: str = "X") -> tuple[np.ndarray, np.ndarray]:
+        """Rows divided by their norms, and the norms; a row of norm 0 stays, where the kernel allows it."""
+        if not self.zero_rows:
+            norms = checks.usable_norms(X, name)
+            return X / norms[:, None], norms
+        norms = checks.usable_norms(X, name, zero=True)
+        return X / np.where(norms > 0, norms, 1.0)[:, None], norms
+
+
+class AbstractAngularKernel(AbstractInnerProductKernel):
     """A kernel of the form ‖x‖‖z‖ k(θ), θ the angle between x and z: k is written over `numpy` or `jax.numpy`.
 
     `from_cosine` is the fast path; it loses digits where |cos θ| is close to 1, so
@@ -61,3 +171,20 @@ class AbstractAngularKernel(AbstractKernel):
     @abc.abstractmethod
     def even_series(self, terms: int, get: str = "ntk") -> np.ndarray:
         """Coefficients c_l ≥ 0 of ρ^{2l} in k, l = 0, 1, …; what is left out of k has coefficients ≥ 0 too."""
+
+    def from_cosines(self, xp: ModuleType, rho: Any, size: Any, other: Any, get: str = "ntk") -> Any:
+        """‖x‖‖z‖ k."""
+        return _times(self.from_cosine(xp, rho, get), size, other)
+
+    def from_gaps(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any, get: str = "ntk") -> Any:
+        """‖x‖‖z‖ k of θ = 2 atan2(√(1 − cos θ), √(1 + cos θ))."""
+        away, close = xp.sqrt(apart), xp.sqrt(together)
+        theta, opening = 2 * xp.arctan2(away, close), 2 * xp.arctan2(close, away)
+        return _times(self.from_angle(xp, theta, opening, get), size, other)
+
+
+def _times(values: Any, size: Any, other: Any) -> Any:
+    for factor in (size, other):
+        if not isinstance(factor, float):
+            values = values * factor
+    return values

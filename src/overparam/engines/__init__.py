@@ -1,7 +1,9 @@
 """How a kernel becomes a matrix: `dense` stores it, `matrix_free` stores nothing of size n²."""
 
+from overparam.engines.cross import cross_matrix
+from overparam.engines.definiteness import Definiteness
 from overparam.engines.matrix import AbstractGram, as_gram, gram
 from overparam.engines.plan import Plan
 from overparam.engines.remembered import remember
 
-__all__ = ["AbstractGram", "Plan", "as_gram", "gram", "remember"]
+__all__ = ["AbstractGram", "Definiteness", "Plan", "as_gram", "cross_matrix", "gram", "remember"]

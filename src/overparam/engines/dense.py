@@ -9,13 +9,15 @@ import numpy as np
 from scipy.linalg.blas import dsymv  # pyright: ignore[reportAttributeAccessIssue]
 
 from overparam.core import checks
-from overparam.core.kernel import AbstractAngularKernel
+from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress
 from overparam.engines.cosines import Cosines
 from overparam.engines.matrix import AbstractGram
 from overparam.engines.panels import UnitRows, fill_panel, mirror, panel_ranges
 from overparam.engines.plan import Plan
+from overparam.engines.tiles import Tiles, mirrored
+from overparam.engines.workers import Workers, worker_count
 
 
 @final
@@ -33,7 +35,7 @@ class DenseGram(AbstractGram):
     @classmethod
     def of_kernel(
         cls,
-        kernel: AbstractAngularKernel,
+        kernel: AbstractInnerProductKernel,
         X: np.ndarray,
         get: str,
         plan: Plan,
@@ -41,13 +43,13 @@ class DenseGram(AbstractGram):
         progress: Progress,
     ) -> DenseGram:
         """Row panels of the lower triangle, epilogue in cache, mirrored panel by panel."""
-        rows = UnitRows.of(X)
+        rows = UnitRows.of(X, zero=kernel.zero_rows)
         n = rows.n
         values = np.empty((n, n))
         repaired = 0
-        with blas_threads(threads):
+        with blas_threads(threads), Workers(worker_count(threads, n * n)) as workers:
             for start, stop in panel_ranges(n):
-                repaired += fill_panel(kernel, rows, start, stop, values[start:stop, :stop], get)
+                repaired += fill_panel(kernel, rows, start, stop, values[start:stop, :stop], get, workers)
                 mirror(values, start, stop)
                 progress((stop / n) ** 2, 1.0, "Gram matrix")
         values.flat[:: n + 1] = kernel.diagonal(X, get)
@@ -55,6 +57,25 @@ class DenseGram(AbstractGram):
         made.kernel, made.X, made.get, made.repaired = kernel, X, get, repaired
         made._cosines = Cosines(rows, threads)
         return made
+
+    @classmethod
+    def of_blocks(
+        cls, kernel: AbstractKernel, X: np.ndarray, get: str, plan: Plan | None, tiles: Tiles, threads: int | None
+    ) -> DenseGram:
+        """Tiles of the lower triangle by `kernel.block`, mirrored; the way of kernels that are no epilogue of cosines."""
+        n = len(X)
+        values = np.empty((n, n))
+        with blas_threads(threads):
+            for tile, made in tiles:
+                values[tile.rows, tile.columns] = mirrored(made) if tile.on_diagonal else made
+                if not tile.on_diagonal:
+                    values[tile.columns, tile.rows] = made.T
+            values.flat[:: n + 1] = kernel.diagonal(X, get)
+        whole = cls(values, plan, threads)
+        whole.kernel, whole.X, whole.get = kernel, X, get
+        if isinstance(kernel, AbstractInnerProductKernel):
+            whole._cosines = Cosines(UnitRows.of(X, zero=kernel.zero_rows), threads)
+        return whole
 
     @classmethod
     def of_matrix(cls, H: Any) -> DenseGram:
@@ -107,12 +128,6 @@ class DenseGram(AbstractGram):
 
     def square_sum(self) -> float:
         return float(sum(np.vdot(part, part) for part in np.array_split(self.values, max(1, self.n // 512))))
-
-    @property
-    def rounding(self) -> float:
-        if self.kernel is None:
-            return 0.0  # the numbers given are the matrix
-        return super().rounding
 
     def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
         if self._cosines is None:

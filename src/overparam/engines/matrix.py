@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import abc
+import os
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.kernel import AbstractAngularKernel, AbstractKernel
+from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import has_accelerator
 from overparam.core.progress import Progress, silent
+from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.plan import Plan, make_plan
 
-EngineName = Literal["auto", "dense", "matrix_free"]
+if TYPE_CHECKING:
+    from overparam.engines.definiteness import Definiteness
 
-ENTRY_ROUNDING = 1e-14
-"""Each computed entry is within this times ‖x‖‖z‖ of the kernel; tested against 40 digits."""
+EngineName = Literal["auto", "dense", "matrix_free"]
 
 
 class AbstractGram(abc.ABC):
@@ -33,7 +35,7 @@ class AbstractGram(abc.ABC):
     X: np.ndarray | None
     get: str
     repaired: int | None
-    """Near-parallel pairs recomputed from exact angles; None where that is not known."""
+    """Near-parallel pairs recomputed from exact gaps; None where that is not known."""
 
     @property
     @abc.abstractmethod
@@ -69,19 +71,26 @@ class AbstractGram(abc.ABC):
         self, threshold: float, moment: int, most: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
         """Pairs i > j with |ρ| > threshold (i, j, ρ) and Σ ρ^{2·moment} of the others; None where too many."""
-        raise ValueError("this matrix was given as numbers: it has no rows whose cosines could be taken")
+        raise self._no_cosines()
 
     def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
         """Cosines of the given rows with all rows; 0 for a row with itself."""
-        raise ValueError("this matrix was given as numbers: it has no rows whose cosines could be taken")
+        raise self._no_cosines()
 
     def cross_product(self, X_new: np.ndarray, C: np.ndarray) -> np.ndarray:
         """K(X_new, X) C for new rows, (p, k); K itself is never stored whole."""
         if self.kernel is None or self.X is None:
             raise ValueError("this matrix was given as numbers: it has no rows to compare new ones with")
-        X = np.asarray(self.X, dtype=np.float64)
-        parts = [self.kernel.block(X_new[i : i + 512], X, self.get) @ C for i in range(0, len(X_new), 512)]
+        X_new = self.kernel.inputs(X_new, "X_new")
+        require_alike(X_new, self.X, "X_new")
+        parts = [self.kernel.block(X_new[i : i + 512], self.X, self.get) @ C for i in range(0, len(X_new), 512)]
         return np.concatenate(parts)
+
+    def definiteness(self) -> Definiteness:
+        """Whether the computed matrix is positive semi-definite up to `rounding`, by one Cholesky factorisation."""
+        from overparam.engines.definiteness import definiteness
+
+        return definiteness(self)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -90,7 +99,7 @@ class AbstractGram(abc.ABC):
     @property
     def rounding(self) -> float:
         """A bound on the spectral norm of what rounding did to the computed matrix."""
-        return 2 * ENTRY_ROUNDING * float(self.diagonal().sum())
+        return 0.0 if self.kernel is None else 2 * self.kernel.entry_rounding * float(self.diagonal().sum())
 
     def to_host(self, V: Any) -> np.ndarray:
         """A NumPy copy of an array that lies where the products are made."""
@@ -112,9 +121,14 @@ class AbstractGram(abc.ABC):
             return self.dense()[rows][:, columns]
         rows = np.atleast_1d(np.arange(self.n)[rows])
         columns = np.atleast_1d(np.arange(self.n)[columns])
-        X = np.asarray(self.X[rows], dtype=np.float64)
-        Z = np.asarray(self.X[columns], dtype=np.float64)
-        return self.kernel.block(X, Z, self.get)
+        if not len(rows) or not len(columns):
+            return np.empty((len(rows), len(columns)))
+        return self.kernel.block(self.X[rows], self.X[columns], self.get)
+
+    def _no_cosines(self) -> ValueError:
+        if self.kernel is None:
+            return ValueError("this matrix was given as numbers: it has no rows whose cosines could be taken")
+        return ValueError(f"{type(self.kernel).__name__} is not made from cosines of rows: there are none to take")
 
     def __repr__(self) -> str:
         name = type(self.kernel).__name__ if self.kernel is not None else "matrix"
@@ -130,20 +144,26 @@ def gram(
     device: str | None = None,
     threads: int | None = None,
     memory: int | float | str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> AbstractGram:
     """The Gram matrix of the rows of `X`, in the form that fits the machine.
 
+    Kernels of inner products are made in panels of cosines. All others are made in tiles by their own `block`, where
+    they compute it; the matrix is then kept on the CPU, or on the device asked for.
+
     Args:
         kernel: for instance `TwoLayer()`.
-        X: n rows of d finite numbers, no zero row.
+        X: n rows of d finite numbers, or samples as the kernel takes them.
         engine: "dense" stores the n × n matrix, "matrix_free" nothing of that size;
             "auto" takes "dense" where its plan fits in memory.
         get: "ntk" or "nngp".
         device: "cpu" (NumPy), "gpu" (JAX on the first accelerator), "jax" (JAX on its
-            default device); None takes an accelerator where there is one.
-        threads: BLAS threads on the CPU; None leaves the setting in force.
+            default device); None takes an accelerator where there is one and the kernel is one of inner products.
+        threads: threads on the CPU, for BLAS and for the kernel; None leaves the setting in force.
         memory: most bytes to use, a number or text like "2 GiB"; None takes what is free.
+        checkpoint: a folder that keeps every finished tile of a dense matrix; run again after a kill, it goes on with
+            the missing ones. For kernels that take long; delete it when done.
         progress: called with the work done.
 
     Returns:
@@ -154,12 +174,19 @@ def gram(
     >>> H @ [1.0, 1.0]
     array([0.5, 2. ])
     """
-    if not isinstance(kernel, AbstractAngularKernel):
-        raise ValueError(f"`kernel` is {kernel!r}; expected a kernel such as `op.kernels.TwoLayer()`")
-    X = checks.finite_matrix(X)
-    place = chosen_device(device)
-    plan = make_plan(kernel, *X.shape, engine=engine, device=place, threads=threads, memory=memory)
+    require_kernel(kernel)
+    X = kernel.inputs(X, "X")
     tell = progress or silent
+    if checkpoint is not None and engine == "matrix_free":
+        raise ValueError(
+            "`checkpoint` keeps tiles and engine='matrix_free' none; use 'dense', or `op.remember(H, folder)`, "
+            "which keeps products"
+        )
+    if checkpoint is not None or not isinstance(kernel, AbstractInnerProductKernel):
+        return _from_blocks(kernel, X, engine, get, device, threads, memory, checkpoint, tell)
+    kernel = kernel.for_features(X.shape[1])
+    place = chosen_device(device)
+    plan = make_plan(kernel, *X.shape, engine=engine, device=place, threads=threads, memory=memory, get=get)
     if place == "cpu":
         from overparam.engines.dense import DenseGram
         from overparam.engines.matrix_free import MatrixFreeGram
@@ -172,6 +199,47 @@ def gram(
     if plan.engine == "dense":
         return DeviceDenseGram.of_kernel(kernel, X, get, plan, place)
     return DeviceMatrixFreeGram(kernel, X, get, plan, place)
+
+
+def _from_blocks(
+    kernel: AbstractKernel,
+    X: np.ndarray,
+    engine: str,
+    get: str,
+    device: str | None,
+    threads: int | None,
+    memory: int | float | str | None,
+    checkpoint: str | os.PathLike[str] | None,
+    progress: Progress,
+) -> AbstractGram:
+    """By `kernel.block`; kept on the CPU, where the kernel hands its blocks over, unless a device is asked for."""
+    from overparam.engines.dense import DenseGram
+    from overparam.engines.recomputed import RecomputedGram
+    from overparam.engines.tiles import Tiles
+
+    place = "cpu" if device is None else chosen_device(device)
+    if checkpoint is not None and engine == "auto":
+        engine = "dense"
+    plan = make_plan(
+        kernel,
+        len(X),
+        X[0].size,
+        engine=engine,
+        device="cpu",
+        threads=threads,
+        memory=memory,
+        get=get,
+        samples=X,
+    )
+    if plan.engine == "matrix_free":
+        return RecomputedGram(kernel, X, get, plan, threads)
+    tiles = Tiles(kernel, X, None, get, progress=progress, checkpoint=checkpoint)
+    H = DenseGram.of_blocks(kernel, X, get, plan, tiles, threads)
+    if place == "cpu":
+        return H
+    from overparam.engines.device_values import DeviceValuesGram
+
+    return DeviceValuesGram(H, place)
 
 
 def as_gram(H: Any) -> AbstractGram:

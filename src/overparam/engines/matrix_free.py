@@ -8,13 +8,14 @@ from typing import final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.kernel import AbstractAngularKernel
+from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.machine import available_memory, blas_threads
 from overparam.core.progress import Progress, silent
 from overparam.engines.cosines import Cosines
 from overparam.engines.matrix import AbstractGram
 from overparam.engines.panels import UnitRows, fill_panel, mirror, panel_ranges, triangular_product
 from overparam.engines.plan import Plan
+from overparam.engines.workers import Workers, worker_count
 
 
 @final
@@ -22,13 +23,13 @@ class MatrixFreeGram(AbstractGram):
     """H known through its products. `square_sum` is gathered during the first product, at no cost."""
 
     def __init__(
-        self, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, threads: int | None
+        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: Plan | None, threads: int | None
     ) -> None:
         self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
         self.n = len(X)
         self.repaired = None
         self._kernel = kernel
-        self._rows = UnitRows.of(X)
+        self._rows = UnitRows.of(X, zero=kernel.zero_rows)
         self._diagonal = kernel.diagonal(X, get)
         self._cosines = Cosines(self._rows, threads)
         self._threads = threads
@@ -52,13 +53,13 @@ class MatrixFreeGram(AbstractGram):
 
         def fill(start: int, stop: int, out: np.ndarray) -> None:
             nonlocal squares, repaired
-            repaired += fill_panel(self._kernel, self._rows, start, stop, out, self.get)
+            repaired += fill_panel(self._kernel, self._rows, start, stop, out, self.get, workers)
             out[np.arange(stop - start), np.arange(start, stop)] = self._diagonal[start:stop]
             if gather:
                 left, square = out[:, :start], out[:, start:]
                 squares += 2 * float(np.einsum("ij,ij->", left, left)) + float(np.einsum("ij,ij->", square, square))
 
-        with blas_threads(self._threads):
+        with blas_threads(self._threads), Workers(worker_count(self._threads, self.n**2)) as workers:
             result = triangular_product(self.n, V, fill, lambda share: tell(share, 1.0, "product"))
         if gather:
             self._square_sum, self.repaired = squares, repaired
@@ -76,9 +77,9 @@ class MatrixFreeGram(AbstractGram):
                 "use `H @ v` or `H.block(rows, columns)`"
             )
         values = np.empty((self.n, self.n))
-        with blas_threads(self._threads):
+        with blas_threads(self._threads), Workers(worker_count(self._threads, self.n**2)) as workers:
             for start, stop in panel_ranges(self.n):
-                fill_panel(self._kernel, self._rows, start, stop, values[start:stop, :stop], self.get)
+                fill_panel(self._kernel, self._rows, start, stop, values[start:stop, :stop], self.get, workers)
                 mirror(values, start, stop)
         values.flat[:: self.n + 1] = self._diagonal
         return values

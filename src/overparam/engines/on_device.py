@@ -18,13 +18,15 @@ import numpy as np
 from jax import lax
 
 from overparam.core import checks
-from overparam.core.angles import NEAR_PARALLEL, repaired
-from overparam.core.kernel import AbstractAngularKernel
+from overparam.core.angles import NEAR_PARALLEL
+from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
+from overparam.engines.cross import require_alike
 from overparam.engines.matrix import AbstractGram
-from overparam.engines.panels import UnitRows
+from overparam.engines.panels import UnitRows, exact_values
 from overparam.engines.plan import Plan, Rates
+from overparam.engines.workers import Workers, worker_count
 
 TILE = 8192
 COLUMNS, CROSS_COLUMNS = 16, 128
@@ -56,16 +58,17 @@ def free_memory(device: str) -> int:
 
 
 @functools.lru_cache(maxsize=4)
-def rates(device: str) -> Rates:
-    """Measured once a process: matrix products and memory on the device."""
+def rates(device: str, kernel: AbstractInnerProductKernel, get: str) -> Rates:
+    """Measured once a process and kernel: matrix products, epilogues and memory on the device."""
+    function = _Function(kernel, get, unit=True)
     with jax.enable_x64(True), jax.default_device(pick(device)):
         size = 4096 if jax.default_backend() != "cpu" else 1024
         A = jnp.ones((size, size))
         multiply = _timed(jax.jit(lambda a: jnp.matmul(a, a.T, precision=PRECISION)), A)
         read = _timed(jax.jit(lambda a: a.sum()), A)
-        epilogue = _timed(jax.jit(lambda a: (a * jnp.arccos(0.5 * a)).sum()), A)
+        epilogue = _timed(jax.jit(lambda a: function(jnp, 0.5 * a, 1.0, 1.0).sum()), A)
     entries = size * size
-    return Rates(flops=2.0 * size * entries / multiply, epilogues=entries / epilogue, bytes=8.0 * entries / read)
+    return Rates(flops=2.0 * size * entries / multiply, entries=entries / epilogue, bytes=8.0 * entries / read)
 
 
 def _timed(function: Callable[[Any], Any], argument: Any) -> float:
@@ -86,10 +89,10 @@ def tile_starts(n: int, tile: int) -> Iterator[tuple[int, int]]:
 
 
 class _Rows:
-    """Unit rows on the device, padded with zero rows to whole tiles."""
+    """Unit rows on the device, padded to whole tiles with zero rows, which kernels that allow none see as of norm 1."""
 
-    def __init__(self, X: np.ndarray, device: Any) -> None:
-        self.host = UnitRows.of(X)
+    def __init__(self, X: np.ndarray, device: Any, zero: bool) -> None:
+        self.host = UnitRows.of(X, zero=zero)
         self.n = self.host.n
         # tiles of equal size, so that the last one is not mostly padding
         self.tile = -(-self.n // -(-self.n // TILE) // 8) * 8 if self.n > TILE else self.n
@@ -98,7 +101,7 @@ class _Rows:
         with jax.enable_x64(True), jax.default_device(device):
             missing = self.padded - self.n
             self.U = jnp.pad(jnp.asarray(self.host.U), ((0, missing), (0, 0)))
-            self.norms = jnp.pad(jnp.asarray(self.host.norms), (0, missing))
+            self.norms = jnp.pad(jnp.asarray(self.host.norms), (0, missing), constant_values=1.0)
 
 
 @functools.partial(jax.jit, static_argnames=("function", "tile"))
@@ -113,7 +116,7 @@ def _tile_product(
     rho, below = _cosines(U, row, column, tile)
     size = lax.dynamic_slice_in_dim(norms, row, tile)
     other = lax.dynamic_slice_in_dim(norms, column, tile)
-    values = jnp.where(below, function(jnp, _cut(rho)) * size[:, None] * other[None, :], 0.0)
+    values = jnp.where(below, function(jnp, _cut(rho), size[:, None], other[None, :]), 0.0)
     down = jnp.matmul(values, lax.dynamic_slice_in_dim(V, column, tile), precision=PRECISION)
     across = jnp.matmul(values.T, lax.dynamic_slice_in_dim(V, row, tile), precision=PRECISION)
     largest = jnp.max(jnp.where(below, jnp.abs(rho), 0.0))
@@ -136,7 +139,7 @@ def _cosines(U: Any, row: Any, column: Any, tile: int) -> tuple[Any, Any]:
 def _cross(new: Any, sizes: Any, U: Any, norms: Any, C: Any, function: Any) -> tuple[Any, Any]:
     """K(new, X) C with near-parallel cosines cut, and the largest |ρ|."""
     rho = jnp.matmul(new, U.T, precision=PRECISION)
-    values = function(jnp, _cut(rho)) * sizes[:, None] * norms[None, :]
+    values = function(jnp, _cut(rho), sizes[:, None], norms[None, :])
     return jnp.matmul(values, C, precision=PRECISION), jnp.max(jnp.abs(rho))
 
 
@@ -168,7 +171,8 @@ def _fill_tiles(U: Any, norms: Any, H: Any, corners: Any, function: Any, tile: i
         left, right = lax.dynamic_slice_in_dim(U, row, tile), lax.dynamic_slice_in_dim(U, column, tile)
         rho = jnp.clip(jnp.matmul(left, right.T, precision=PRECISION), -1.0, 1.0)
         size, other = lax.dynamic_slice_in_dim(norms, row, tile), lax.dynamic_slice_in_dim(norms, column, tile)
-        values = function(jnp, rho) * size[:, None] * other[None, :]
+        # held as an array of its own, so that the epilogue is not made again for the mirror image
+        values = lax.optimization_barrier(function(jnp, rho, size[:, None], other[None, :]))
         apart = (row + jnp.arange(tile))[:, None] != (column + jnp.arange(tile))[None, :]
         largest = largest.at[step].set(jnp.max(jnp.where(apart, jnp.abs(rho), 0.0)))
         H = lax.dynamic_update_slice(H, values, (row, column))
@@ -209,29 +213,76 @@ def _multiply(H: Any, V: Any) -> Any:
 class _Function:
     """A kernel's epilogue as a hashable object, so that compiled code is shared between calls."""
 
-    def __init__(self, kernel: AbstractAngularKernel, get: str) -> None:
-        self.kernel, self.get = kernel, get
+    def __init__(self, kernel: AbstractInnerProductKernel, get: str, unit: bool, power: int = 1) -> None:
+        self.kernel, self.get, self.unit, self.power = kernel, get, unit, power
 
-    def __call__(self, xp: ModuleType, rho: Any) -> Any:
-        return self.kernel.from_cosine(xp, rho, self.get)
+    def __call__(self, xp: ModuleType, rho: Any, size: Any, other: Any) -> Any:
+        if self.unit:
+            size = other = 1.0
+        values = self.kernel.from_cosines(xp, rho, size, other, self.get)
+        return values if self.power == 1 else values**self.power
+
+    def squared(self) -> _Function:
+        """For the Frobenius norm."""
+        return _Function(self.kernel, self.get, self.unit, 2)
+
+    def _settings(self) -> tuple[object, ...]:
+        return self.kernel, self.get, self.unit, self.power
 
     def __hash__(self) -> int:
-        return hash((self.kernel, self.get))
+        return hash(self._settings())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Function) and (self.kernel, self.get) == (other.kernel, other.get)
+        return isinstance(other, _Function) and self._settings() == other._settings()
+
+
+def put(V: np.ndarray, device: Any) -> Any:
+    """`V` as float64 on a JAX device."""
+    with jax.enable_x64(True):
+        return jax.device_put(np.asarray(V, dtype=np.float64), device)
+
+
+def multiplied(H: Any, V: Any) -> Any:
+    """H V, one vector at a time or 16: choosing the fastest routine for a new shape copies H, which may no longer fit."""
+    k = V.shape[1]
+    with jax.enable_x64(True):
+        if k == 1:
+            return _multiply(H, V)
+        V = jnp.pad(V, ((0, 0), (0, -k % COLUMNS)))
+        parts = [_multiply(H, V[:, i : i + COLUMNS]) for i in range(0, V.shape[1], COLUMNS)]
+        return jnp.concatenate(parts, axis=1)[:, :k]
+
+
+def on_host(H: Any) -> np.ndarray:
+    """A copy in the host's memory; one line where it does not fit."""
+    need, free = 8 * H.size, available_memory()
+    if need > 0.9 * free:
+        raise ValueError(
+            f"a copy of the matrix on the host takes {checks.shown_bytes(need)} and "
+            f"{checks.shown_bytes(free)} is free; use `H.values`, which lies on the device"
+        )
+    return np.asarray(H)
+
+
+def square_sum(H: Any) -> float:
+    """‖H‖_F²."""
+    with jax.enable_x64(True):
+        return float(_squares(H))
 
 
 class _DeviceGram(AbstractGram):
     """What the two device engines share."""
 
-    def __init__(self, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, device: str) -> None:
+    def __init__(
+        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: Plan | None, device: str
+    ) -> None:
         self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
         self.n = len(X)
         self.repaired = None
-        self._function = _Function(kernel, get)
         self._place, self._device = device, pick(device)
-        self._rows = _Rows(X, self._device)
+        self._rows = _Rows(X, self._device, kernel.zero_rows)
+        self._kernel = kernel.for_features(X.shape[1])
+        self._function = _Function(self._kernel, get, self._rows.host.unit)
         self._diagonal = kernel.diagonal(X, get)
 
     @property
@@ -243,8 +294,7 @@ class _DeviceGram(AbstractGram):
         return f"{self._device.platform}: {self._device.device_kind}"
 
     def to_device(self, V: np.ndarray) -> Any:
-        with jax.enable_x64(True):
-            return jax.device_put(np.asarray(V, dtype=np.float64), self._device)
+        return put(V, self._device)
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()
@@ -283,7 +333,11 @@ class _DeviceGram(AbstractGram):
         return i, j, cosines, moments[: self.n]
 
     def cross_product(self, X_new: np.ndarray, C: np.ndarray) -> np.ndarray:
-        fresh, rows = UnitRows.of(np.asarray(X_new, dtype=np.float64)), self._rows
+        kernel, rows = self._kernel, self._rows
+        X_new = kernel.inputs(X_new, "X_new")
+        require_alike(X_new, rows.host.U, "X_new")
+        fresh = UnitRows.of(X_new, zero=kernel.zero_rows)
+        function = _Function(kernel, self.get, fresh.unit and rows.host.unit)
         columns = C.reshape(self.n, -1)
         k = columns.shape[1]
         columns = np.pad(columns, ((0, 0), (0, -k % CROSS_COLUMNS)))
@@ -295,15 +349,13 @@ class _DeviceGram(AbstractGram):
                 first = min(start, fresh.n - step)
                 part = slice(first, first + step)
                 new, sizes = jnp.asarray(fresh.U[part]), jnp.asarray(fresh.norms[part])
-                product, largest = _cross(new, sizes, U, norms, weights, self._function)
+                product, largest = _cross(new, sizes, U, norms, weights, function)
                 result[part] = np.asarray(product)
                 if float(largest) > 1 - NEAR_PARALLEL:
                     for mask, sign in zip(_near_mask(new, U), (1.0, -1.0), strict=True):
                         near, old = np.nonzero(np.asarray(mask))
-                        missing = repaired(fresh.U[part], rows.host.U, near, old, self._from_angle)
-                        missing -= self._at_edge(sign)
-                        missing *= fresh.norms[part][near] * rows.host.norms[old]
-                        np.add.at(result[part], near, missing[:, None] * columns[old])
+                        exact, counted = self._exact_and_cut(fresh, near + first, old, np.full(len(near), sign))
+                        np.add.at(result[part], near, (exact - counted)[:, None] * columns[old])
         return result[:, :k].reshape(fresh.n, *C.shape[1:])
 
     def _near_pairs(self, largest: float, most: int = 20_000_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -317,17 +369,20 @@ class _DeviceGram(AbstractGram):
             )
         return pairs[:3]
 
-    def _from_angle(self, theta: np.ndarray, opening: np.ndarray) -> np.ndarray:
-        return self._function.kernel.from_angle(np, theta, opening, self.get)
-
-    def _at_edge(self, sign: float) -> float:
-        """k at the cosine that near-parallel pairs are cut to."""
-        return float(self._function(np, np.array([sign * (1 - NEAR_PARALLEL)]))[0])
-
-    def _exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        U, norms = self._rows.host.U, self._rows.host.norms
-        values = repaired(U, U, rows, columns, self._from_angle)
-        return values * norms[rows] * norms[columns]
+    def _exact_and_cut(
+        self, left: UnitRows, rows: np.ndarray, columns: np.ndarray, cosines: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The kernel of the pairs (left[rows], X[columns]), and what tiles count for them with their cosines cut."""
+        kernel, own = self._kernel, self._rows.host
+        with Workers(worker_count(None, 16 * len(rows))) as workers:
+            exact = exact_values(kernel, left, own, rows, columns, self.get, workers)
+        edge = np.where(cosines > 0, 1 - NEAR_PARALLEL, NEAR_PARALLEL - 1)
+        counted = np.empty(len(rows))
+        for start in range(0, len(rows), 2**16):
+            part = slice(start, start + 2**16)
+            sizes = left.sizes(rows[part]), own.sizes(columns[part])
+            counted[part] = kernel.from_cosines(np, edge[part], *sizes, self.get)
+        return exact, counted
 
 
 @final
@@ -338,7 +393,7 @@ class DeviceDenseGram(_DeviceGram):
 
     @classmethod
     def of_kernel(
-        cls, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, device: str
+        cls, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: Plan | None, device: str
     ) -> DeviceDenseGram:
         made = cls(kernel, X, get, plan, device)
         made.build()
@@ -355,47 +410,37 @@ class DeviceDenseGram(_DeviceGram):
             H, largest = _fill_tiles(rows.U[:n], rows.norms[:n], H, jnp.asarray(corners), self._function, tile)
             near_rows, near_columns, _ = self._near_pairs(float(largest.max()))
             if len(near_rows):
-                exact = self._exact(near_rows, near_columns)
+                with Workers(worker_count(None, 16 * len(near_rows))) as workers:
+                    own = rows.host
+                    exact = exact_values(self._kernel, own, own, near_rows, near_columns, self.get, workers)
                 H = _put_pairs(H, jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact))
             self.values = _put_diagonal(H, jnp.asarray(self._diagonal))
         self.repaired = len(near_rows)
 
     def product(self, V: Any, progress: Progress | None = None) -> Any:
-        # one vector or 16: choosing the fastest routine for a new shape copies H, which may no longer fit later
-        k = V.shape[1]
-        with jax.enable_x64(True):
-            if k == 1:
-                return _multiply(self.values, V)
-            V = jnp.pad(V, ((0, 0), (0, -k % COLUMNS)))
-            parts = [_multiply(self.values, V[:, i : i + COLUMNS]) for i in range(0, V.shape[1], COLUMNS)]
-            return jnp.concatenate(parts, axis=1)[:, :k]
+        return multiplied(self.values, V)
 
     def dense(self) -> np.ndarray:
-        need, free = 8 * self.n**2, available_memory()
-        if need > 0.9 * free:
-            raise ValueError(
-                f"a copy of the matrix on the host takes {checks.shown_bytes(need)} and "
-                f"{checks.shown_bytes(free)} is free; use `H.values`, which lies on the device"
-            )
-        return np.asarray(self.values)
+        return on_host(self.values)
 
     def square_sum(self) -> float:
-        with jax.enable_x64(True):
-            return float(_squares(self.values))
+        return square_sum(self.values)
 
 
 @final
 class DeviceMatrixFreeGram(_DeviceGram):
     """H known through its products, tiles recomputed each time, near-parallel pairs mended apart."""
 
-    def __init__(self, kernel: AbstractAngularKernel, X: np.ndarray, get: str, plan: Plan | None, device: str) -> None:
+    def __init__(
+        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: Plan | None, device: str
+    ) -> None:
         super().__init__(kernel, X, get, plan, device)
         self._pairs: tuple[Any, Any, Any, float] | None = None
         self._square_sum: float | None = None
 
     def product(self, V: Any, progress: Progress | None = None) -> Any:
         with jax.enable_x64(True), jax.default_device(self._device):
-            product, largest = self._sweep_tiles(V, self._function, self._rows.norms, progress or silent)
+            product, largest = self._sweep_tiles(V, self._function, progress or silent)
             product = product + jnp.asarray(self._diagonal)[:, None] * V
             if self._pairs is None:
                 self._pairs = self._missing_pairs(largest)
@@ -405,14 +450,14 @@ class DeviceMatrixFreeGram(_DeviceGram):
                 product = product.at[near_columns].add(missing[:, None] * V[near_rows])
             return product
 
-    def _sweep_tiles(self, V: Any, function: Any, norms: Any, tell: Progress) -> tuple[Any, float]:
+    def _sweep_tiles(self, V: Any, function: _Function, tell: Progress) -> tuple[Any, float]:
         """All tiles of `function` times V, near-parallel cosines cut; the first call gives the largest |ρ|."""
         rows = self._rows
         V = jnp.pad(V, ((0, rows.padded - self.n), (0, 0)))
         result, largest = jnp.zeros_like(V), []
         corners = list(tile_starts(self.n, rows.tile))
         for index, (row, column) in enumerate(corners):
-            result, most = _tile_product(rows.U, norms, V, result, row, column, function, rows.tile)
+            result, most = _tile_product(rows.U, rows.norms, V, result, row, column, function, rows.tile)
             largest.append(most)
             tell((index + 1) / len(corners), 1.0, "product")
         return result[: self.n], 0.0 if self._pairs is not None else float(jnp.max(jnp.stack(largest)))
@@ -421,15 +466,13 @@ class DeviceMatrixFreeGram(_DeviceGram):
         """The near-parallel pairs, what the tiles lack of them, and what ‖·‖_F² lacks for them."""
         near_rows, near_columns, cosines = self._near_pairs(largest)
         self.repaired = len(near_rows)
-        exact = self._exact(near_rows, near_columns)
-        sizes = self._rows.host.norms[near_rows] * self._rows.host.norms[near_columns]
-        counted = np.where(cosines > 0, self._at_edge(1.0), self._at_edge(-1.0)) * sizes
+        exact, counted = self._exact_and_cut(self._rows.host, near_rows, near_columns, cosines)
         squares = 2 * float(np.sum(exact**2 - counted**2))
         return jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact - counted), squares
 
     def dense(self) -> np.ndarray:
         assert self.X is not None
-        return DeviceDenseGram.of_kernel(self._function.kernel, self.X, self.get, None, self._place).dense()
+        return DeviceDenseGram.of_kernel(self._kernel, self.X, self.get, None, self._place).dense()
 
     def square_sum(self) -> float:
         if self._square_sum is not None:
@@ -439,22 +482,6 @@ class DeviceMatrixFreeGram(_DeviceGram):
             if self._pairs is None:
                 self.product(ones)
             assert self._pairs is not None
-            squared, _ = self._sweep_tiles(ones, _Squared(self._function), self._rows.norms**2, silent)
+            squared, _ = self._sweep_tiles(ones, self._function.squared(), silent)
             self._square_sum = float(squared.sum() + np.sum(self._diagonal**2) + self._pairs[3])
             return self._square_sum
-
-
-class _Squared(_Function):
-    """The square of an epilogue, for the Frobenius norm."""
-
-    def __init__(self, function: _Function) -> None:
-        super().__init__(function.kernel, function.get)
-
-    def __call__(self, xp: ModuleType, rho: Any) -> Any:
-        return super().__call__(xp, rho) ** 2
-
-    def __hash__(self) -> int:
-        return hash((self.kernel, self.get, "squared"))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Squared) and (self.kernel, self.get) == (other.kernel, other.get)

@@ -8,30 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.angles import near_parallel, repaired
-from overparam.core.kernel import AbstractAngularKernel
+from overparam.core.angles import gaps_of_pairs, near_parallel
+from overparam.core.kernel import AbstractInnerProductKernel
+from overparam.engines.workers import Workers
 
-PIECE = 2**15
-"""Entries an epilogue works on at once: 256 kB of float64, so that its temporaries stay in cache."""
+PIECE = 15_000
+"""Entries an epilogue works on at once: 120 kB of float64. Its temporaries stay in cache, and the allocator keeps them;
+from 128 kB on it gives their pages back and asks for new ones at every operation, which takes longer than a square root."""
 
 
 @dataclass(frozen=True, eq=False)
 class UnitRows:
-    """The rows of X divided by their norms, and the norms."""
+    """The rows of X divided by their norms, and the norms; rows of norm 0, where allowed, stay as they are."""
 
     U: np.ndarray
     norms: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray) -> UnitRows:
-        norms = checks.usable_norms(X)
+    def of(cls, X: np.ndarray, zero: bool = False) -> UnitRows:
+        norms = checks.usable_norms(X, zero=zero)
         if np.abs(norms - 1).max() < 1e-15:  # unit rows to rounding: no copy
             return cls(X, np.ones_like(norms))
-        return cls(X / norms[:, None], norms)
+        return cls(X / np.where(norms > 0, norms, 1.0)[:, None], norms)
 
     @property
     def n(self) -> int:
@@ -40,6 +44,15 @@ class UnitRows:
     @property
     def d(self) -> int:
         return self.U.shape[1]
+
+    @cached_property
+    def unit(self) -> bool:
+        """Whether all norms are 1, so that kernels need not multiply by them."""
+        return bool(np.all(self.norms == 1.0))
+
+    def sizes(self, chosen: Any) -> Any:
+        """Norms of the chosen rows as kernels take them: the number 1.0 where all are unit rows."""
+        return 1.0 if self.unit else self.norms[chosen]
 
 
 def panel_height(n: int) -> int:
@@ -54,47 +67,74 @@ def panel_ranges(n: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + height, n)
 
 
-def fill_panel(kernel: AbstractAngularKernel, rows: UnitRows, start: int, stop: int, out: np.ndarray, get: str) -> int:
-    """Write k(θ)‖x‖‖z‖ of rows start:stop against rows 0:stop into `out`; gives the number of repaired pairs.
+def fill_panel(
+    kernel: AbstractInnerProductKernel,
+    rows: UnitRows,
+    start: int,
+    stop: int,
+    out: np.ndarray,
+    get: str,
+    workers: Workers,
+) -> int:
+    """Write the kernel of rows start:stop against rows 0:stop into `out`; gives the number of repaired pairs.
 
     The diagonal is for the caller to set.
     """
-    U, norms = rows.U, rows.norms
-    np.matmul(U[start:stop], U[:stop].T, out=out)
+    kernel = kernel.for_features(rows.d)
+    np.matmul(rows.U[start:stop], rows.U[:stop].T, out=out)
     out[np.arange(stop - start), np.arange(start, stop)] = 0.0  # its cosine of 1 would have every piece searched
-    found_rows, found_columns = [], []
-    unit = bool(np.all(norms[:stop] == 1.0))
-    height = max(1, min(stop - start, PIECE // stop)) if stop <= PIECE else 1
-    for top in range(0, stop - start, height):
-        for left in range(0, stop, PIECE):
-            piece = out[top : top + height, left : left + PIECE]
-            near_rows, near_columns = near_parallel(piece)
-            if len(near_rows):
-                found_rows.append(near_rows + top)
-                found_columns.append(near_columns + left)
-                np.clip(piece, -1.0, 1.0, out=piece)
-            values = kernel.from_cosine(np, piece, get)
-            if not unit:
-                values *= norms[start + top : start + top + len(piece), None]
-                values *= norms[left : left + piece.shape[1]]
-            piece[...] = values
-    if not found_rows:
+    height = max(1, PIECE // stop)
+
+    def strip(top: int, bottom: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        found = []
+        for first in range(top, bottom, height):
+            last = min(first + height, bottom)
+            size = rows.sizes(np.s_[start + first : start + last, None])
+            for left in range(0, stop, PIECE):
+                piece = out[first:last, left : left + PIECE]
+                near_rows, near_columns = near_parallel(piece)
+                if len(near_rows):
+                    found.append((near_rows + first, near_columns + left))
+                    np.clip(piece, -1.0, 1.0, out=piece)
+                other = rows.sizes(np.s_[left : left + piece.shape[1]])
+                piece[...] = kernel.from_cosines(np, piece, size, other, get)
+        return found
+
+    found = [pairs for part in workers.ranges(strip, stop - start) for pairs in part]
+    if not found:
         return 0
-    near_rows, near_columns = np.concatenate(found_rows), np.concatenate(found_columns)
+    near_rows, near_columns = (np.concatenate(part) for part in zip(*found, strict=True))
     below = near_columns < near_rows + start  # the other half is its mirror image
     near_rows, near_columns = near_rows[below], near_columns[below]
-    exact = repaired(
-        U[start:stop],
-        U,
-        near_rows,
-        near_columns,
-        lambda theta, opening: kernel.from_angle(np, theta, opening, get),
-    )
-    exact *= norms[near_rows + start] * norms[near_columns]
+    exact = exact_values(kernel, rows, rows, near_rows + start, near_columns, get, workers)
     out[near_rows, near_columns] = exact
     inside = near_columns >= start  # the panel's own square is used whole: mirror into its upper half
     out[near_columns[inside] - start, near_rows[inside] + start] = exact[inside]
     return len(near_rows)
+
+
+def exact_values(
+    kernel: AbstractInnerProductKernel,
+    left: UnitRows,
+    right: UnitRows,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    get: str,
+    workers: Workers,
+) -> np.ndarray:
+    """The kernel of the pairs (left[rows], right[columns]) from exact gaps, in pieces of bounded memory."""
+    kernel = kernel.for_features(left.d)
+    values = np.empty(len(rows))
+
+    def strip(start: int, stop: int) -> None:
+        for first in range(start, stop, PIECE):
+            part = slice(first, min(first + PIECE, stop))
+            gaps = gaps_of_pairs(left.U, right.U, rows[part], columns[part])
+            sizes = left.sizes(rows[part]), right.sizes(columns[part])
+            values[part] = kernel.from_gaps(np, *gaps, *sizes, get)
+
+    workers.ranges(strip, len(rows))
+    return values
 
 
 def mirror(values: np.ndarray, start: int, stop: int) -> None:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.kernel import AbstractAngularKernel
+from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What the machine does in a second: multiply-adds times two, kernel epilogues, bytes read by a product."""
+    """What the machine does in a second: multiply-adds times two, kernel entries, bytes read by a product."""
 
     flops: float
-    epilogues: float
+    entries: float
+    """Epilogues of cosines, or whole entries where a kernel makes its own blocks."""
     bytes: float
 
 
@@ -35,6 +36,8 @@ class Plan:
     memory: int
     free_memory: int
     reason: str
+    multiplied: int
+    """Multiplications an entry takes before its epilogue: d, or 0 where blocks are timed whole."""
     measure: Callable[[], Rates] = field(repr=False)
     """Times the machine, once a process; only called when a time is asked for."""
 
@@ -52,7 +55,7 @@ class Plan:
 
     def _matrix_seconds(self) -> float:
         rates = self.measure()
-        return 1.2 * self.n**2 * self.d / rates.flops + 0.5 * self.n**2 / rates.epilogues
+        return 1.2 * self.n**2 * self.multiplied / rates.flops + 0.5 * self.n**2 / rates.entries
 
     def seconds(self, products: int) -> float:
         """The matrix and `products` products with one vector."""
@@ -83,7 +86,7 @@ def shown_seconds(seconds: float) -> str:
 
 
 def make_plan(
-    kernel: AbstractAngularKernel,
+    kernel: AbstractKernel,
     n: int,
     d: int,
     *,
@@ -91,22 +94,33 @@ def make_plan(
     device: str,
     threads: int | None,
     memory: int | float | str | None,
+    get: str = "ntk",
+    samples: np.ndarray | None = None,
 ) -> Plan:
-    """The plan of the engine asked for, or of the one that fits; one line where the one asked for does not."""
+    """The plan of the engine asked for, or of the one that fits; one line where the one asked for does not.
+
+    `samples` are given where the matrix is made by `kernel.block` of them on the CPU, and not from cosines.
+    """
     if engine not in ("auto", "dense", "matrix_free"):
         raise ValueError(f"`engine` is {engine!r}; expected 'auto', 'dense' or 'matrix_free'")
-    if device == "cpu":
+    if samples is not None:
+        free = available_memory()
+        small = 8 * (n * d + 4 * min(n, 512) ** 2 + 64 * n)
+        measure = functools.cache(functools.partial(block_rates, kernel, samples, get, threads))
+    elif not isinstance(kernel, AbstractInnerProductKernel):
+        raise ValueError(f"`samples` are missing: {kernel!r} makes its own blocks")
+    elif device == "cpu":
         from overparam.engines.panels import panel_height
 
         free = available_memory()
         small = 8 * (n * d + panel_height(n) * n + 64 * n)
-        measure = functools.partial(cpu_rates, kernel, threads)
+        measure = functools.partial(cpu_rates, kernel.for_features(d), get, threads)
     else:
         from overparam.engines import on_device
 
         free = on_device.free_memory(device)
         small = 8 * (2 * n * d + 4 * on_device.TILE**2 + 64 * n)
-        measure = functools.partial(on_device.rates, device)
+        measure = functools.partial(on_device.rates, device, kernel.for_features(d), get)
     limit = min(free, checks.byte_count(memory)) if memory is not None else int(0.8 * free)
     stored = 8 * n * n + small
     if engine == "auto":
@@ -131,24 +145,41 @@ def make_plan(
         memory=need,
         free_memory=free,
         reason=reason,
+        multiplied=d if samples is None else 0,
         measure=measure,
     )
 
 
 @functools.lru_cache(maxsize=8)
-def cpu_rates(kernel: AbstractAngularKernel, threads: int | None) -> Rates:
-    """Measured once a process and thread count, in about 50 ms."""
+def cpu_rates(kernel: AbstractInnerProductKernel, get: str, threads: int | None) -> Rates:
+    """Measured once a process, kernel and thread count, in about 50 ms."""
+    from overparam.engines.panels import PIECE
+    from overparam.engines.workers import ENOUGH, worker_count
+
+    rho = np.linspace(-0.99, 0.99, PIECE)
+    epilogue = _best(lambda: kernel.from_cosines(np, rho, 1.0, 1.0, get))
+    return replace(_machine_rates(threads), entries=worker_count(threads, ENOUGH) * rho.size / epilogue)
+
+
+def block_rates(kernel: AbstractKernel, X: np.ndarray, get: str, threads: int | None) -> Rates:
+    """With the time of a small block of these rows."""
+    from overparam.engines.tiles import entry_seconds
+
+    with blas_threads(threads):
+        return replace(_machine_rates(threads), entries=1 / entry_seconds(kernel, X, None, get, most=256))
+
+
+@functools.lru_cache(maxsize=4)
+def _machine_rates(threads: int | None) -> Rates:
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((256, 512)), rng.standard_normal((2048, 512))
-    rho = np.linspace(-1.0, 1.0, 2**15)
     # larger than the last-level cache of most machines: a product reads memory, not cache
     square = np.ones((2000, 2000))
     v = np.ones(2000)
     with blas_threads(threads):
         multiply = _best(lambda: A @ B.T)
-        epilogue = _best(lambda: kernel.from_cosine(np, rho))
         read = _best(lambda: square @ v)
-    return Rates(flops=2 * 256 * 512 * 2048 / multiply, epilogues=rho.size / epilogue, bytes=8 * square.size / read)
+    return Rates(flops=2 * 256 * 512 * 2048 / multiply, entries=np.inf, bytes=8 * square.size / read)
 
 
 def _best(work: object, repeats: int = 4) -> float:

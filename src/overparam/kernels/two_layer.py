@@ -9,7 +9,6 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.angles import exact_angles, near_parallel, repaired
 from overparam.core.kernel import AbstractAngularKernel
 
 
@@ -35,31 +34,6 @@ class TwoLayer(AbstractAngularKernel):
            [0. , 0.5]])
     """
 
-    def evaluate(self, x: np.ndarray, z: np.ndarray, get: str = "ntk") -> float:
-        """H of one pair, from the exact angle between them."""
-        x = checks.finite_matrix(np.reshape(x, (1, -1)), "x")
-        z = checks.finite_matrix(np.reshape(z, (1, -1)), "z")
-        size, other = checks.usable_norms(x, "x"), checks.usable_norms(z, "z")
-        theta, opening = exact_angles(x / size, z / other)
-        return float(size[0] * other[0] * self.from_angle(np, theta, opening, get)[0])
-
-    def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
-        """H of all pairs of rows, from one matrix product, near-parallel pairs repaired."""
-        size, other = checks.usable_norms(X, "X"), checks.usable_norms(Z, "Z")
-        U, V = X / size[:, None], Z / other[:, None]
-        values = np.empty((len(U), len(V)))
-        for start in range(0, len(U), 256):  # panels: their temporaries stay small
-            part = slice(start, start + 256)
-            rho = U[part] @ V.T
-            rows, columns = near_parallel(rho)
-            panel = self.from_cosine(np, np.clip(rho, -1.0, 1.0), get)
-            if len(rows):
-                panel[rows, columns] = repaired(
-                    U[part], V, rows, columns, lambda theta, opening: self.from_angle(np, theta, opening, get)
-                )
-            values[part] = panel * size[part, None] * other
-        return values
-
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """H(x, x) = ‖x‖²/2, both for the NTK and the conjugate kernel."""
         _known(get)
@@ -77,6 +51,11 @@ class TwoLayer(AbstractAngularKernel):
         if _known(get) == "ntk":
             return xp.cos(theta) * opening * (0.5 / np.pi)
         return (xp.sin(theta) + xp.cos(theta) * opening) * (0.5 / np.pi)
+
+    @property
+    def any_digits(self) -> bool:
+        """An arc cosine and a root."""
+        return True
 
     def even_series(self, terms: int, get: str = "ntk") -> np.ndarray:
         """Of ρ^{2l}: 0, then a_l = binom(2l, l) / (4^l (2l + 1) 2π) at 2l + 2; their sum is ¼.

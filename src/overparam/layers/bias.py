@@ -10,6 +10,7 @@ from typing import Any, final
 from overparam.layers.laws import AbstractLaw
 from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
 from overparam.layers.pairs import Pairs, add, cases, level
+from overparam.layers.positions import unequal_uncorrelated
 
 
 @final
@@ -17,7 +18,8 @@ from overparam.layers.pairs import Pairs, add, cases, level
 class Bias(AbstractLayer):
     """g + s b, b of the shape of g, or one a channel for all positions (`shared=True`).
 
-    Kernel: covariances grow by s² Var b; where the law of b is a mixture of Gaussians, one case each.
+    Kernel: covariances grow by s² Var b, those of unequal positions only where it is shared; where the law of b is a
+    mixture of Gaussians, one case each.
     """
 
     name: str
@@ -44,5 +46,13 @@ class Bias(AbstractLayer):
         squared = self.scale**2
         probabilities, variances = zip(*self.law.cases, strict=True)
         gained = squared if self.trained else 0.0
-        several = [add(xp, pairs, level(xp, pairs, squared * variance, gained)) for variance in variances]
+        if pairs.across and not self.shared and len(variances) > 1:
+            raise ValueError(
+                f"the biases `{self.name}` are a mixture at every position, and pooling after them has no kernel in closed "
+                "form; take shared=True, or the kernel of a finite network"
+            )
+        several = []
+        for variance in variances:
+            constant = level(xp, pairs, squared * variance, gained)
+            several.append(add(xp, pairs, constant if self.shared else unequal_uncorrelated(xp, constant)))
         return cases(xp, several, probabilities)

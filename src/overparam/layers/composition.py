@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from types import ModuleType
 from typing import Any, final
@@ -12,8 +12,10 @@ from zlib import crc32
 import jax
 import numpy as np
 
+from overparam.layers.chain import any_pools, applied, passed, weights_of
 from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
 from overparam.layers.pairs import Pairs, positions_against, rows_against, rows_with_themselves
+from overparam.layers.positions import equal_positions
 
 
 @final
@@ -22,7 +24,8 @@ class Composition:
     """Layers and how a row of `inputs` numbers enters them.
 
     grid: None takes rows as they are; (positions,) or (rows, columns) lays them out, with `channels` numbers a
-        position, channel by channel as images of `Dataset` are stored: (3, 32, 32) for grid (32, 32).
+        position, channel by channel as images of `Dataset` are stored: (3, 32, 32) for grid (32, 32). Samples that come
+        with the axes (*grid, channels) are taken as they are, channels last.
 
     >>> from overparam.layers import Dense, Relu, Normal
     >>> layers = (Dense("W", 4, Normal(1.0), trained=True), Relu(), Dense("a", None, Normal(0.5)))
@@ -43,7 +46,7 @@ class Composition:
     def weights(self) -> tuple[Weight, ...]:
         """All weights in the order of the forward pass; a shared one comes once."""
         found: dict[str, Weight] = {}
-        for weight in self._uses():
+        for weight in weights_of(self.layers, self.shape):
             if found.setdefault(weight.name, weight) != weight:
                 raise ValueError(f"two layers share the weights `{weight.name}` but not their shape, law or training")
         return tuple(found.values())
@@ -58,13 +61,12 @@ class Composition:
 
     def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None = None) -> Any:
         """Outputs of a batch (n, …)."""
-        h = self.arranged(x)
-        for layer in self.layers:
-            h = layer.apply(weights, h, seen)
-        return h
+        return applied(self.layers, weights, self.arranged(x), seen)
 
     def arranged(self, x: Any) -> Any:
-        """(n, …) to (n, features), or to (n, *grid, channels)."""
+        """(n, …) to (n, features), or to (n, *grid, channels), which is taken as it is."""
+        if self.grid is not None and x.shape[1:] == self.shape:
+            return x
         rows = x.reshape(x.shape[0], -1)
         if self.grid is None:
             return rows
@@ -78,33 +80,45 @@ class Composition:
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """What comes out for pairs that went in, as every layer but the last becomes infinitely wide."""
-        names = [weight.name for weight in self._uses()]
+        names = [weight.name for weight in weights_of(self.layers, self.shape)]
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise ValueError(
                 f"the weights `{min(twice)}` are used twice, and the kernel in closed form takes all layers as "
                 "independent; take the kernel of a finite network instead"
             )
-        for layer in self.layers:
-            pairs = layer.kernel(xp, pairs)
-        return pairs
+        last = max((place for place, layer in enumerate(self.layers, 1) if layer.pools), default=0)
+        pairs = equal_positions(xp, passed(self.layers[:last], xp, pairs)) if last else pairs
+        return passed(self.layers[last:], xp, pairs)
+
+    @property
+    def cells(self) -> int:
+        """Positions, or pairs of positions, that are kept for one pair of inputs."""
+        if self.grid is None:
+            return 1
+        return prod(self.grid) ** (2 if any_pools(self.layers) else 1)
 
     def pairs(self, X: np.ndarray, Z: np.ndarray) -> Pairs:
         """All pairs of a row of X with a row of Z, as they enter the first layer."""
         if self.grid is None:
             return rows_against(X, Z)
-        return positions_against(np, self.arranged(X)[:, None], self.arranged(Z)[None], len(self.grid))
+        x, z = self.arranged(X), self.arranged(Z)
+        if not any_pools(self.layers):
+            return positions_against(np, x[:, None], z[None], len(self.grid))
+        pairs = self._across(x[:, None], z[None])
+        return replace(pairs, own=(self._across(x, x), self._across(z, z)))
 
     def equal_pairs(self, X: np.ndarray) -> Pairs:
         """Every row of X with itself."""
         if self.grid is None:
             return rows_with_themselves(X)
         images = self.arranged(X)
+        if any_pools(self.layers):
+            return self._across(images, images)
         return positions_against(np, images, images, len(self.grid))
 
-    def _uses(self) -> list[Weight]:
-        shape, uses = self.shape, []
-        for layer in self.layers:
-            uses.extend(layer.weights(shape))
-            shape = layer.output(shape)
-        return uses
+    def _across(self, x: np.ndarray, z: np.ndarray) -> Pairs:
+        """All pairs of positions."""
+        axes = len(self.grid or ())
+        after, before = tuple(range(-1 - axes, -1)), tuple(range(-1 - 2 * axes, -1 - axes))
+        return positions_against(np, np.expand_dims(x, after), np.expand_dims(z, before), axes, across=True)

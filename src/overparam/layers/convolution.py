@@ -8,49 +8,61 @@ from types import ModuleType
 from typing import Any, final
 
 import jax
-import jax.numpy as jnp
 
 from overparam.layers.dense import Dense
 from overparam.layers.laws import AbstractLaw
 from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
-from overparam.layers.neighbourhood import check_grid, offsets, pairs_of_patches
-from overparam.layers.pairs import Pairs
+from overparam.layers.pairs import Pairs, one_case
+from overparam.layers.positions import grid_lengths, summed_over
+from overparam.layers.windows import Padding, Sides, Windows, grid_of, windows_on
 
 
 @final
 @dataclass(frozen=True)
 class Convolution(AbstractLayer):
-    """g_j = W h_{Q_j}: every position sees its neighbourhood through the same weights, periodically.
+    """g_j = s W h_{Q_j}: every position sees its neighbourhood Q_j through the same weights.
 
-    W has shape (units, *patch, channels). Kernel: where no pooling follows, that of `LocallyConnected`: equal
-    positions have the same covariance and tangent kernel, and unequal ones, which differ, are not asked for.
+    W has shape (units, *patch, channels). Kernel: that of `Dense` on the neighbourhoods, the same place of Q_j with the
+    same place of Q_k, for all pairs of positions j, k that are asked for.
+
+    Args:
+        patch: side of Q_j, one number or one an axis.
+        strides: one position of this many gives an output.
+        padding: "CIRCULAR" (periodic, as the papers), "SAME" (zeros) or "VALID".
     """
 
     name: str
     units: int
-    patch: int
+    patch: Sides
     law: AbstractLaw
     trained: bool = False
+    scale: float = 1.0
+    strides: Sides = 1
+    padding: Padding = "CIRCULAR"
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
         """W."""
-        check_grid(self.name, shape, self.patch)
-        *grid, channels = shape
-        return (Weight(self.name, (self.units, *[self.patch] * len(grid), channels), self.law, self.trained),)
+        sides = self._windows(grid_of(shape, f"the layer `{self.name}`")).sides
+        return (Weight(self.name, (self.units, *sides, shape[-1]), self.law, self.trained),)
 
     def output(self, shape: Shape) -> Shape:
-        """The same positions."""
-        return (*shape[:-1], self.units)
+        """One position a window."""
+        grid = grid_of(shape, f"the layer `{self.name}`")
+        return (*self._windows(grid).output(grid), self.units)
 
     def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
-        """Padded with its other end, then convolved."""
-        W = weights[self.name]
-        around = (-offsets(self.patch)[0], offsets(self.patch)[-1])
-        axes = x.ndim - 2
-        padded = jnp.pad(x, ((0, 0), *[around] * axes, (0, 0)), mode="wrap")
-        kinds = ("NWC", "OWI", "NWC") if axes == 1 else ("NHWC", "OHWI", "NHWC")
-        return jax.lax.conv_general_dilated(padded, W, (1,) * axes, "VALID", dimension_numbers=kinds)
+        """Padded, then convolved."""
+        windows = self._windows(x.shape[1:-1])
+        kinds = ("NWC", "OWI", "NWC") if x.ndim == 3 else ("NHWC", "OHWI", "NHWC")
+        g = jax.lax.conv_general_dilated(
+            windows.padded(x), weights[self.name], windows.strides, "VALID", dimension_numbers=kinds
+        )
+        return g if self.scale == 1.0 else g * self.scale
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """Of the neighbourhoods."""
-        return Dense(self.name, self.units, self.law, self.trained).kernel(xp, pairs_of_patches(xp, pairs, self.patch))
+        around = summed_over(xp, one_case(xp, pairs), self._windows(grid_lengths(pairs)))
+        return Dense(self.name, self.units, self.law, self.trained, self.scale).kernel(xp, around)
+
+    def _windows(self, grid: Shape) -> Windows:
+        return windows_on(grid, self.patch, self.strides, self.padding, "patch")

@@ -65,4 +65,4 @@ class Dense(AbstractLayer):
         squared = self.scale**2
         linear = pairs.scaled(squared * self.law.variance * pairs.units)
         ntk = linear.ntk + squared * pairs.units * pairs.second_moment(xp) if self.trained else linear.ntk
-        return replace(linear, ntk=ntk, units=self.units or 1, gaussian=True)
+        return replace(linear, ntk=ntk, units=self.units or 1, gaussian=True, fresh=True)

@@ -10,6 +10,7 @@ from typing import Any, final
 
 from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
 from overparam.layers.pairs import Pairs, one_case, total
+from overparam.layers.positions import equal_positions, grid_lengths
 
 
 @final
@@ -17,7 +18,7 @@ from overparam.layers.pairs import Pairs, one_case, total
 class Flatten(AbstractLayer):
     """(*grid, channels) to (positions · channels,).
 
-    Kernel: inner products and tangent kernels are summed over the positions.
+    Kernel: second moments and tangent kernels are averaged over the positions, of as many units more.
     """
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
@@ -33,8 +34,9 @@ class Flatten(AbstractLayer):
         return x.reshape(x.shape[0], -1)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """A unit stands for its channel at every position: the sum is right for the fully connected layer after it."""
-        pairs = one_case(xp, pairs)
+        """A unit stands for its channel at every position: right for the fully connected layer after it."""
+        pairs = equal_positions(xp, one_case(xp, pairs))
+        positions = prod(grid_lengths(pairs))
         for _ in range(pairs.grid):
             pairs = total(xp, pairs, axis=-1)
-        return replace(pairs, grid=0, gaussian=False)
+        return replace(pairs.scaled(1 / positions), units=pairs.units * positions, grid=0, gaussian=False)

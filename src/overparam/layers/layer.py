@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +13,7 @@ from overparam.layers.pairs import Pairs
 
 Shape = tuple[int, ...]
 Seen = list[tuple[Any, Any]]
-"""Where ReLU layers put what goes in and what comes out, in the order of the forward pass."""
+"""Where activations put what goes in and what comes out, in the order of the forward pass."""
 
 
 @dataclass(frozen=True)
@@ -48,5 +48,18 @@ class AbstractLayer(abc.ABC):
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """What it does to pairs of inputs when the layers before it are infinitely wide; xp: numpy or jax.numpy.
 
-        Its weights are taken as independent of all others.
+        Its weights are taken as independent of all others. `own` of the pairs may be left as it is: `passed` sees to it.
         """
+
+    @property
+    def pools(self) -> bool:
+        """Whether it mixes positions of one input, so that pairs of unequal positions are needed before it."""
+        return False
+
+    def passed(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """`kernel`, of the pairs and, where they carry them, of each input with itself."""
+        out = self.kernel(xp, pairs)
+        if pairs.own is None or out.own is not pairs.own:
+            return out
+        x, z = pairs.own
+        return replace(out, own=(self.kernel(xp, x), self.kernel(xp, z)))

@@ -21,18 +21,25 @@ from overparam.core.checks import row_norms
 class Pairs:
     """The representations h(x), h(z) of many pairs (x, z) in a wide layer, as seen by one of its units.
 
-    Arrays have axes (cases, *pairs, *grid) and broadcast along those of the pairs: `cases` are the Gaussians of
-    a mixture (several only between a bias drawn from one and the next ReLU), `grid` the positions of a
-    convolutional layer.
+    Arrays have axes (cases, *pairs, *positions) and broadcast: `cases` are the Gaussians of a mixture (several only
+    between a bias drawn from one and the next ReLU). The positions of a convolutional layer come in two forms:
+
+    - `across=False`: equal positions of x and z alone, one set of `grid` axes. Enough for everything that ends in a
+      fully connected layer without pooling.
+    - `across=True`: every position i of x with every position k of z, two sets of `grid` axes, those of x first;
+      `xx` has length 1 along those of z, and `zz` along those of x. Pooling needs it.
 
     xx, zz: second moments E[h(x)²], E[h(z)²] of a unit.
     apart, together: 1 − ρ and 1 + ρ, ρ = E[h(x)h(z)] / √(xx·zz); both 1 where a second moment is 0.
     ntk: ⟨∇h(x), ∇h(z)⟩ of a unit, over the weights trained so far.
     units: how many units the layer has a position; h(x)·h(z) is `units` times the second moment.
     gaussian: whether a unit is Gaussian (in each case), as after a linear layer, so that a ReLU may follow.
-    grid: how many of the last axes are positions. Only pairs of equal positions are kept: enough for
-        everything that ends in a fully connected layer.
+    fresh: whether the last linear layer belongs to the branch of the network we are in. Then a Gaussian unit is
+        uncorrelated with all that the other branches give.
+    grid: how many axes positions have, 0 for none.
     shares: the probability of each case.
+    own: with `across=True`, x with itself and z with itself at all pairs of positions, which say how large a pooled
+        unit is; None where x and z are the same input. With it, the axes of pairs are (rows of X, rows of Z).
     """
 
     xx: Any
@@ -42,12 +49,15 @@ class Pairs:
     ntk: Any
     units: int = 1
     gaussian: bool = False
+    fresh: bool = False
     grid: int = 0
+    across: bool = False
     shares: tuple[float, ...] = (1.0,)
+    own: tuple[Pairs, Pairs] | None = None
 
     def second_moment(self, xp: ModuleType) -> Any:
         """E[h(x)h(z)] of a unit."""
-        return xp.sqrt(self.xx * self.zz) * ((self.together - self.apart) / 2)
+        return xp.sqrt(self.xx) * xp.sqrt(self.zz) * ((self.together - self.apart) / 2)
 
     def scaled(self, factor: float) -> Pairs:
         """Of h multiplied by √factor; the tangent kernel too."""
@@ -87,30 +97,37 @@ def rows_with_themselves(X: np.ndarray) -> Pairs:
     return Pairs(squares, squares, np.where(zero, 1.0, 0.0), np.where(zero, 1.0, 2.0), np.zeros(squares.shape))
 
 
-def positions_against(xp: ModuleType, x: Any, z: Any, grid: int) -> Pairs:
-    """Pairs of inputs that broadcast, with `grid` axes of positions and a last one of channels.
+def positions_against(xp: ModuleType, x: Any, z: Any, grid: int, across: bool = False) -> Pairs:
+    """Pairs of inputs that broadcast, with axes of positions and a last one of channels.
 
     One channel has cosines −1, 0 or 1 alone; channels add up as everything does.
+
+    Args:
+        x, z: (*pairs, *positions, channels), `grid` axes of positions; with `across=True` twice as many, x of length 1
+            along the second half and z along the first.
     """
     sign = xp.sign(x) * xp.sign(z)
     channels = Pairs(
         xp.square(x)[None], xp.square(z)[None], (1 - sign)[None], (1 + sign)[None], xp.zeros_like(sign)[None]
     )
-    return replace(total(xp, channels, axis=-1), grid=grid)
+    return replace(total(xp, channels, axis=-1), grid=grid, across=across)
 
 
 def add(xp: ModuleType, one: Pairs, two: Pairs) -> Pairs:
     """Inner products added: h and h' side by side, or the sum of two that are uncorrelated.
 
-    With n_i = √(xx_i zz_i) and n = √(xx zz) of the sum, the new 1 ∓ ρ is
-    (n − n₁ − n₂ + n₁(1 ∓ ρ₁) + n₂(1 ∓ ρ₂)) / n, where n − n₁ − n₂ = (√(xx₁zz₂) − √(xx₂zz₁))² / (n + n₁ + n₂).
+    With n_i = √(xx_i zz_i), n = √(xx zz) of the sum and w_i = n_i/n, the new 1 ∓ ρ is
+    (1 − w₁ − w₂) + w₁(1 ∓ ρ₁) + w₂(1 ∓ ρ₂), where 1 − w₁ − w₂ = ((√(xx₁zz₂) − √(xx₂zz₁))/n)² / (1 + w₁ + w₂).
+    What else `one` says stays; `own` is its own.
     """
     xx, zz = one.xx + two.xx, one.zz + two.zz
-    first, second, both = xp.sqrt(one.xx * one.zz), xp.sqrt(two.xx * two.zz), xp.sqrt(xx * zz)
+    (x1, z1), (x2, z2) = ((xp.sqrt(each.xx), xp.sqrt(each.zz)) for each in (one, two))
+    both = xp.sqrt(xx) * xp.sqrt(zz)
     safe = xp.where(both > 0, both, 1.0)
-    gap = xp.square(xp.sqrt(one.xx * two.zz) - xp.sqrt(two.xx * one.zz)) / (safe + first + second)
-    apart = (gap + first * one.apart + second * two.apart) / safe
-    together = (gap + first * one.together + second * two.together) / safe
+    first, second = x1 * z1 / safe, x2 * z2 / safe
+    gap = xp.square((x1 * z2 - x2 * z1) / safe) / (1 + first + second)
+    apart = gap + first * one.apart + second * two.apart
+    together = gap + first * one.together + second * two.together
     return replace(
         one,
         xx=xx,
@@ -147,7 +164,7 @@ def total(xp: ModuleType, pairs: Pairs, axis: int) -> Pairs:
         if length % 2:
             added = _joined(xp, [added, _along(pairs, axis, 2 * half, length)], axis)
         pairs, length = added, half + length % 2
-    return _mapped(pairs, lambda array: array.squeeze(axis))
+    return mapped(pairs, lambda array: array.squeeze(axis))
 
 
 def one_case(xp: ModuleType, pairs: Pairs) -> Pairs:
@@ -156,7 +173,7 @@ def one_case(xp: ModuleType, pairs: Pairs) -> Pairs:
         return pairs
     shares = xp.reshape(xp.asarray(pairs.shares), (-1,) + (1,) * (pairs.xx.ndim - 1))
     weighted = replace(pairs, xx=pairs.xx * shares, zz=pairs.zz * shares, ntk=pairs.ntk * shares)
-    merged = _mapped(total(xp, weighted, axis=0), lambda array: array[None])
+    merged = mapped(total(xp, weighted, axis=0), lambda array: array[None])
     return replace(merged, shares=(1.0,), gaussian=False)
 
 
@@ -166,18 +183,14 @@ def cases(xp: ModuleType, several: list[Pairs], shares: tuple[float, ...]) -> Pa
     return replace(joined, shares=tuple(p * q for p, each in zip(shares, several, strict=True) for q in each.shares))
 
 
-def rolled(xp: ModuleType, pairs: Pairs, offset: int, axis: int) -> Pairs:
-    """Every position sees the one `offset` further along the axis, periodically."""
-    return _mapped(pairs, lambda array: xp.roll(array, -offset, axis))
-
-
-def _mapped(pairs: Pairs, change: Any) -> Pairs:
+def mapped(pairs: Pairs, change: Any) -> Pairs:
+    """The same change made to every array."""
     arrays = {name: change(getattr(pairs, name)) for name in ("xx", "zz", "apart", "together", "ntk")}
     return replace(pairs, **arrays)
 
 
 def _along(pairs: Pairs, axis: int, start: int, stop: int) -> Pairs:
-    return _mapped(pairs, lambda array: array[(slice(None),) * (axis % array.ndim) + (slice(start, stop),)])
+    return mapped(pairs, lambda array: array[(slice(None),) * (axis % array.ndim) + (slice(start, stop),)])
 
 
 def _joined(xp: ModuleType, several: list[Pairs], axis: int) -> Pairs:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import factorial
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, final
 
 import jax
 import numpy as np
 
-from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
-from overparam.layers.pairs import Pairs, one_case
+from overparam.layers.activation import AbstractActivation, activated, require_gaussian
+from overparam.layers.leaky_relu import angles, kinked_dual, sine_less
+from overparam.layers.pairs import Pairs
 
 
 @final
 @dataclass(frozen=True)
-class Relu(AbstractLayer):
+class Relu(AbstractActivation):
     """h = σ(g) = max(g, 0), coordinate by coordinate; its derivative at 0 is 0, as `jax.nn.relu` has it.
 
     Kernel: for Gaussian g(x), g(z) of variances xx, zz at the angle θ,
@@ -27,54 +26,37 @@ class Relu(AbstractLayer):
     Ref: fine_grained, Eq. (3)
 
     Differs from the papers: they set σ′(0) = 1. It matters where g = 0 exactly, on zero inputs.
+
+    Orthogonal units of variance 1, E[σσ] = 1/(2π):
+
+    >>> Relu().dual(np, np.zeros(1), 1.0, 1.0)
+    (array([0.15915494]), array([0.25]))
     """
 
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
+    @property
+    def homogeneous(self) -> bool:
+        """Yes."""
+        return True
 
-    def output(self, shape: Shape) -> Shape:
-        """The same."""
-        return shape
-
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def function(self, x: Any) -> Any:
         """max(x, 0)."""
-        h = jax.nn.relu(x)
-        if seen is not None:
-            seen.append((x, h))
-        return h
+        return jax.nn.relu(x)
+
+    def square(self, xp: ModuleType, xx: Any) -> Any:
+        """xx/2."""
+        return xx / 2
+
+    def dual(self, xp: ModuleType, q: Any, xx: Any, zz: Any) -> tuple[Any, Any]:
+        """From θ = arccos ρ."""
+        return kinked_dual(xp, q, xx, zz, 0.5, 1.0)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """Rectified units, the cases of a mixture averaged."""
-        if not pairs.gaussian:
-            raise ValueError(
-                "a ReLU has a kernel in closed form only after Gaussian units, and these are not: a skip carries "
-                "rectified ones, or no linear layer comes before; take the kernel of a finite network instead"
-            )
-        away, close = xp.sqrt(pairs.apart), xp.sqrt(pairs.together)
-        theta, opening = 2 * xp.arctan2(away, close), 2 * xp.arctan2(close, away)
-        rho = _sine_less(xp, opening, away * close, -(pairs.together - pairs.apart) / 2) / np.pi
-        apart = pairs.apart - _sine_less(xp, theta, away * close, (pairs.together - pairs.apart) / 2) / np.pi
-        alive = pairs.xx * pairs.zz > 0
-        rectified = replace(
-            pairs,
-            xx=pairs.xx / 2,
-            zz=pairs.zz / 2,
-            apart=xp.where(alive, apart, 1.0),
-            together=xp.where(alive, 1 + rho, 1.0),
-            ntk=pairs.ntk * xp.where(alive, opening / (2 * np.pi), 0.0),
-            gaussian=False,
-        )
-        return one_case(xp, rectified)
-
-
-_TERMS = tuple((-1) ** k * (2 * k + 2) / factorial(2 * k + 3) for k in range(9))
-
-
-def _sine_less(xp: ModuleType, t: Any, sine: Any, cosine: Any) -> Any:
-    """sin t − t cos t, by its series Σ_k (−1)^k (2k + 2)/(2k + 3)! t^{2k+3} below 1, where the terms cancel."""
-    square = xp.minimum(t, 1.0) ** 2
-    series = xp.zeros_like(square)
-    for coefficient in reversed(_TERMS):
-        series = series * square + coefficient
-    return xp.where(t < 1.0, t * square * series, sine - t * cosine)
+        require_gaussian(pairs, "a ReLU")
+        theta, opening = angles(xp, pairs.apart, pairs.together)
+        sine, cosine = xp.sqrt(pairs.apart) * xp.sqrt(pairs.together), (pairs.together - pairs.apart) / 2
+        rho = sine_less(xp, opening, sine, -cosine) / np.pi
+        apart = pairs.apart - sine_less(xp, theta, sine, cosine) / np.pi
+        alive = (pairs.xx > 0) & (pairs.zz > 0)
+        slope = xp.where(alive, opening / (2 * np.pi), 0.0)
+        return activated(xp, pairs, pairs.xx / 2, pairs.zz / 2, apart, 1 + rho, slope)

@@ -6,6 +6,7 @@ from overparam.networks.fully_connected import FullyConnected
 from overparam.networks.given import Given
 from overparam.networks.plain import Plain
 from overparam.networks.residual import Residual
+from overparam.networks.sequence import Sequence
 from overparam.networks.three_layer import ThreeLayer
 from overparam.networks.three_layer_resnet import ThreeLayerResNet
 from overparam.networks.two_layer import TwoLayer
@@ -17,6 +18,7 @@ __all__ = [
     "Given",
     "Plain",
     "Residual",
+    "Sequence",
     "ThreeLayer",
     "ThreeLayerResNet",
     "TwoLayer",

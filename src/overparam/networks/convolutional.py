@@ -18,7 +18,8 @@ from overparam.layers import (
     OneOutput,
     Relu,
 )
-from overparam.networks.composed import AbstractComposed, Trained, require_count, require_scale, trains
+from overparam.layers.arguments import Trained, require_count, require_scale, trains
+from overparam.networks.composed import AbstractComposed
 
 
 @final

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import final
 
 from overparam.layers import AppendConstant, Composition, Dense, Normal, OneOutput, Relu
-from overparam.networks.composed import AbstractComposed, Trained, require_count, trains
+from overparam.layers.arguments import Trained, require_count, trains
+from overparam.networks.composed import AbstractComposed
 
 
 @final

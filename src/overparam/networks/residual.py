@@ -7,7 +7,8 @@ from math import log
 from typing import final
 
 from overparam.layers import AbstractLayer, Composition, Dense, Normal, OneOutput, Relu, Skip
-from overparam.networks.composed import AbstractComposed, Trained, require_count, require_scale, trains
+from overparam.layers.arguments import Trained, require_count, require_scale, trains
+from overparam.networks.composed import AbstractComposed
 
 
 @final

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import final
 
 from overparam.layers import Bias, Composition, Dense, Normal, OneOutput, Relu, ZeroOrNormal
-from overparam.networks.composed import AbstractComposed, Trained, require_count, require_scale, trains
+from overparam.layers.arguments import Trained, require_count, require_scale, trains
+from overparam.networks.composed import AbstractComposed
 
 
 @final

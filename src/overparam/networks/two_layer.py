@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import final
 
 from overparam.layers import Composition, Dense, Normal, Relu, Signs, Twinned
-from overparam.networks.composed import AbstractComposed, require_count, require_scale
+from overparam.layers.arguments import require_count, require_scale
+from overparam.networks.composed import AbstractComposed
 
 
 @final

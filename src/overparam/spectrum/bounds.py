@@ -40,10 +40,10 @@ def eigenvalue_bounds(H: AbstractGram, method: Method = "auto", ritz: np.ndarray
 
     Args:
         H: a Gram matrix, or a symmetric matrix of numbers.
-        method: for λ_min. "separation" needs only the angles between rows; "cholesky"
-            factors H − a I, which is tight and takes n³/3 operations twice; "auto" takes
-            separation and falls back to Cholesky where that gives 0 and n is moderate;
-            "none" gives 0.
+        method: for λ_min. "separation" needs only the angles between rows, and a kernel of the angle
+            whose power series is known; "cholesky" factors H − a I, which is tight and takes n³/3
+            operations twice; "auto" takes separation where it can and falls back to Cholesky where that
+            gives 0 and n is moderate, and else to 0, which holds for every kernel; "none" gives 0.
         ritz: Ritz values of any Lanczos run on H, which sharpen the upper bound.
 
     >>> bounds = eigenvalue_bounds(np.diag([1.0, 2.0]))
@@ -69,6 +69,9 @@ def smallest_bound(H: AbstractGram, method: str) -> EigenvalueBounds:
         closest, cosine = separation.closest, separation.closest_cosine
     if method == "cholesky" or (method == "auto" and lower == 0 and _cholesky_fits(H)):
         lower, lower_method = cholesky_bound(H), "Cholesky of H − a I"
+    elif method == "auto" and not rows_known:
+        why = "on a device" if H.xp is not np else f"of {H.n:,} rows"
+        lower_method = f"0, which holds always: no power series of the kernel, and no Cholesky factor {why}"
     return EigenvalueBounds(lower, float("inf"), lower_method, "not asked for", closest, cosine)
 
 

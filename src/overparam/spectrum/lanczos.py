@@ -184,9 +184,13 @@ def _extend(xp: ModuleType, basis: list[Any], V: Any, W: Any) -> tuple[Any, Any,
 def fingerprint(H: AbstractGram, Y: np.ndarray) -> str:
     """A digest of the labels and of the rows and kernel behind the matrix, or of its numbers where they were given.
 
-    Not of computed entries: their last bits differ between engines and thread counts.
+    Of computed entries only six digits of some, which tell networks of other weights apart: the last bits differ between
+    engines and thread counts.
     """
-    digest = hashlib.blake2b(repr((H.n, H.kernel, H.get)).encode(), digest_size=16)
+    few = H.diagonal()[np.unique(np.linspace(0, H.n - 1, 3).astype(int))]
+    kernel = None if H.kernel is None else H.kernel.settings
+    about = repr((H.n, kernel, H.get, [f"{value:.6e}" for value in few]))
+    digest = hashlib.blake2b(about.encode(), digest_size=16)
     for array in (Y, H.dense() if H.X is None else H.X):
         for start in range(0, len(array), 1024):
             digest.update(np.ascontiguousarray(array[start : start + 1024]).tobytes())

@@ -79,7 +79,12 @@ def separation_bound(H: AbstractGram, power_steps: int = 6) -> Separation:
     """
     kernel = H.kernel
     if not isinstance(kernel, AbstractAngularKernel):
-        raise ValueError("the bound from separation needs the rows; this matrix was given as numbers")
+        if kernel is None:
+            raise ValueError("the bound from separation needs the rows; this matrix was given as numbers")
+        raise ValueError(
+            f"the bound from separation needs a kernel of the angle with a known power series, and "
+            f"{type(kernel).__name__} is none; use method='cholesky'"
+        )
     scale = float(H.diagonal().min()) / kernel_at_one(kernel, H.get)  # the smallest ‖x‖²
     if H.n == 1:
         return Separation(float(H.diagonal()[0]), 0, None, 0.0)

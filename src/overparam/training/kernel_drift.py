@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.core.network import AbstractNetwork, Params
+from overparam.kernels.empirical_rows import tangent_gram
 from overparam.networks import TwoLayer
 
 JACOBIAN_BYTES = 2**28
@@ -30,23 +30,7 @@ def finite_gram(network: AbstractNetwork, params: Params, X: Any) -> Any:
         marks = on.astype(kind)
         counts = jnp.matmul(marks, marks.T, preferred_element_type=jnp.float32)
         return (X @ X.T) * counts.astype(X.dtype) / on.shape[1]
-    return _by_layers(network, params, X)
-
-
-def _by_layers(network: AbstractNetwork, params: Params, X: Any) -> Any:
-    leaves, tree = jax.tree.flatten(params.trained)
-    H = jnp.zeros((X.shape[0], X.shape[0]), X.dtype)
-    for place in range(len(leaves)):
-
-        def one(leaf: Any, x: Any, place: int = place) -> Any:
-            trained = jax.tree.unflatten(tree, [*leaves[:place], leaf, *leaves[place + 1 :]])
-            return network.apply(replace(params, trained=trained), x[None])[0]
-
-        J = jax.vmap(jax.jacrev(one), in_axes=(None, 0))(leaves[place], X)
-        outputs = J.shape[1] if J.ndim > leaves[place].ndim + 1 else 1
-        J = J.reshape(X.shape[0], -1)
-        H = H + J @ J.T / outputs
-    return H
+    return tangent_gram(network, params, X)
 
 
 def rows_that_fit(network: AbstractNetwork, params: Params, X: Any) -> int:

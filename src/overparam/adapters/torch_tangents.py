@@ -1,0 +1,279 @@
+"""The tangent kernel of a PyTorch module block by block: known layers in closed form, the rest by per-sample gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from overparam.adapters.torch_capture import Captured, Pass, backward, forward, weights_with_bias
+from overparam.adapters.torch_contraction import Sums, add_captured, gradients
+from overparam.adapters.torch_per_sample import jacobian, pulled_back, pushed_forward
+
+_TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-3}
+"""How far outputs of one sample may differ between batches, relative to the largest; gradients: ten times as far."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """A module with the weights it is evaluated at: `leaves` are trained, `rest` is not. `memory`: bytes for blocks."""
+
+    module: nn.Module
+    leaves: Mapping[str, Tensor]
+    rest: Mapping[str, Tensor]
+    memory: int
+
+    @property
+    def room(self) -> int:
+        """Bytes for one intermediate array."""
+        return max(1, self.memory // 8)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What two samples tell: outputs, which weights have a closed form and which not, bytes a sample takes.
+
+    live: what autograd keeps of a forward pass, the layers' inputs among it; kept: for one output, the cotangents of
+    the known layers.
+    """
+
+    k: int
+    structured: frozenset[str]
+    general: frozenset[str]
+    with_bias: Mapping[str, str]
+    live: int
+    kept: int
+
+
+@final
+class _StructureChanged(Exception):
+    """Some weights that had a closed form on the first samples have none on later ones."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(", ".join(sorted(names)))
+        self.names = names
+
+
+def plan_from(model: Weighted, x: Tensor) -> Plan:
+    """Run the first and the last sample together and alone: are samples independent, and which weights have a closed form?
+
+    Raises where a sample's outputs depend on the others. Gradients in closed form are compared with those of autograd on
+    each sample alone; a weight where they differ is done by the general method.
+    """
+    rows = x[[0, -1]]
+    together = forward(model.module, model.leaves, model.rest, rows)
+    alone, live = [], 0
+    for row in rows:
+        one, live = _measured(model, row[None])
+        alone.append(one)
+    tolerance = _TOLERANCES.get(together.outputs.dtype, 0.1)
+    _require_independent(together, alone, tolerance)
+    k = together.outputs.shape[1]
+    structured = together.structured.intersection(*(one.structured for one in alone))
+    seeds = torch.cos(torch.arange(2 * k, device=x.device).reshape(1, 2, k)).to(together.outputs.dtype)
+    captured = backward(together, seeds, structured, {})
+    stacks = [use.cotangents for uses in captured.matrices.values() for use in uses]
+    kept = sum(stack[0].numel() * stack.element_size() for stack in stacks)
+    wrong: set[str] = set()
+    for i, one in enumerate(alone):
+        wrong |= _disagreeing(model, captured, one, seeds[0, i : i + 1], i, structured, 10 * tolerance)
+    structured -= wrong
+    general = (together.general.union(*(one.general for one in alone)) | wrong) - structured
+    with_bias = weights_with_bias(model.module, model.leaves)
+    return Plan(k, structured, frozenset(general), with_bias, live, kept)
+
+
+def _measured(model: Weighted, x: Tensor) -> tuple[Pass, int]:
+    """A forward pass, and the bytes autograd keeps for it, weights apart."""
+    weights = {t.untyped_storage().data_ptr() for t in (*model.leaves.values(), *model.rest.values())}
+    sizes: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        passed = forward(model.module, model.leaves, model.rest, x)
+    return passed, sum(sizes.values())
+
+
+def _require_independent(together: Pass, alone: Sequence[Pass], tolerance: float) -> None:
+    both = torch.cat([one.outputs.detach() for one in alone]).double()
+    outputs = together.outputs.detach().double()
+    if not torch.isfinite(both).all() or not torch.isfinite(outputs).all():
+        raise ValueError("the module gives NaN or infinite outputs on `X`; scale the inputs, or look at its weights")
+    difference = (both - outputs).abs().max().item()
+    if difference > tolerance * both.abs().max().item():
+        raise ValueError(
+            f"the module's outputs for a sample change with the rest of its batch or from call to call (by {difference:.1e}"
+            "); a tangent kernel needs each sample alone: batch norm with running averages, no mixing, no randomness"
+        )
+
+
+def _disagreeing(
+    model: Weighted, captured: Captured, one: Pass, seed: Tensor, row: int, names: frozenset[str], tolerance: float
+) -> set[str]:
+    """Weights whose gradient in closed form is not that of autograd on the sample alone."""
+    leaves = list(model.leaves.values())
+    found = torch.autograd.grad(one.outputs, leaves, seed, allow_unused=True)
+    expected = {name: g for name, g in zip(model.leaves, found, strict=True) if g is not None}
+    size = max((float(g.norm()) for g in expected.values()), default=0.0)
+    wrong = set()
+    for name, gradient in expected.items():
+        difference = float(gradient.norm())  # of a weight the forward pass did not find
+        if name in names:
+            difference = float((_in_closed_form(captured, name, row, gradient) - gradient).norm())
+        if difference > tolerance * (float(gradient.norm()) + 1e-2 * size):
+            wrong.add(name)
+    return wrong
+
+
+def _in_closed_form(captured: Captured, name: str, row: int, like: Tensor) -> Tensor:
+    if name in captured.small:
+        return captured.small[name][row, 0].view(like.shape)
+    if name not in captured.matrices:
+        return torch.zeros_like(like)
+    uses = tuple(
+        replace(use, x=use.x[row, None], cotangents=use.cotangents[row, None]) for use in captured.matrices[name]
+    )
+    everything = (slice(None), slice(None))
+    if not isinstance(uses[0].layer, nn.Embedding):
+        return gradients(uses, everything, None, 2**27)[0, 0].view(like.shape)
+    tokens = torch.unique(torch.cat([use.x.reshape(-1) for use in uses]))
+    dense = torch.zeros(like.shape, dtype=uses[0].cotangents.dtype, device=like.device)
+    dense[tokens] = gradients(uses, everything, tokens, 2**27)[0, 0].view(-1, len(tokens)).T
+    return dense
+
+
+def contraction(model: Weighted, x: Tensor, z: Tensor | None, chosen: int | None, trace: bool) -> Tensor:
+    """(n, p, s, s) in float64 on the CPU: s = k, or s = 1 for the chosen output or the trace, which is divided by k."""
+    plan = plan_from(model, x)
+    outputs = range(plan.k) if chosen is None else range(chosen, chosen + 1)
+    while True:
+        try:
+            if not trace:
+                return _contraction(model, plan, x, z, outputs, len(outputs))
+            at_once = _outputs_at_once(model, plan, x, z)
+            total = _contraction(model, plan, x, z, outputs[:at_once], 1)
+            for first in range(at_once, plan.k, at_once):  # outputs do not meet in a trace
+                total += _contraction(model, plan, x, z, outputs[first : first + at_once], 1)
+            return total.div_(plan.k)
+        except _StructureChanged as change:
+            plan = replace(plan, structured=plan.structured - change.names, general=plan.general | change.names)
+
+
+def _bytes_a_sample(model: Weighted, plan: Plan, outputs: int) -> int:
+    largest = max((model.leaves[name].numel() for name in plan.general), default=0)
+    return max(1, outputs * (plan.kept + 8 * largest) + 2 * plan.live)
+
+
+def _outputs_at_once(model: Weighted, plan: Plan, x: Tensor, z: Tensor | None) -> int:
+    """As many as leave all samples in one block: a second block costs more passes than a second sweep of outputs."""
+    samples = len(x) if z is None else 2 * max(len(x), len(z))
+    for count in range(plan.k, 1, -1):
+        if samples * _bytes_a_sample(model, plan, count) <= model.memory:
+            return count
+    return 1
+
+
+def _contraction(
+    model: Weighted, plan: Plan, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int
+) -> Tensor:
+    """Block by block, each pair of blocks once; at most two blocks are held."""
+    a_sample = _bytes_a_sample(model, plan, len(outputs))
+    alone = z is None and len(x) * a_sample <= model.memory  # one block, kept once
+    step = len(x) if alone else max(1, model.memory // (2 * a_sample))
+    columns = x if z is None else z
+    if step >= max(len(x), len(columns)):
+        return _pair(model, plan, capture(model, plan, x, outputs), x, z, outputs, sides).cpu()
+    result = torch.empty((len(x), len(columns), sides, sides), dtype=torch.float64)
+    for i in range(0, len(x), step):
+        rows = x[i : i + step]
+        left = capture(model, plan, rows, outputs)
+        for j in range(i if z is None else 0, len(columns), step):
+            others = columns[j : j + step]
+            same = z is None and i == j
+            place = result[i : i + len(rows), j : j + len(others)]
+            place.copy_(_pair(model, plan, left, rows, None if same else others, outputs, sides))
+            if z is None and not same:
+                result[j : j + len(others), i : i + len(rows)] = place.permute(1, 0, 3, 2)
+        del left
+    return result
+
+
+def _pair(
+    model: Weighted, plan: Plan, left: Captured, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int
+) -> Tensor:
+    """(n, p, s, s) of one block with itself (z=None) or with another, on the module's device."""
+    right = left if z is None else capture(model, plan, z, outputs)
+    sums = Sums(len(x), right.n, sides, z is None, x.device)
+    with torch.no_grad():
+        add_captured(sums, left, right, model.room)
+    _add_general(model, plan, sums, x, x if z is None else z, outputs)
+    block = sums.finish()
+    if not bool(torch.isfinite(block.sum())):
+        raise ValueError("the tangent kernel overflows; scale the inputs, or pass dtype='float64' to `from_torch`")
+    return block
+
+
+def capture(model: Weighted, plan: Plan, x: Tensor, outputs: Sequence[int]) -> Captured:
+    """Inputs and cotangents of the known layers on a block, for these outputs."""
+    passed = forward(model.module, model.leaves, model.rest, x, plan.general)
+    lost = plan.structured & passed.general | (passed.general | passed.structured) - plan.structured - plan.general
+    if lost:
+        raise _StructureChanged(frozenset(lost))
+    seeds = torch.zeros((len(outputs), *passed.outputs.shape), dtype=passed.outputs.dtype, device=x.device)
+    for seed, output in zip(seeds, outputs, strict=True):
+        seed[:, output] = 1
+    return backward(passed, seeds, plan.structured, plan.with_bias)
+
+
+def _add_general(model: Weighted, plan: Plan, sums: Sums, x: Tensor, z: Tensor, outputs: Sequence[int]) -> None:
+    samples = max(len(x), len(z))
+    for names in _groups(model, plan.general, samples * len(outputs)):
+        size = sum(model.leaves[name].numel() for name in names)
+        at_once = max(1, model.room // (len(outputs) * (plan.live + 8 * size)))
+        both: list[Any] = [
+            jacobian(model.module, model.leaves, model.rest, rows, names, outputs, at_once).to(
+                torch.promote_types(model.leaves[names[0]].dtype, torch.float32)
+            )
+            for rows in ((x,) if sums.symmetric else (x, z))
+        ]
+        with torch.no_grad():
+            sums.add_gradients(both[0], both[-1])
+
+
+def _groups(model: Weighted, names: frozenset[str], lines: int) -> list[list[str]]:
+    """Names in lists whose Jacobians of so many lines fit the room, or that have one name."""
+    groups: list[list[str]] = []
+    taken = 0
+    for name in (name for name in model.leaves if name in names):
+        size = lines * model.leaves[name].numel() * model.leaves[name].element_size()
+        if not groups or taken + size > model.room:
+            groups.append([])
+            taken = 0
+        groups[-1].append(name)
+        taken += size
+    return groups
+
+
+def product(model: Weighted, x: Tensor, z: Tensor, v: Tensor) -> Tensor:
+    """J(x) J(z)ᵀ v of shape (n, k), Θ never formed; v is (p, k)."""
+    plan = plan_from(model, z)
+    if v.shape != (len(z), plan.k):
+        raise ValueError(f"`V` has shape {tuple(v.shape)}; expected ({len(z)}, {plan.k}), the outputs' on `Z`")
+    step = max(1, model.memory // (4 * max(1, plan.live)))
+    pieces = ((z[i : i + step], v[i : i + step]) for i in range(0, len(z), step))
+    u = pulled_back(model.module, model.leaves, model.rest, pieces)
+    parts = [pushed_forward(model.module, model.leaves, model.rest, x[i : i + step], u) for i in range(0, len(x), step)]
+    found = torch.cat(parts).double()
+    if not bool(torch.isfinite(found.sum())):
+        raise ValueError("the product overflows; scale the inputs or `V`, or pass dtype='float64' to `from_torch`")
+    return found

@@ -1,0 +1,218 @@
+"""Layers without names, in the parameterisation of neural tangent kernels: what `networks.Sequence` is made of.
+
+Every linear layer is h ↦ (W_std/√fan_in) W h + b_std b with W, b ~ N(0, 1), the first and the last included; fan_in is
+the number of products in a sum, padded zeros too. Layers without weights (`Relu()`, `Flatten()`, `Pool(2)`, …) are used
+as they are.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal, final
+
+from overparam.layers.arguments import require_count, require_scale
+from overparam.layers.bias import Bias
+from overparam.layers.chain import Chain
+from overparam.layers.concatenate import Concatenate
+from overparam.layers.convolution import Convolution
+from overparam.layers.dense import Dense
+from overparam.layers.laws import Normal
+from overparam.layers.layer import AbstractLayer, Shape
+from overparam.layers.locally_connected import LocallyConnected
+from overparam.layers.pooling import GlobalPool, Pool
+from overparam.layers.product_of import Product
+from overparam.layers.sum_of import Sum
+from overparam.layers.windows import Padding, Sides
+
+Parameterisation = Literal["ntk", "standard"]
+"""Where the factor 1/√fan_in is: in front of weights N(0, 1), or in their standard deviation."""
+
+
+class AbstractUnnamed(abc.ABC):
+    """Layers whose weights get their names and scales from their place in a network. Frozen and hashable."""
+
+    @abc.abstractmethod
+    def named(self, name: str, shape: Shape) -> Chain:
+        """The layers for inputs of that shape; `name` starts the names of their weights."""
+
+
+Part = AbstractLayer | AbstractUnnamed
+"""What a composition may be written with."""
+
+
+def named(parts: Iterable[Part], shape: Shape, name: str = "") -> Chain:
+    """Parts with names: the weights of part i are "i.W" and "i.b".
+
+    >>> from overparam.layers.relu import Relu
+    >>> [weight.name for layer in named([dense(5), Relu(), dense(1, b_std=0.1)], (5,)) for weight in layer.weights((5,))]
+    ['0.W', '2.W', '2.b']
+    """
+    chain: list[AbstractLayer] = []
+    for place, part in enumerate(parts):
+        if isinstance(part, AbstractUnnamed):
+            layers = part.named(f"{name}{place}", shape)
+        elif isinstance(part, AbstractLayer):
+            layers = (part,)
+        else:
+            raise ValueError(
+                f"part {place} of the network is {part!r}; expected a layer, such as `dense(512)` of `layers.standard`, "
+                "or `layers.Relu()`"
+            )
+        for layer in layers:
+            shape = layer.output(shape)
+        chain.extend(layers)
+    return tuple(chain)
+
+
+def dense(
+    units: int,
+    W_std: float = 1.0,
+    b_std: float | None = None,
+    *,
+    trained: bool = True,
+    parameterisation: Parameterisation = "ntk",
+) -> AbstractUnnamed:
+    """A fully connected layer; of a sample with positions, the same at each of them.
+
+    Args:
+        units: of its output.
+        W_std, b_std: standard deviations of weights (times √fan_in) and biases; None has no biases.
+        trained: whether its weights and biases are.
+        parameterisation: "ntk", or "standard": W ~ N(0, W_std²/fan_in), b ~ N(0, b_std²), no factors in front.
+    """
+    return _Linear(units, None, 1, "VALID", W_std, b_std, True, trained, parameterisation)
+
+
+def conv(
+    units: int,
+    patch: Sides = 3,
+    strides: Sides = 1,
+    padding: Padding = "VALID",
+    W_std: float = 1.0,
+    b_std: float | None = None,
+    *,
+    shared: bool = True,
+    trained: bool = True,
+    parameterisation: Parameterisation = "ntk",
+) -> AbstractUnnamed:
+    """A convolution.
+
+    Args:
+        units: channels of its output.
+        patch: side of the neighbourhood of a position, one number or one an axis.
+        strides: one position of this many gives an output.
+        padding: "VALID", "SAME" (zeros) or "CIRCULAR".
+        W_std, b_std: as `dense`; biases are one a channel.
+        shared: False for weights of every position's own; biases too.
+        trained, parameterisation: as `dense`.
+    """
+    return _Linear(units, patch, strides, padding, W_std, b_std, shared, trained, parameterisation)
+
+
+def avg_pool(
+    window: Sides, strides: Sides = 1, padding: Padding = "VALID", *, normalise_edges: bool = False
+) -> AbstractLayer:
+    """Averages over windows; `normalise_edges` leaves padded zeros out of them."""
+    return Pool(_tuple(window), _tuple(strides), padding, average=True, normalise_edges=normalise_edges)
+
+
+def sum_pool(window: Sides, strides: Sides = 1, padding: Padding = "VALID") -> AbstractLayer:
+    """Sums over windows."""
+    return Pool(_tuple(window), _tuple(strides), padding, average=False)
+
+
+def global_avg_pool() -> AbstractLayer:
+    """The average over all positions."""
+    return GlobalPool()
+
+
+def global_sum_pool() -> AbstractLayer:
+    """The sum over all positions."""
+    return GlobalPool(average=False)
+
+
+def sum_of(*branches: Iterable[Part]) -> AbstractUnnamed:
+    """The sum of branches, each a list of parts; [] is the input itself, a skip."""
+    return _Joined("sum", tuple(tuple(branch) for branch in branches))
+
+
+def product_of(*branches: Iterable[Part]) -> AbstractUnnamed:
+    """The product of branches, unit by unit."""
+    return _Joined("product", tuple(tuple(branch) for branch in branches))
+
+
+def concatenated(*branches: Iterable[Part]) -> AbstractUnnamed:
+    """The channels of all branches."""
+    return _Joined("concatenate", tuple(tuple(branch) for branch in branches))
+
+
+@final
+@dataclass(frozen=True)
+class _Linear(AbstractUnnamed):
+    """Weights and biases; patch None is a fully connected layer."""
+
+    units: int
+    patch: Sides | None
+    strides: Sides
+    padding: Padding
+    W_std: float
+    b_std: float | None
+    shared: bool
+    trained: bool
+    parameterisation: Parameterisation
+
+    def __post_init__(self) -> None:
+        require_count(self.units, "units")
+        require_scale(self.W_std, "W_std")
+        require_scale(0.0 if self.b_std is None else self.b_std, "b_std")
+        if self.parameterisation not in ("ntk", "standard"):
+            raise ValueError(f"`parameterisation` is {self.parameterisation!r}; expected 'ntk' or 'standard'")
+        for name in ("patch", "strides"):
+            object.__setattr__(self, name, _tuple(getattr(self, name)))
+
+    def named(self, name: str, shape: Shape) -> Chain:
+        """W, and b where there is one."""
+        patch = 1 if self.patch is None else self.patch
+        if len(shape) == 1 and self.patch is not None:
+            raise ValueError(
+                f"the layer `{name}` is a convolution and gets inputs of shape {shape}; pass samples (n, rows, columns, "
+                "channels), or say image=(rows, columns, channels) for rows that hold images"
+            )
+        sides = patch if isinstance(patch, tuple) else (patch,) * (len(shape) - 1)
+        spread, scale = self.W_std, (shape[-1] * prod(sides)) ** -0.5
+        if self.parameterisation == "ntk":
+            law, scale = Normal(1.0), spread * scale
+        else:
+            law, scale = Normal(spread * scale), 1.0
+        if len(shape) == 1:
+            layers: list[AbstractLayer] = [Dense(f"{name}.W", int(self.units), law, self.trained, scale)]
+        else:
+            kind = Convolution if self.shared else LocallyConnected
+            layers = [kind(f"{name}.W", int(self.units), patch, law, self.trained, scale, self.strides, self.padding)]
+        if self.b_std:
+            ntk = self.parameterisation == "ntk"
+            law, scale = (Normal(1.0), float(self.b_std)) if ntk else (Normal(float(self.b_std)), 1.0)
+            layers.append(Bias(f"{name}.b", law, self.trained, scale, shared=self.shared))
+        return tuple(layers)
+
+
+@final
+@dataclass(frozen=True)
+class _Joined(AbstractUnnamed):
+    """Branches; the weights of part i of branch j of part p are "p.j.i.W"."""
+
+    how: Literal["sum", "product", "concatenate"]
+    branches: tuple[tuple[Part, ...], ...]
+
+    def named(self, name: str, shape: Shape) -> Chain:
+        """One layer, its branches named."""
+        chains = tuple(named(parts, shape, f"{name}.{place}.") for place, parts in enumerate(self.branches))
+        kinds: dict[str, Any] = {"sum": Sum, "product": Product, "concatenate": Concatenate}
+        return (kinds[self.how](chains),)
+
+
+def _tuple(sides: Any) -> Any:
+    return tuple(sides) if isinstance(sides, list) else sides
