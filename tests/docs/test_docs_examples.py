@@ -1,4 +1,4 @@
-"""The scripts in examples/ and the Python blocks of the start page, the page on training and the README run as they stand."""
+"""The scripts in examples/ and the Python blocks of the pages named below run as they stand."""
 
 import os
 import re
@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-PAGES = [ROOT / "docs" / "start.md", ROOT / "docs" / "training.md", ROOT / "README.md"]
+PAGES = [
+    *(ROOT / "docs" / name for name in ("start.md", "training.md", "coming_from_neural_tangents.md")),
+    ROOT / "README.md",
+]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

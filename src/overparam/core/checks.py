@@ -136,6 +136,13 @@ def usable_values(values: np.ndarray, size: np.ndarray, name: str = "X") -> None
             )
 
 
+def require_alike(X: np.ndarray, Z: np.ndarray, names: tuple[str, str] = ("X", "Z")) -> None:
+    """Raise unless samples of both have the same shape."""
+    if X.shape[1:] != Z.shape[1:]:
+        have, other = (" × ".join(str(size) for size in A.shape[1:]) for A in (X, Z))
+        raise ValueError(f"`{names[0]}` has {have} features and `{names[1]}` {other}; they need the same features")
+
+
 def targets(y: Any, n: int, name: str = "y") -> np.ndarray:
     """`y` as finite float64 of shape (n,) or (n, k)."""
     array = as_numbers(y, name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import re
-from types import ModuleType
+from collections.abc import Iterable, Iterator
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ class AbstractKernel(abc.ABC):
 
     @property
     def settings(self) -> str:
-        """What the kernel says of itself, without addresses in memory, which differ between processes."""
-        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self))
+        """What the kernel says of itself, the same in every process: functions by their code, not by their address."""
+        return " ".join([re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self)), *_codes(vars(self).values())])
 
     def inputs(self, X: Any, name: str = "X") -> np.ndarray:
         """`X` as `block` takes it, checked: rows of finite float64 unless a kernel takes something else."""
@@ -54,9 +55,7 @@ class AbstractKernel(abc.ABC):
             np.fill_diagonal(block, self.diagonal(X, get))
             return block
         Z = self.inputs(Z, "Z")
-        if X.shape[1:] != Z.shape[1:]:
-            have, other = (" × ".join(str(size) for size in A.shape[1:]) for A in (X, Z))
-            raise ValueError(f"`X` has {have} features and `Z` {other}; they need the same features")
+        checks.require_alike(X, Z)
         return self.block(X, Z, get)
 
     __array_ufunc__ = None  # so that `np.float64(2) * kernel` comes here instead of to NumPy
@@ -80,6 +79,18 @@ class AbstractKernel(abc.ABC):
         return kernel_algebra.raised(self, exponent)
 
     __radd__, __rmul__ = __add__, __mul__
+
+
+def _codes(values: Iterable[Any]) -> Iterator[str]:
+    """What plain functions among the settings do, those of kernels inside too."""
+    for value in values:
+        if isinstance(value, FunctionType):
+            inside = [cell.cell_contents for cell in value.__closure__ or ()]
+            yield f"{value.__code__.co_code.hex()} {value.__code__.co_consts!r} {value.__defaults__!r} {inside!r}"
+        elif isinstance(value, tuple):
+            yield from _codes(value)
+        elif isinstance(value, AbstractKernel):
+            yield from _codes(vars(value).values())
 
 
 class AbstractInnerProductKernel(AbstractKernel):
@@ -120,9 +131,9 @@ class AbstractInnerProductKernel(AbstractKernel):
 
     def evaluate(self, x: np.ndarray, z: np.ndarray, get: str = "ntk") -> float:
         """Of one pair, from the exact angle between them."""
-        (u, size), (v, other) = (
-            self.directions(self.inputs(np.reshape(row, (1, -1)), name), name) for row, name in ((x, "x"), (z, "z"))
-        )
+        one, two = (self.inputs(np.reshape(row, (1, -1)), name) for row, name in ((x, "x"), (z, "z")))
+        checks.require_alike(one, two, ("x", "z"))
+        (u, size), (v, other) = self.directions(one, "x"), self.directions(two, "z")
         apart, together = exact_gaps(u, v) if size[0] * other[0] > 0 else (np.ones(1), np.ones(1))
         kernel = self.for_features(u.shape[1])
         return float(kernel.from_gaps(np, apart, together, size, other, get)[0])

@@ -38,8 +38,8 @@ class WeightedSum:
         return max(part.entry_rounding for part in parts)
 
     def shown(self, parts: Sequence[AbstractKernel]) -> str:
-        terms = [f"{c:g} * {part!r}" if c != 1 else repr(part) for c, part in zip(self.factors, parts, strict=True)]
-        terms += [f"{self.constant:g}"] if self.constant else []
+        terms = [f"{c!r} * {part!r}" if c != 1 else repr(part) for c, part in zip(self.factors, parts, strict=True)]
+        terms += [repr(self.constant)] if self.constant else []
         return " + ".join(terms) if len(terms) == 1 else f"({' + '.join(terms)})"
 
 

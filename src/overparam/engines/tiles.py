@@ -148,7 +148,7 @@ def tile_size(kernel: AbstractKernel, X: np.ndarray, Z: np.ndarray | None, get: 
     """Rows of a tile that takes about half a minute at most; one tile where all rows fit into it without a trial."""
     if max(len(X), len(X if Z is None else Z)) <= SIZES[-1]:
         return SIZES[-1]
-    each = entry_seconds(kernel, X, Z, get)
+    each = entry_seconds(kernel, X, Z, get, most=256)
     return next((size for size in SIZES if size**2 * each <= SECONDS), SIZES[-1])
 
 

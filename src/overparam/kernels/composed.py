@@ -9,13 +9,15 @@ from overparam.layers.composition import Composition
 from overparam.layers.layer import Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
 from overparam.layers.standard import Part
-from overparam.layers.written import composition_from
+from overparam.layers.written import as_parts, composition_from
 
 
 @final
 @dataclass(frozen=True)
 class Composed(AbstractCompositionKernel):
-    """The kernel of layers one after the other, as `networks.Sequence` takes them; their widths do not matter.
+    """The kernel of layers one after the other, as `networks.Sequence` takes them.
+
+    Widths do not matter, but where branches are concatenated (their shares) and for parameterisation="standard".
 
     Args:
         layers: of `layers.standard` or `layers`, first to last.
@@ -33,9 +35,14 @@ class Composed(AbstractCompositionKernel):
     image: Shape | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
+        object.__setattr__(self, "layers", as_parts(self.layers))
         if self.image is not None:
             object.__setattr__(self, "image", tuple(self.image))
+
+    @property
+    def written(self) -> tuple[Part, ...]:
+        """The layers as given."""
+        return self.layers
 
     def composition(self, shape: Shape) -> Composition:
         """The layers named, for samples of that shape."""

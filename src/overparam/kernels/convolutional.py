@@ -68,7 +68,7 @@ class Convolutional(AbstractKernel):
     depth: int
     patch: int = 3
     W_std: float | tuple[float, ...] = 2**0.5
-    b_std: float | tuple[float, ...] = 0.0
+    b_std: float | tuple[float, ...] | None = 0.0
     head: Literal["pool", "flatten"] = "pool"
     activation: str = "relu"
     padding: Literal["SAME", "CIRCULAR", "VALID"] = "SAME"
@@ -79,6 +79,11 @@ class Convolutional(AbstractKernel):
     threads: int | None = None
 
     def __post_init__(self) -> None:
+        if self.b_std is None:  # as neural-tangents writes it
+            object.__setattr__(self, "b_std", 0.0)
+        for name in ("W_std", "b_std", "trained"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("depth", "patch") + (("threads",) if self.threads is not None else ()):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:

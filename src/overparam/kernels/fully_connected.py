@@ -62,13 +62,14 @@ class FullyConnected(AbstractInnerProductKernel):
     (u, v) Gaussian with covariance Σ_{ℓ−1}. `get="ntk"` gives Θ and `get="nngp"` Σ of the last layer, `both` the two from
     one pass. The network itself is `composition(inputs, width)`: the kernel is read from the same layers.
 
-    Entries are within about 1e-14 (depth + 3) √(K(x, x) K(z, z)), near-parallel and opposite rows included; of the sine and
-    the exponential that grows with the variance of their units, from about 30 on.
+    Entries are within about 1e-14 (depth + 3) √(K(x, x) K(z, z)), near-parallel and opposite rows included. Of erf, sine and
+    exponential the error grows with the variance v of their units, to 1e-12 at the largest that is taken: b² v = 1e6 for erf, 1e4
+    for the sine.
 
     Args:
         depth: how many activations.
         W_std: of all weights, or one number a layer, depth + 1 of them.
-        b_std: of all biases, or one number a layer.
+        b_std: of all biases, or one number a layer; None is 0.
         activation: "relu", "leaky_relu" (0.01), "abs", "erf", "gelu", "sine", "cosine", "exponential", "identity", or a
             layer such as `op.layers.LeakyRelu(0.2)`.
         trained: "all", "hidden" (all layers but the first and the last), "last" (the conjugate kernel: Θ = Σ), or
@@ -84,7 +85,7 @@ class FullyConnected(AbstractInnerProductKernel):
 
     depth: int = 3
     W_std: float | tuple[float, ...] = 2**0.5
-    b_std: float | tuple[float, ...] = 0.0
+    b_std: float | tuple[float, ...] | None = 0.0
     activation: str | AbstractActivation = "relu"
     trained: Literal["all", "hidden", "last"] | tuple[int, ...] = "all"
     input_scaling: bool = True
@@ -93,6 +94,11 @@ class FullyConnected(AbstractInnerProductKernel):
     def __post_init__(self) -> None:
         if not _whole(self.depth) or self.depth < 1:
             raise ValueError(f"`depth` is {self.depth!r}; expected a whole number of activations, 1 or more")
+        if self.b_std is None:  # as neural-tangents writes it
+            object.__setattr__(self, "b_std", 0.0)
+        for name in ("W_std", "b_std", "trained"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("W_std", "b_std"):
             values = self._each(name)
             if len(values) != self.depth + 1:
@@ -166,8 +172,7 @@ class FullyConnected(AbstractInnerProductKernel):
         """The tangent kernel and the conjugate kernel, `kernel(X, Z)` and `kernel(X, Z, get="nngp")`, from one pass."""
         X = self.inputs(X, "X")
         V = X if Z is None else self.inputs(Z, "Z")
-        if X.shape[1] != V.shape[1]:
-            raise ValueError(f"`X` has {X.shape[1]} features and `Z` {V.shape[1]}; they need the same features")
+        checks.require_alike(X, V)
         kernel = self.for_features(X.shape[1])
         (U, size), (V, other) = self.directions(X, "X"), self.directions(V, "Z")
         ntk, nngp = np.empty((len(U), len(V))), np.empty((len(U), len(V)))
@@ -203,8 +208,8 @@ class FullyConnected(AbstractInnerProductKernel):
 
     @property
     def entry_rounding(self) -> float:
-        """It adds up over the layers."""
-        return 5e-15 * (self.depth + 3)
+        """It adds up over the layers; large variances of units that saturate or turn cost digits."""
+        return 2e-12 if isinstance(self._activation, Erf | Sine | Exponential) else 5e-15 * (self.depth + 3)
 
     def for_features(self, d: int) -> FullyConnected:
         """With d = `features`, by which the first layer divides."""

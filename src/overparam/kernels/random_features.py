@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -50,6 +50,8 @@ class RandomFeatures(AbstractKernel):
             )
         if isinstance(self.kernel, AbstractKernel) and not isinstance(self.kernel, AbstractExpectedKernel):
             raise ValueError(f"`kernel` is {self.kernel!r}, of which no random features are known here")
+        if not isinstance(self.kernel, Hashable):
+            raise ValueError(f"`kernel` is a {type(self.kernel).__name__} that cannot be hashed; pass a plain function")
         if not _whole(self.count) or self.count < 1:
             raise ValueError(f"`count` is {self.count!r}; expected a whole number from 1 on")
         object.__setattr__(self, "key", _number(self.key))
@@ -61,6 +63,7 @@ class RandomFeatures(AbstractKernel):
     def evaluate(self, x: np.ndarray, z: np.ndarray, get: str = "ntk") -> float:
         """Of one pair of rows."""
         x, z = (self.inputs(np.reshape(row, (1, -1)), name) for row, name in ((x, "x"), (z, "z")))
+        checks.require_alike(x, z, ("x", "z"))
         return float(self.block(x, z, get)[0, 0])
 
     def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
@@ -92,6 +95,10 @@ class RandomFeatures(AbstractKernel):
             found = self.kernel.features(X, W)
         else:
             found = np.asarray(self.kernel(X @ W.T), dtype=np.float64)
+            if found.shape != (len(X), len(W)):
+                raise ValueError(
+                    f"the function of w·x gave shape {found.shape}; expected {(len(X), len(W))}: it works on every entry alone"
+                )
             checks.require_finite(found, "function of w·x")
         return found / np.sqrt(self.count)
 

@@ -40,7 +40,7 @@ class Residual(AbstractCompositionKernel):
 
     depth: int = 3
     W_std: float = 2**0.5
-    b_std: float = 0.0
+    b_std: float | None = 0.0
     per_block: int = 1
     activation: AbstractLayer = field(default_factory=Relu)
     trained: Trained = "all"
@@ -49,8 +49,8 @@ class Residual(AbstractCompositionKernel):
     def __post_init__(self) -> None:
         for name in ("depth", "per_block", "width"):
             require_count(getattr(self, name), name)
-        for name in ("W_std", "b_std"):
-            require_scale(getattr(self, name), name)
+        require_scale(self.W_std, "W_std")
+        require_scale(self.b_std or 0.0, "b_std")
         trains(self.trained, "hidden")
         if (self.depth - 1) % self.per_block:
             raise ValueError(
@@ -96,7 +96,7 @@ class ResidualConvolutional(AbstractCompositionKernel):
     blocks: int = 1
     patch: int = 3
     W_std: float = 2**0.5
-    b_std: float = 0.0
+    b_std: float | None = 0.0
     padding: Padding = "SAME"
     head: Literal["pool", "flatten"] = "pool"
     activation: AbstractLayer = field(default_factory=Relu)
@@ -107,8 +107,8 @@ class ResidualConvolutional(AbstractCompositionKernel):
     def __post_init__(self) -> None:
         for name in ("groups", "blocks", "patch", "width"):
             require_count(getattr(self, name), name)
-        for name in ("W_std", "b_std"):
-            require_scale(getattr(self, name), name)
+        require_scale(self.W_std, "W_std")
+        require_scale(self.b_std or 0.0, "b_std")
         trains(self.trained, "hidden")
         if self.padding not in ("SAME", "CIRCULAR"):
             raise ValueError(f"`padding` is {self.padding!r}; expected 'SAME' or 'CIRCULAR', which keep the positions")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from math import isfinite
 from types import ModuleType
 from typing import Any
 
@@ -60,11 +59,13 @@ class AbstractActivation(AbstractLayer):
 
 
 def require_numbers(activation: Any) -> None:
-    """Raise unless all settings of an activation are finite numbers."""
+    """Raise unless all settings of an activation are numbers whose squares are in the range of float64."""
     for field in fields(activation):
         value = getattr(activation, field.name)
-        if not isinstance(value, int | float | np.number) or not isfinite(value):
-            raise ValueError(f"`{field.name}` of {type(activation).__name__} is {value!r}; expected a finite number")
+        if not isinstance(value, int | float | np.number) or not abs(value) < 1e70:
+            raise ValueError(
+                f"`{field.name}` of {type(activation).__name__} is {value!r}; expected a finite number, below 1e70"
+            )
 
 
 def require_gaussian(pairs: Pairs, name: str) -> None:

@@ -31,6 +31,7 @@ class LayerNorm(AbstractLayer):
     epsilon: float = 1e-12
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "axes", tuple(self.axes))
         if not self.epsilon > 0:
             raise ValueError(f"`epsilon` is {self.epsilon!r}; expected a number more than 0, such as 1e-12")
 

@@ -14,6 +14,7 @@ from overparam.core.kernel import AbstractKernel
 from overparam.layers.composition import Composition
 from overparam.layers.layer import Shape
 from overparam.layers.pairs import Pairs
+from overparam.layers.standard import activates_after_pooling
 
 _CELLS = 2**18
 """Pairs times positions a piece holds: a layer keeps some thirty arrays of them, 70 MB."""
@@ -37,6 +38,16 @@ class AbstractCompositionKernel(AbstractKernel):
     def composition(self, shape: Shape) -> Composition:
         """The layers for samples of that shape."""
 
+    @property
+    def written(self) -> tuple[Any, ...]:
+        """The layers before a shape is known, where they may pool; () otherwise."""
+        return ()
+
+    @property
+    def entry_rounding(self) -> float:
+        """An activation after a pooling costs digits of near-parallel inputs."""
+        return 2e-9 if activates_after_pooling(self.written) else 1e-14
+
     def inputs(self, X: Any, name: str = "X") -> np.ndarray:
         """Checked rows, or samples with axes of positions and channels."""
         array = checks.as_numbers(X, name)
@@ -59,13 +70,14 @@ class AbstractCompositionKernel(AbstractKernel):
     def evaluate(self, x: np.ndarray, z: np.ndarray, get: str = "ntk") -> float:
         """Of one pair of inputs."""
         x, z = (self.inputs(np.asarray(each)[None], name) for each, name in ((x, "x"), (z, "z")))
+        checks.require_alike(x, z, ("x", "z"))
         return float(self.block(x, z, get)[0, 0])
 
     def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
         """Of all pairs of a row of `X` with a row of `Z`; of `X` with itself each pair once."""
         _known(get)
         values = np.empty((len(X), len(Z)))
-        for rows, columns, out in self._pieces(X, Z):
+        for rows, columns, out in self._pieces(X, Z, get):
             values[rows, columns] = _read(out, get)
         if X is Z:
             _mirror(values)
@@ -74,17 +86,24 @@ class AbstractCompositionKernel(AbstractKernel):
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """Of every row with itself."""
         _known(get)
-        composition = self.composition(X.shape[1:])
+        composition = self._read_from(X, get)
         step = max(1, _CELLS // composition.cells)
-        parts = [composition.kernel(np, composition.equal_pairs(X[i : i + step])) for i in range(0, len(X), step)]
-        return np.concatenate([_read(out, get) for out in parts])
+        parts = []
+        for start in range(0, len(X), step):
+            rows = X[start : start + step]
+            with np.errstate(all="ignore"):
+                out = composition.kernel(np, composition.equal_pairs(rows))
+            _require_range(out, rows, rows, composition)
+            parts.append(_read(out, get))
+        return np.concatenate(parts)
 
     def both(self, X: Any, Z: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """The tangent kernel and the covariance of outputs, "ntk" and "nngp", from one pass."""
         X = self.inputs(X, "X")
         other = X if Z is None else self.inputs(Z, "Z")
+        checks.require_alike(X, other)
         ntk, nngp = np.empty((2, len(X), len(other)))
-        for rows, columns, out in self._pieces(X, other):
+        for rows, columns, out in self._pieces(X, other, "ntk"):
             for values, get in ((ntk, "ntk"), (nngp, "nngp")):
                 values[rows, columns] = _read(out, get)
         if X is other:
@@ -93,20 +112,49 @@ class AbstractCompositionKernel(AbstractKernel):
                 np.fill_diagonal(values, self.diagonal(X, get))
         return ntk, nngp
 
-    def _pieces(self, X: np.ndarray, Z: np.ndarray) -> Iterator[tuple[slice, slice, Pairs]]:
-        """What comes out of the last layer, piece by piece; of X with itself on and above the diagonal."""
+    def _read_from(self, X: np.ndarray, get: str) -> Composition:
+        """The composition, where it has what is asked for."""
         composition = self.composition(X.shape[1:])
+        if get == "ntk" and not any(weight.trained for weight in composition.weights()):
+            raise ValueError("no weight of this network is trained, so that its tangent kernel is 0; pass get='nngp'")
+        return composition
+
+    def _pieces(self, X: np.ndarray, Z: np.ndarray, get: str) -> Iterator[tuple[slice, slice, Pairs]]:
+        """What comes out of the last layer, piece by piece; of X with itself on and above the diagonal."""
+        composition = self._read_from(X, get)
         pairs = max(1, _CELLS // composition.cells)
         width = min(len(Z), pairs if composition.grid is None else isqrt(pairs))
         height = max(1, pairs // width)
         for top in range(0, len(X), height):
             for left in range(top if X is Z else 0, len(Z), width):
                 rows, columns = slice(top, min(top + height, len(X))), slice(left, min(left + width, len(Z)))
-                yield rows, columns, composition.kernel(np, composition.pairs(X[rows], Z[columns]))
+                with np.errstate(all="ignore"):
+                    out = composition.kernel(np, composition.pairs(X[rows], Z[columns]))
+                _require_range(out, X[rows], Z[columns], composition)
+                yield rows, columns, out
 
 
 def _read(out: Pairs, get: str) -> np.ndarray:
     return (out.ntk if get == "ntk" else out.second_moment(np))[0]
+
+
+def _require_range(out: Pairs, X: np.ndarray, Z: np.ndarray, composition: Composition) -> None:
+    """Raise where layers made second moments or the tangent kernel too large or too small for float64.
+
+    A sample of an image may have none at all where strides and paddings pass by its pixels; a row may not.
+    """
+    for squares, samples in ((out.xx, X), (out.zz, Z)):
+        size = np.ravel(squares[0])
+        alive = np.any(samples.reshape(len(samples), -1) != 0, axis=1)
+        lost = composition.grid is None and bool(np.any((size < checks.SMALLEST_NORM**2) & alive))
+        if lost or not np.all(size <= checks.LARGEST_NORM**2):
+            word = "small" if lost else "large"
+            raise ValueError(
+                f"the kernel of a sample with itself is too {word} for float64 (about {size.min() if lost else size.max():.1e}) after "
+                "these layers; scale the samples to about 1, and W_std so that a layer keeps their size (√2 with ReLUs)"
+            )
+    if not np.isfinite(out.ntk).all():
+        raise ValueError("the tangent kernel is too large for float64 after these layers; take a smaller W_std")
 
 
 def _mirror(values: np.ndarray) -> None:

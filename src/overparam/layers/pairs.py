@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core.angles import near_parallel
+from overparam.core.angles import gaps_of_pairs, near_parallel
 from overparam.core.checks import row_norms
 
 
@@ -76,11 +76,7 @@ def rows_against(X: np.ndarray, Z: np.ndarray) -> Pairs:
     rho = np.clip(U @ V.T, -1.0, 1.0)
     apart, together = 1 - rho, 1 + rho
     rows, columns = near_parallel(rho)
-    step = max(1, 2**19 // X.shape[1])
-    for start in range(0, len(rows), step):
-        i, j = rows[start : start + step], columns[start : start + step]
-        apart[i, j] = np.square(U[i] - V[j]).sum(axis=1) / 2
-        together[i, j] = np.square(U[i] + V[j]).sum(axis=1) / 2
+    apart[rows, columns], together[rows, columns] = gaps_of_pairs(U, V, rows, columns)
     return Pairs(
         np.square(size)[None, :, None],
         np.square(other)[None, None, :],

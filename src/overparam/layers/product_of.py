@@ -59,6 +59,11 @@ def _multiplied(xp: ModuleType, ways: list[Pairs]) -> Pairs:
             "the branches of a product may be dependent: its kernel in closed form needs each to end in a linear layer "
             "of its own; add one, or take the kernel of a finite network"
         )
+    if sum(len(way.shares) > 1 for way in ways) > 1:  # units of one place meet, not all with all
+        raise ValueError(
+            "two branches of a product have units of several kinds side by side (`concatenated`): which meets which is not "
+            "in the kernel's closed form; end all branches but one in one linear layer"
+        )
     first, *others = (one_case(xp, way) for way in ways)
     for other in others:
         ntk = first.ntk * other.second_moment(xp) + other.ntk * first.second_moment(xp)

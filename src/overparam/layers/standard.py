@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, final
 
+from overparam.layers.activation import AbstractActivation
 from overparam.layers.arguments import require_count, require_scale
 from overparam.layers.bias import Bias
 from overparam.layers.chain import Chain
@@ -147,6 +148,31 @@ def product_of(*branches: Iterable[Part]) -> AbstractUnnamed:
 def concatenated(*branches: Iterable[Part]) -> AbstractUnnamed:
     """The channels of all branches."""
     return _Joined("concatenate", tuple(tuple(branch) for branch in branches))
+
+
+def activates_after_pooling(parts: Iterable[Any]) -> bool:
+    """Whether an activation comes after a pooling, in a branch or behind it.
+
+    >>> from overparam.layers.relu import Relu
+    >>> activates_after_pooling([conv(8), Relu(), global_avg_pool(), dense(1)])
+    False
+    >>> activates_after_pooling([conv(8), avg_pool(2), Relu(), global_avg_pool(), dense(1)])
+    True
+    """
+    return _activates(parts, False)[0]
+
+
+def _activates(parts: Iterable[Any], pooled: bool) -> tuple[bool, bool]:
+    """Whether an activation comes after a pooling, and whether there is a pooling so far."""
+    found = False
+    for part in parts:
+        if isinstance(part, Pool | GlobalPool):
+            pooled = True
+        elif isinstance(part, AbstractActivation):
+            found = found or pooled
+        ways = [_activates(branch, pooled) for branch in getattr(part, "branches", ())]
+        found, pooled = found or any(way[0] for way in ways), pooled or any(way[1] for way in ways)
+    return found, pooled
 
 
 @final

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from typing import Any
 
 from overparam.layers.chain import output_of
 from overparam.layers.composition import Composition
 from overparam.layers.layer import Shape
+from overparam.layers.one_output import OneOutput
 from overparam.layers.standard import Part, named
+
+
+def as_parts(layers: Any) -> tuple[Part, ...]:
+    """Layers as they are written, in a tuple."""
+    if not isinstance(layers, Iterable):
+        raise ValueError(f"`layers` is one {type(layers).__name__}; expected a list of layers, such as [dense(1)]")
+    return tuple(layers)
 
 
 def composition_from(parts: Iterable[Part], shape: Shape, image: Shape | None = None) -> Composition:
@@ -19,7 +28,9 @@ def composition_from(parts: Iterable[Part], shape: Shape, image: Shape | None = 
         shape: of a sample: (d,), (positions, channels) or (rows, columns, channels).
         image: (positions, channels) or (rows, columns, channels) of samples that come as rows.
     """
-    shape = tuple(int(size) for size in shape)
+    shape, parts = tuple(int(size) for size in shape), tuple(parts)
+    if not [part for part in parts if not isinstance(part, OneOutput)]:
+        raise ValueError("`layers` is empty; give at least one, such as `dense(1)`")
     if image is not None:
         if len(image) not in (2, 3) or any(size < 1 for size in image):
             raise ValueError(f"`image` is {image}; expected (rows, columns, channels) or (positions, channels)")
@@ -28,7 +39,13 @@ def composition_from(parts: Iterable[Part], shape: Shape, image: Shape | None = 
                 f"samples of shape {shape} have {prod(shape)} numbers and `image`={image} needs {prod(image)}; "
                 "set `image` to (rows, columns, channels) of the images"
             )
-        shape = tuple(int(size) for size in image)
+        image = tuple(int(size) for size in image)
+        if len(shape) > 1 and shape not in (image, (image[-1], *image[:-1])):
+            raise ValueError(
+                f"samples have shape {shape} and `image` is {image}; expected {image}, rows of {prod(image)} numbers, or "
+                f"channels first, {(image[-1], *image[:-1])}"
+            )
+        shape = image
     if len(shape) not in (1, 2, 3):
         raise ValueError(
             f"samples have shape {shape}; expected (d,), (positions, channels) or (rows, columns, channels)"

@@ -65,6 +65,11 @@ class CompositionKernel(AbstractCompositionKernel):
 
     network: AbstractComposed
 
+    @property
+    def written(self) -> tuple[Any, ...]:
+        """The network's, where it is a sequence of any layers."""
+        return getattr(self.network, "layers", ())
+
     def composition(self, shape: Shape) -> Composition:
         """The network's."""
         return self.network.composition_of(shape)

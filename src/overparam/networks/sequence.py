@@ -9,7 +9,7 @@ from overparam.layers.composition import Composition
 from overparam.layers.layer import Shape
 from overparam.layers.one_output import OneOutput
 from overparam.layers.standard import Part
-from overparam.layers.written import composition_from
+from overparam.layers.written import as_parts, composition_from
 from overparam.networks.composed import AbstractComposed
 
 
@@ -41,7 +41,7 @@ class Sequence(AbstractComposed):
     image: Shape | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
+        object.__setattr__(self, "layers", as_parts(self.layers))
         if self.image is not None:
             object.__setattr__(self, "image", tuple(self.image))
 
