@@ -1,6 +1,8 @@
 """Equinox models as networks: the model's outputs, its tangent kernel, training, and batch norm in inference."""
 
 import builtins
+import gc
+import weakref
 from dataclasses import replace
 
 import jax
@@ -92,6 +94,40 @@ def test_mlp():
     assert len(found.together) == 3
     assert all(group.bias for group in found.together)
     assert not found.whole
+
+
+def test_models_of_one_structure_share_their_code():
+    """Two models are compiled once, and the first one is not kept."""
+    calls = []
+
+    def activation(x):
+        calls.append(x.shape)
+        return jnp.tanh(x)
+
+    X = np.random.default_rng(0).standard_normal((3, 2))
+    models = [eqx.nn.MLP(2, 1, 3, 1, activation, key=jax.random.key(seed)) for seed in range(2)]
+    first = from_equinox(models[0])
+    Empirical(first)(X)
+    traced, kept = len(calls), weakref.ref(first)
+    second = from_equinox(models[1])
+    found = Empirical(second)(X)
+    assert len(calls) == traced
+    close(found, by_jacobian(second, X)[:, :, 0, 0])
+    del first
+    gc.collect()
+    assert kept() is None
+
+
+def test_outputs_of_another_kind():
+    class Two(eqx.Module):
+        line: eqx.nn.Linear
+
+        def __call__(self, x):
+            return {"value": self.line(x)}
+
+    network = from_equinox(Two(eqx.nn.Linear(2, 1, key=jax.random.key(0))))
+    with pytest.raises(ValueError, match="into dict"):
+        Empirical(network)(np.ones((3, 2)))
 
 
 def test_tokens_shared_layers_and_dropout():

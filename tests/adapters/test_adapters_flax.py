@@ -90,8 +90,10 @@ def test_linen_images():
 def test_linen_tokens():
     module = Tokens()
     tokens = np.random.default_rng(0).integers(0, 7, (4, 3))
-    network = from_flax(module, module.init(jax.random.key(0), jnp.asarray(tokens)))
+    first, network = (from_flax(module, module.init(jax.random.key(i), jnp.asarray(tokens))) for i in range(2))
     close(Empirical(network).full(tokens), by_jacobian(network, tokens))
+    assert first.without_weights == network.without_weights  # compiled code is kept by it
+    hash(first.without_weights)
 
 
 def test_nnx():
@@ -99,6 +101,8 @@ def test_nnx():
     X = np.random.default_rng(0).standard_normal((5, 4))
     model(jnp.asarray(X) + 1)  # moves the running averages
     network = from_flax(model)
+    other = from_flax(Modern(nnx.Rngs(1)))
+    assert {network.without_weights, other.without_weights} == {network.without_weights}
     assert not model.norm.use_running_average  # the user's model is as it was
     params = network.init(0)
     evaluated = nnx.merge(*nnx.split(model))

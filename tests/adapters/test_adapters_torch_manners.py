@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
-from torch_cases import build  # noqa: E402
+from torch_cases import build, one_thread  # noqa: E402, F401
 
 from overparam.adapters.torch_module import from_torch  # noqa: E402
 
@@ -30,6 +30,7 @@ def seen(module):
             len(layer._forward_hooks) + len(layer._forward_pre_hooks) + len(layer._backward_hooks) for layer in layers
         ],
         "attributes": [sorted(vars(layer)) for layer in layers],
+        "embeddings": [getattr(layer, "scale_grad_by_freq", None) for layer in layers],
         "random": torch.get_rng_state().tolist(),
         "other random": (random.getstate(), np.random.get_state()[1].tolist()),  # noqa: NPY002
         "settings": (
@@ -142,6 +143,7 @@ REFUSED = {
     "example of text": (lambda: from_torch(nn.Linear(5, 3), [["a"] * 5]), "text where a number belongs"),
     "two inputs": (lambda: from_torch(nn.Bilinear(5, 5, 2), (X, X)), "`example` is a tuple"),
     "lazy": (lambda: from_torch(nn.LazyLinear(3), X), "has no shape yet"),
+    "no numbers": (lambda: from_torch(nn.Linear(5, 3, device="meta"), X), "'weight' is on the device 'meta'"),
     "complex": (lambda: from_torch(nn.Linear(5, 3, dtype=torch.complex64), X), "complex64"),
     "dtype": (lambda: from_torch(nn.Linear(5, 3), X, dtype="int8"), "`dtype` is 'int8'"),
     "memory": (lambda: from_torch(nn.Linear(5, 3), X, memory="lots"), "`memory` is 'lots'"),

@@ -2,10 +2,20 @@
 
 import warnings
 
+import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, jacrev
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """On a busy machine the threads of tiny products wait for each other fifty times longer than they work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def whole_kernel(module, x, z=None):

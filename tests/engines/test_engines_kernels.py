@@ -82,7 +82,7 @@ def test_a_kernel_that_knows_blocks_alone(engine: str, device: str | None, n: in
 
 def test_only_half_of_the_blocks_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "SIZES", (8,))
-    monkeypatch.setattr(tiles, "entry_seconds", lambda *_: 1e-9)
+    monkeypatch.setattr(tiles, "entry_seconds", lambda *_, **__: 1e-9)
     kernel, told = Images(), []
     gram(kernel, RNG.standard_normal((32, 2, 2)), progress=lambda *a: told.append(a))
     assert kernel.made == [(8, 8)] * 10  # of 16
@@ -95,7 +95,7 @@ def test_only_half_of_the_blocks_are_made(monkeypatch: pytest.MonkeyPatch) -> No
 def test_dear_entries_get_small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     X = RNG.standard_normal((2000, 1, 1))
     for each, size in ((1e-9, 512), (1e-3, 128), (0.02, 32), (10.0, 32)):
-        monkeypatch.setattr(tiles, "entry_seconds", lambda *_, each=each: each)
+        monkeypatch.setattr(tiles, "entry_seconds", lambda *_, each=each, **__: each)
         assert tiles.tile_size(Images(), X, None, "ntk") == size
     assert tiles.tile_size(Images(), X[:32], None, "ntk") == 32
 

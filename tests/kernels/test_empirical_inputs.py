@@ -1,5 +1,7 @@
 """What the tangent kernel of a finite network takes, and the one line it gives otherwise."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,11 +88,71 @@ def test_sizes_of_samples(size):
 
 
 @pytest.mark.parametrize(
-    ("size", "dtype"), [(1e160, "float64"), (1e-160, "float64"), (1e-25, "float32"), (1e30, "float32")]
+    ("size", "dtype"),
+    [(1e160, "float64"), (1e-160, "float64"), (1e-25, "float32"), (1e30, "float32"), (1e-60, "float32")],
 )
 def test_sizes_that_are_lost_are_said(size, dtype):
-    kernel = Empirical(lambda w, x: x @ w, np.ones(4), dtype=dtype)
+    kernel = Empirical(line_through_zero, np.ones(4), dtype=dtype)
     assert dtype in line(kernel, size * MLP.X)
+    if dtype == "float64":
+        assert dtype in line(kernel.product, size * MLP.X, np.ones(len(MLP.X)))
+    else:
+        assert dtype in line(Empirical(line_through_zero, np.full(4, 1e-60), dtype=dtype), MLP.X)
+
+
+def line_through_zero(w, x):
+    return x @ w
+
+
+def test_products_of_small_numbers():
+    """x·z of 1e-140 is right, in the product as in the kernel."""
+    V = np.array([1.0, -2.0, 1e-3, 0.0, 5.0])[: len(MLP.X)]
+    X = MLP.X[: len(V)]
+    found = Empirical(line_through_zero, np.ones(4)).product(1e-140 * X, 1e-10 * V)
+    np.testing.assert_allclose(found / 1e-290, X @ (X.T @ V), rtol=1e-12)
+
+
+def test_functions_that_fix_their_precision():
+    def recurrent(w, x):
+        start = jnp.zeros(len(x), jnp.float32)
+        return jax.lax.scan(lambda carry, t: (jnp.tanh(carry + t * w[0]), None), start, x.T)[0]
+
+    assert "dtype='float32'" in line(Empirical(recurrent, np.ones(1)), MLP.X)
+    assert np.isfinite(Empirical(recurrent, np.ones(1), dtype="float32")(MLP.X)).all()
+    loop = Empirical(lambda w, x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: c + w, x), np.ones(4))
+    assert "float32" not in line(loop, MLP.X)
+
+
+@dataclasses.dataclass
+class Unhashable:
+    """A callable with a value of its own."""
+
+    power: int = 1
+
+    def __call__(self, w, x):
+        return x @ w
+
+
+def test_what_is_no_function():
+    eqx = pytest.importorskip("equinox")
+    model = eqx.nn.Linear(4, 2, key=jax.random.key(0))
+    assert "op.from_equinox" in line(Empirical, model)
+    assert Empirical(eqx.filter_jit(line_through_zero), np.ones(4)).network is not None
+    assert "hashed" in line(Empirical, Unhashable(), np.ones(4))
+    assert "set" in line(Empirical(lambda p, x: x @ p["w"], {"w": np.ones(4), "names": {1}}), MLP.X)
+    alone = Empirical(lambda w, x: x.reshape(1, 4) @ w, np.ones(4))
+    for call in (alone, lambda X: alone.product(X, np.ones(len(X)))):
+        assert "jax.vmap" in line(call, MLP.X)
+    assert "tuple of 2" in line(KERNEL, (MLP.X, MLP.X))
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    assert "op.from_torch" in line(Empirical, torch.nn.Linear(4, 2))
+    wanted = KERNEL(MLP.X)
+    np.testing.assert_array_equal(KERNEL(torch.tensor(MLP.X, requires_grad=True)), wanted)
+    coarse = torch.tensor(MLP.X).bfloat16()
+    np.testing.assert_array_equal(KERNEL(coarse), KERNEL(coarse.double().numpy()))
 
 
 def test_nothing_global_is_changed():

@@ -12,6 +12,26 @@ from overparam.core.network import AbstractNetwork, Params, Trace
 
 
 @final
+@dataclass(frozen=True)
+class EquinoxForm:
+    """What an Equinox model does with weights, without them: equal for models of one structure, so that code is shared."""
+
+    tree: Any
+    leaves: tuple[Any, ...]
+
+    def __call__(self, params: Params, x: Any) -> Any:
+        """Outputs of a batch (n, …)."""
+        import equinox as eqx
+
+        model = eqx.combine(params.trained, params.fixed, jax.tree.unflatten(self.tree, self.leaves))
+        if jax.tree.leaves(params.state):
+            outputs, _ = jax.vmap(model, in_axes=(0, None), axis_name="batch")(jnp.asarray(x), params.state)
+        else:
+            outputs = jax.vmap(model, axis_name="batch")(jnp.asarray(x))
+        return outputs[:, 0] if getattr(outputs, "shape", ())[1:] == (1,) else outputs
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class EquinoxNetwork(AbstractNetwork):
     """An Equinox model in inference mode, applied to every sample of a batch. Made by `from_equinox`.
@@ -29,14 +49,13 @@ class EquinoxNetwork(AbstractNetwork):
 
     def apply(self, params: Params, x: Any) -> Any:
         """Outputs of a batch (n, …): what the model gives for each sample; (n,) where that is one number."""
-        import equinox as eqx
+        return self.without_weights(params, x)
 
-        model = eqx.combine(params.trained, params.fixed, self.rest)
-        if jax.tree.leaves(params.state):
-            outputs, _ = jax.vmap(model, in_axes=(0, None), axis_name="batch")(jnp.asarray(x), params.state)
-        else:
-            outputs = jax.vmap(model, axis_name="batch")(jnp.asarray(x))
-        return outputs[:, 0] if outputs.shape[1:] == (1,) else outputs
+    @property
+    def without_weights(self) -> EquinoxForm:
+        """The function of (params, x) alone."""
+        leaves, tree = jax.tree.flatten(self.rest)
+        return EquinoxForm(tree, tuple(leaves))
 
     def trace(self, params: Params, x: Any) -> Trace:
         """The output alone: the inside of the model is not known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -22,6 +21,29 @@ EVALUATION = {
 
 
 @final
+@dataclass(frozen=True)
+class FlaxForm:
+    """What a Flax model does with weights, without them: equal for models of one structure, so that code is shared.
+
+    module: of linen; or the graph of an nnx model.
+    """
+
+    module: Any
+    options: tuple[tuple[str, Any], ...]
+
+    def __call__(self, params: Params, x: Any) -> Any:
+        """Outputs of a batch (n, …)."""
+        from flax import linen, nnx
+
+        options, x = dict(self.options), jnp.asarray(x)
+        if isinstance(self.module, linen.Module):
+            outputs = self.module.apply({"params": params.trained, **params.fixed}, x, **options)
+        else:
+            outputs = nnx.merge(self.module, params.trained, params.fixed)(x, **options)
+        return outputs[:, 0] if getattr(outputs, "shape", ())[1:] == (1,) else outputs
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class FlaxNetwork(AbstractNetwork):
     """A Flax model in evaluation. Made by `from_flax`.
@@ -31,7 +53,7 @@ class FlaxNetwork(AbstractNetwork):
     """
 
     params: Params
-    function: Callable[[Any, Any, Any], Any]
+    without_weights: FlaxForm
 
     def init(self, key: Any, inputs: int | tuple[int, ...] = ()) -> Params:
         """The model's own weights, whatever the key."""
@@ -39,8 +61,7 @@ class FlaxNetwork(AbstractNetwork):
 
     def apply(self, params: Params, x: Any) -> Any:
         """Outputs of a batch (n, …); (n,) where the model has one."""
-        outputs = self.function(params.trained, params.fixed, jnp.asarray(x))
-        return outputs[:, 0] if outputs.shape[1:] == (1,) else outputs
+        return self.without_weights(params, x)
 
     def trace(self, params: Params, x: Any) -> Trace:
         """The output alone: the inside of the model is not known."""
@@ -73,11 +94,7 @@ def from_flax(module: Any, variables: Any = None, **options: Any) -> FlaxNetwork
         raise ValueError("`variables` has no 'params'; give what `module.init(key, x)` gives: {'params': ..., ...}")
     options = _for_evaluation(module, options)
     fixed = {name: collection for name, collection in variables.items() if name != "params"}
-
-    def function(trained: Any, fixed: Any, x: Any) -> Any:
-        return module.apply({"params": trained, **fixed}, x, **options)
-
-    return FlaxNetwork(Params(variables["params"], fixed), function)
+    return FlaxNetwork(Params(variables["params"], fixed), FlaxForm(module, tuple(options.items())))
 
 
 def _from_nnx(module: Any, options: dict[str, Any]) -> FlaxNetwork:
@@ -87,11 +104,7 @@ def _from_nnx(module: Any, options: dict[str, Any]) -> FlaxNetwork:
     copy.eval()
     options = _for_evaluation(copy, options)
     graph, trained, fixed = nnx.split(copy, nnx.Param, ...)
-
-    def function(trained: Any, fixed: Any, x: Any) -> Any:
-        return nnx.merge(graph, trained, fixed)(x, **options)
-
-    return FlaxNetwork(Params(trained, fixed), function)
+    return FlaxNetwork(Params(trained, fixed), FlaxForm(graph, tuple(options.items())))
 
 
 def _for_evaluation(module: Any, options: dict[str, Any]) -> dict[str, Any]:

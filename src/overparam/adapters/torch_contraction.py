@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import final
 
 import torch
@@ -95,6 +96,42 @@ def add_captured(sums: Sums, left: Captured, right: Captured, room: int) -> None
         else:
             _add_matrix(sums, uses, others, room)
     sums.add_products(terms)
+
+
+def own_squares(captured: Captured, device: torch.device, room: int) -> Tensor:
+    """(n,) in float64: the squared norms of each sample's gradients of all structured weights, summed over outputs."""
+    total = torch.zeros(captured.n, dtype=torch.float64, device=device)
+    for values in captured.small.values():
+        total += values.square().sum((1, 2))
+    for uses in captured.matrices.values():
+        total += _own_squares_of_matrix(uses, room)
+    return total
+
+
+def _own_squares_of_matrix(uses: Uses, room: int) -> Tensor:
+    """By positions, Σ_pq ⟨h_p, h_q⟩ ⟨b_p, b_q⟩ with all outputs in b, or by gradients, whichever is less work."""
+    layer, P = uses[0].layer, _positions(uses)
+    n, groups, k, channels, _ = uses[0].cotangents.shape
+    tokens = isinstance(layer, nn.Embedding)
+    f = 0 if tokens else feature_count(layer, uses[0].x)
+    if tokens or (groups == 1 and P * (f + k * channels) < k * channels * f):
+        step = max(1, room // (P * (2 * P + f) * uses[0].cotangents.element_size()))
+        return torch.cat([_own_squares_by_positions(_rows(uses, i, i + step)) for i in range(0, n, step)])
+    total = uses[0].cotangents.new_zeros(n)
+    for part in _pieces(groups, channels, n * k * f * total.element_size(), room):
+        total += gradients(uses, part, None, room).square().sum((1, 2))
+    return total
+
+
+def _rows(uses: Uses, start: int, stop: int) -> Uses:
+    return tuple(replace(use, x=use.x[start:stop], cotangents=use.cotangents[start:stop]) for use in uses)
+
+
+def _own_squares_by_positions(uses: Uses) -> Tensor:
+    h, b = _flat(uses)  # inputs (n, P, f) or tokens (n, P)
+    b = b.flatten(1, 2)
+    likeness = h[:, :, None] == h[:, None] if h.ndim == 2 else h @ h.transpose(1, 2)
+    return (b.transpose(1, 2) @ b).mul_(likeness).sum((1, 2))
 
 
 def _positions(uses: Uses) -> int:

@@ -20,7 +20,7 @@ def is_known(layer: nn.Module) -> bool:
     if type(layer) not in KNOWN or "forward" in vars(layer) or any(getattr(layer, hooks, None) for hooks in _HOOKS):
         return False
     if isinstance(layer, nn.Embedding):
-        return layer.max_norm is None and not layer.scale_grad_by_freq
+        return layer.max_norm is None
     return not isinstance(layer, BATCH_NORMS) or layer.running_mean is not None
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from overparam.core.tangents import AbstractTangents, Outputs
 
 _RANGE = {"float32": (1e-15, 1e15), "float64": (1e-140, 1e140)}
 """Norms of samples whose squares, times a network's factors, stay within the precision."""
+
+_ROUNDING = {"float64": 1e-12, "float32": 1e-5}
+"""Of entries, by the precision of the weights; 1e-2 for all others."""
 
 
 @final
@@ -39,9 +43,30 @@ class TorchModule(AbstractTangents):
 
     @property
     def entry_rounding(self) -> float:
-        """1e-12 where the work is done in float64, else 1e-5."""
-        floats = {str(weight.dtype) for weight in self.module.parameters() if weight.is_floating_point()}
-        return 1e-12 if self.dtype == "float64" or (self.dtype is None and floats == {"torch.float64"}) else 1e-5
+        """1e-12 where the work is done in float64, 1e-5 in float32, 1e-2 with weights of half precision."""
+        words = {str(weight.dtype) for weight in self.module.parameters() if weight.is_floating_point()}
+        words = {word.removeprefix("torch.") for word in words} if self.dtype is None else {self.dtype}
+        return max(_ROUNDING.get(word, 1e-2) for word in words)
+
+    @property
+    def output_count(self) -> int:
+        """k where the module gives (n, k), 1 where it gives (n,)."""
+        return self.outputs[0] if self.outputs else 1
+
+    def weights_digest(self, params: Params | None) -> str:
+        """BLAKE2b of all weights and buffers, by name, as they are used, and of which weights are trained."""
+        import torch
+
+        from overparam.adapters.torch_state import undisturbed
+
+        digest = hashlib.blake2b(digest_size=20)
+        with undisturbed(self.module), torch.no_grad():
+            model = self._model(params)
+            for kind, weights in (("trained", model.leaves), ("not trained", model.rest)):
+                for name, weight in sorted(weights.items()):
+                    digest.update(f"{kind} {name} {weight.dtype} {tuple(weight.shape)}\n".encode())
+                    digest.update(_to_numpy(weight).data)
+        return digest.hexdigest()
 
     def init(self, key: Any = None, inputs: Any = None) -> Params:
         """The module's weights of the moment as NumPy arrays by name; `key` and `inputs` are not needed.
@@ -83,8 +108,7 @@ class TorchModule(AbstractTangents):
         from overparam.adapters import torch_tangents
         from overparam.adapters.torch_state import undisturbed
 
-        k = self.outputs[0] if self.outputs else 1
-        chosen = _chosen(outputs, k)
+        chosen = _chosen(outputs, self.output_count)
         with undisturbed(self.module):
             model = self._model(params)
             x = self._batch(model, X, "X")
@@ -94,6 +118,28 @@ class TorchModule(AbstractTangents):
             except RuntimeError as error:
                 raise _not_differentiable(error) from error
         return found if outputs == "full" else found[:, :, 0, 0]
+
+    def diagonal(self, params: Params | None, X: Any, outputs: Literal["trace"] | int) -> np.ndarray:
+        """(n,) in float64: Σ_w (∂f_a(x_i)/∂w)², the mean over outputs a for "trace", of one output for its number.
+
+        Args:
+            params: from `init`, or None for the module's weights of the moment.
+            X: samples on the first axis.
+            outputs: "trace" or the number of an output.
+        """
+        from overparam.adapters import torch_tangents
+        from overparam.adapters.torch_state import undisturbed
+
+        if outputs == "full":
+            raise ValueError("`outputs` is 'full'; a diagonal has 'trace' or the number of an output")
+        chosen = _chosen(outputs, self.output_count)
+        with undisturbed(self.module):
+            model = self._model(params)
+            x = self._batch(model, X, "X")
+            try:
+                return torch_tangents.diagonal(model, x, chosen).numpy()
+            except RuntimeError as error:
+                raise _not_differentiable(error) from error
 
     def product(self, params: Params | None, X: Any, Z: Any, V: Any) -> np.ndarray:
         """Σ_j Θ(x_i, z_j) v_j, of the shape of the outputs on X: one backward and one forward derivative, no Θ.
@@ -108,7 +154,7 @@ class TorchModule(AbstractTangents):
         from overparam.adapters import torch_tangents
         from overparam.adapters.torch_state import undisturbed
 
-        k = self.outputs[0] if self.outputs else 1
+        k = self.output_count
         v = np.asarray(as_numbers(V, "V"), dtype=np.float64)
         require_finite(v, "V")
         with undisturbed(self.module):
@@ -223,6 +269,11 @@ def from_torch(
 def _require_weights(module: Any) -> None:
     import torch
 
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.is_meta:
+            raise ValueError(
+                f"the module's {name!r} is on the device 'meta' and has no numbers; load its weights first"
+            )
     for name, weight in module.named_parameters():
         if isinstance(weight, torch.nn.parameter.UninitializedParameter):
             raise ValueError(f"the module's weight {name!r} has no shape yet; run the module once on a batch first")

@@ -17,16 +17,20 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 def undisturbed(module: nn.Module) -> Iterator[None]:
     """Evaluation mode (batch norm uses its running averages, dropout is off), gradients on, autocast off.
 
-    The flags are set one by one: a user's own `eval()` may do more than set them. Modes, random state and gradient mode
-    are as before afterwards, also after an exception.
+    Embeddings that divide gradients by how often a token is in the batch do not: those are no derivatives. The flags are
+    set one by one: a user's own `eval()` may do more than set them. Flags, random state and gradient mode are as before
+    afterwards, also after an exception.
     """
     layers = list(module.modules())
     modes = [layer.training for layer in layers]
+    dividing = [layer for layer in layers if getattr(layer, "scale_grad_by_freq", None) is True]
     device = next(module.parameters()).device
     cards = [device.index or 0] if device.type == "cuda" else []
     try:
         for layer in layers:
             layer.training = False
+        for layer in dividing:
+            layer.scale_grad_by_freq = False
         with (
             torch.random.fork_rng(cards),
             torch.inference_mode(False),
@@ -38,6 +42,8 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
     finally:
         for layer, mode in zip(layers, modes, strict=True):
             layer.training = mode
+        for layer in dividing:
+            layer.scale_grad_by_freq = True
 
 
 def leaves_and_rest(

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from overparam.adapters.torch_capture import Captured, Pass, backward, forward, weights_with_bias
-from overparam.adapters.torch_contraction import Sums, add_captured, gradients
+from overparam.adapters.torch_contraction import Sums, add_captured, gradients, own_squares
 from overparam.adapters.torch_per_sample import jacobian, pulled_back, pushed_forward
 
 _TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-3}
 """How far outputs of one sample may differ between batches, relative to the largest; gradients: ten times as far."""
+
+OWN_ROWS = 64
+"""Samples that a diagonal takes at once before it takes more outputs."""
 
 
 @final
@@ -154,17 +157,52 @@ def _in_closed_form(captured: Captured, name: str, row: int, like: Tensor) -> Te
 
 def contraction(model: Weighted, x: Tensor, z: Tensor | None, chosen: int | None, trace: bool) -> Tensor:
     """(n, p, s, s) in float64 on the CPU: s = k, or s = 1 for the chosen output or the trace, which is divided by k."""
+
+    def made(plan: Plan) -> Tensor:
+        outputs = range(plan.k) if chosen is None else range(chosen, chosen + 1)
+        if not trace:
+            return _contraction(model, plan, x, z, outputs, len(outputs))
+        at_once = _outputs_at_once(model, plan, x, z)
+        total = _contraction(model, plan, x, z, outputs[:at_once], 1)
+        for first in range(at_once, plan.k, at_once):  # outputs do not meet in a trace
+            total += _contraction(model, plan, x, z, outputs[first : first + at_once], 1)
+        return total.div_(plan.k)
+
+    return _planned(model, x, made)
+
+
+def diagonal(model: Weighted, x: Tensor, chosen: int | None) -> Tensor:
+    """(n,) in float64 on the CPU: squared norms of each sample's gradients; their mean over outputs, or the chosen one's."""
+
+    def made(plan: Plan) -> Tensor:
+        outputs = range(plan.k) if chosen is None else range(chosen, chosen + 1)
+        at_once = min(len(outputs), _outputs_at_once(model, plan, x[:OWN_ROWS], None))
+        step = max(1, model.memory // _bytes_a_sample(model, plan, at_once))
+        total = torch.zeros(len(x), dtype=torch.float64)
+        for i in range(0, len(x), step):
+            for first in range(0, len(outputs), at_once):
+                total[i : i + step] += _own(model, plan, x[i : i + step], outputs[first : first + at_once]).cpu()
+        return total.div_(len(outputs))
+
+    return _planned(model, x, made)
+
+
+def _own(model: Weighted, plan: Plan, x: Tensor, outputs: Sequence[int]) -> Tensor:
+    """(n,) of one block, summed over these outputs, on the module's device."""
+    captured = capture(model, plan, x, outputs)
+    with torch.no_grad():
+        total = own_squares(captured, x.device, model.room)
+    for names in _groups(model, plan.general, len(x) * len(outputs)):
+        total += _jacobian(model, plan, x, names, outputs).square().sum((1, 2)).double()
+    return _finite(total)
+
+
+def _planned(model: Weighted, x: Tensor, made: Callable[[Plan], Tensor]) -> Tensor:
+    """What is made with the plan of the first samples, or, where later ones do not follow it, with a more general one."""
     plan = plan_from(model, x)
-    outputs = range(plan.k) if chosen is None else range(chosen, chosen + 1)
     while True:
         try:
-            if not trace:
-                return _contraction(model, plan, x, z, outputs, len(outputs))
-            at_once = _outputs_at_once(model, plan, x, z)
-            total = _contraction(model, plan, x, z, outputs[:at_once], 1)
-            for first in range(at_once, plan.k, at_once):  # outputs do not meet in a trace
-                total += _contraction(model, plan, x, z, outputs[first : first + at_once], 1)
-            return total.div_(plan.k)
+            return made(plan)
         except _StructureChanged as change:
             plan = replace(plan, structured=plan.structured - change.names, general=plan.general | change.names)
 
@@ -217,10 +255,13 @@ def _pair(
     with torch.no_grad():
         add_captured(sums, left, right, model.room)
     _add_general(model, plan, sums, x, x if z is None else z, outputs)
-    block = sums.finish()
-    if not bool(torch.isfinite(block.sum())):
+    return _finite(sums.finish())
+
+
+def _finite(values: Tensor) -> Tensor:
+    if not bool(torch.isfinite(values.sum())):
         raise ValueError("the tangent kernel overflows; scale the inputs, or pass dtype='float64' to `from_torch`")
-    return block
+    return values
 
 
 def capture(model: Weighted, plan: Plan, x: Tensor, outputs: Sequence[int]) -> Captured:
@@ -236,18 +277,19 @@ def capture(model: Weighted, plan: Plan, x: Tensor, outputs: Sequence[int]) -> C
 
 
 def _add_general(model: Weighted, plan: Plan, sums: Sums, x: Tensor, z: Tensor, outputs: Sequence[int]) -> None:
-    samples = max(len(x), len(z))
-    for names in _groups(model, plan.general, samples * len(outputs)):
-        size = sum(model.leaves[name].numel() for name in names)
-        at_once = max(1, model.room // (len(outputs) * (plan.live + 8 * size)))
-        both: list[Any] = [
-            jacobian(model.module, model.leaves, model.rest, rows, names, outputs, at_once).to(
-                torch.promote_types(model.leaves[names[0]].dtype, torch.float32)
-            )
-            for rows in ((x,) if sums.symmetric else (x, z))
-        ]
+    for names in _groups(model, plan.general, max(len(x), len(z)) * len(outputs)):
+        left = _jacobian(model, plan, x, names, outputs)
+        right = left if sums.symmetric else _jacobian(model, plan, z, names, outputs)
         with torch.no_grad():
-            sums.add_gradients(both[0], both[-1])
+            sums.add_gradients(left, right)
+
+
+def _jacobian(model: Weighted, plan: Plan, x: Tensor, names: Sequence[str], outputs: Sequence[int]) -> Tensor:
+    """(n, len(outputs), size): gradients by weights without a closed form; halves as float32."""
+    size = sum(model.leaves[name].numel() for name in names)
+    at_once = max(1, model.room // (len(outputs) * (plan.live + 8 * size)))
+    found = jacobian(model.module, model.leaves, model.rest, x, names, outputs, at_once)
+    return found.to(torch.promote_types(model.leaves[names[0]].dtype, torch.float32))
 
 
 def _groups(model: Weighted, names: frozenset[str], lines: int) -> list[list[str]]:

@@ -39,6 +39,11 @@ class AbstractKernel(abc.ABC):
         return 1e-14
 
     @property
+    def exact_diagonal(self) -> bool:
+        """Whether `block` of rows with themselves has the diagonal as exact as `diagonal` has, so that it is kept."""
+        return False
+
+    @property
     def settings(self) -> str:
         """What the kernel says of itself, the same in every process: functions by their code, not by their address."""
         return " ".join([re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self)), *_codes(vars(self).values())])
@@ -52,7 +57,8 @@ class AbstractKernel(abc.ABC):
         X = self.inputs(X, "X")
         if Z is None:
             block = self.block(X, X, get)
-            np.fill_diagonal(block, self.diagonal(X, get))
+            if not self.exact_diagonal:
+                np.fill_diagonal(block, self.diagonal(X, get))
             return block
         Z = self.inputs(Z, "Z")
         checks.require_alike(X, Z)
@@ -90,7 +96,7 @@ def _codes(values: Iterable[Any]) -> Iterator[str]:
         elif isinstance(value, tuple):
             yield from _codes(value)
         elif isinstance(value, AbstractKernel):
-            yield from _codes(vars(value).values())
+            yield value.settings
 
 
 class AbstractInnerProductKernel(AbstractKernel):

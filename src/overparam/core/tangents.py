@@ -19,9 +19,22 @@ class AbstractTangents(abc.ABC):
     def entry_rounding(self) -> float:
         """Computed entries are within about twice this times √(Θ(x, x) Θ(z, z)) of the tangent kernel."""
 
+    @property
+    @abc.abstractmethod
+    def output_count(self) -> int:
+        """k, the outputs of a sample: 1 where the model gives (n,)."""
+
+    @abc.abstractmethod
+    def weights_digest(self, params: Any) -> str:
+        """Tells weights apart: a digest of all weights and buffers, of `params` or, where it is None, of the moment."""
+
     @abc.abstractmethod
     def contraction(self, params: Any, X: np.ndarray, Z: np.ndarray | None, outputs: Outputs) -> np.ndarray:
         """(n, p, k, k) for "full", else (n, p), in float64; Z=None takes X against itself, each pair once."""
+
+    @abc.abstractmethod
+    def diagonal(self, params: Any, X: np.ndarray, outputs: Literal["trace"] | int) -> np.ndarray:
+        """(n,) in float64: what `contraction` gives of every sample with itself, without the other pairs."""
 
     @abc.abstractmethod
     def product(self, params: Any, X: np.ndarray, Z: np.ndarray | None, V: np.ndarray) -> np.ndarray:

@@ -70,7 +70,8 @@ class DenseGram(AbstractGram):
                 values[tile.rows, tile.columns] = mirrored(made) if tile.on_diagonal else made
                 if not tile.on_diagonal:
                     values[tile.columns, tile.rows] = made.T
-            values.flat[:: n + 1] = kernel.diagonal(X, get)
+            if not kernel.exact_diagonal:
+                values.flat[:: n + 1] = kernel.diagonal(X, get)
         whole = cls(values, plan, threads)
         whole.kernel, whole.X, whole.get = kernel, X, get
         if isinstance(kernel, AbstractInnerProductKernel):

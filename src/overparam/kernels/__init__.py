@@ -51,7 +51,27 @@ _PLACES = {
     "spectrum_on_sphere": "kernels.spectra_sphere",
 }
 
-__all__ = list(_PLACES)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "ArcCosine",
+    "Arcsine",
+    "Composed",
+    "Convolutional",
+    "DegreeSpectrum",
+    "Empirical",
+    "FullyConnected",
+    "Gaussian",
+    "Laplace",
+    "Polynomial",
+    "RandomFeatures",
+    "Recursive",
+    "Residual",
+    "ResidualConvolutional",
+    "TwoLayer",
+    "median_distance",
+    "normalised",
+    "spectrum_on_cube",
+    "spectrum_on_sphere",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from overparam.core import checks
@@ -16,7 +18,7 @@ from overparam.core.kernel import AbstractKernel
 from overparam.core.network import AbstractNetwork
 from overparam.core.tangents import AbstractTangents, Outputs
 from overparam.kernels.empirical_blocks import SMALLEST, Rows, checked_output
-from overparam.kernels.empirical_rows import cast_leaf, taken_apart
+from overparam.kernels.empirical_rows import cast_leaf, hashable, taken_apart
 
 
 @final
@@ -30,7 +32,8 @@ class Empirical(AbstractKernel):
     gradients by the rest (scales, scans, weights used in two ways) are taken array by array, for as many rows at once
     as fit. The Jacobian of the whole is never stored, and a pair of blocks of rows is visited once.
 
-    Compiled code is kept by the network or function: the same one with other weights is not compiled again.
+    Compiled code is kept by the network or function: the same one with other weights is not compiled again. Models of
+    Equinox and Flax of one structure count as the same.
 
     Args:
         network: a network of the house (`params.trained` is differentiated), a function of (params, x) with x a batch
@@ -38,8 +41,9 @@ class Empirical(AbstractKernel):
         params: the weights; None where the model carries its own.
         outputs: for k outputs, "trace" is the mean of the k kernels of one output, and a number is that output's.
         dtype: "float64" computes in it whatever the weights have, and keeps the digits that the function keeps;
-            "float32" is faster and keeps about 6.
-        memory: most bytes for derivatives, such as "256 MiB". The result and the program itself come on top.
+            "float32" is faster and keeps about 6. Not for models of PyTorch: `from_torch` has its own.
+        memory: most bytes for derivatives, such as "256 MiB". The result and the program itself come on top. Not for
+            models of PyTorch: `from_torch` has its own.
 
     For f(x) = w·x the kernel is x·z:
 
@@ -56,6 +60,7 @@ class Empirical(AbstractKernel):
     memory: int | float | str = "256 MiB"
 
     def __post_init__(self) -> None:
+        _require_wrapped(self.network)
         if not callable(self.network) and not isinstance(self.network, AbstractNetwork | AbstractTangents):
             raise ValueError(
                 f"`network` is a {type(self.network).__name__}; expected a network, a function of (params, x), or a "
@@ -67,20 +72,49 @@ class Empirical(AbstractKernel):
         if self.dtype not in SMALLEST:
             raise ValueError(f"`dtype` is {self.dtype!r}; expected 'float64' or 'float32'")
         checks.byte_count(self.memory)
+        if isinstance(self.network, AbstractTangents):
+            if (self.dtype, self.memory) != (Empirical.dtype, Empirical.memory):
+                raise ValueError("`dtype` and `memory` are not for models of PyTorch; give them to `op.from_torch`")
+        elif not hashable(self.network):
+            raise ValueError(
+                f"`network` is a {type(self.network).__name__} that cannot be hashed, and compiled code is kept by it; give "
+                "a plain function, or make its class `@dataclass(frozen=True, eq=False)`"
+            )
         carries = isinstance(self.network, AbstractTangents) or getattr(self.network, "params", None) is not None
         if self.params is None and not carries:
             raise ValueError("`params` is missing; give the weights, for instance `network.init(key, inputs)`")
 
     @property
     def entry_rounding(self) -> float:
-        """1e-12 in float64, 1e-5 in float32; a model of another framework says its own."""
+        """1e-12 in float64, 1e-5 in float32, 4 eps of what is coarser; a model of another framework says its own.
+
+        It is that of the coarsest numbers the function goes through, which are known once it was read with samples:
+        after the first matrix. Before, it is that of `dtype`.
+        """
         if isinstance(self.network, AbstractTangents):
             return self.network.entry_rounding
-        return 1e-12 if self.dtype == "float64" else 1e-5
+        met = self._rows.met if "_rows" in vars(self) else set()
+        eps = max(met | {float(np.finfo(self.dtype).eps)})
+        known = {float(np.finfo(name).eps): rounding for name, rounding in (("float64", 1e-12), ("float32", 1e-5))}
+        return known.get(eps, 4 * eps)
+
+    @property
+    def settings(self) -> str:
+        """What the kernel says of itself, with a digest of all weights: what is shown of large arrays is not enough."""
+        if isinstance(self.network, AbstractTangents):
+            return f"{super().settings} {self.network.weights_digest(self.params)}"
+        around = [cell.cell_contents for cell in getattr(self.network, "__closure__", None) or ()]
+        with self._computing() as rows:  # the weights as they are used
+            return f"{super().settings} {_digest((rows.trained, rows.others, around))}"
+
+    @property
+    def exact_diagonal(self) -> bool:
+        """A sample with itself is a pair like any other."""
+        return True
 
     def evaluate(self, x: Any, z: Any, get: str = "ntk") -> float:
         """Of one pair of samples."""
-        x, z = self.inputs(np.asarray(x)[None], "x"), self.inputs(np.asarray(z)[None], "z")
+        x, z = self.inputs(np.asarray(_on_host(x))[None], "x"), self.inputs(np.asarray(_on_host(z))[None], "z")
         return float(self.block(x, z, get)[0, 0])
 
     def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
@@ -92,9 +126,7 @@ class Empirical(AbstractKernel):
         """Of every sample with itself."""
         _known(get)
         if isinstance(self.network, AbstractTangents):
-            parts = (X[start : start + 16] for start in range(0, len(X), 16))  # few calls, few entries for nothing
-            own = [self.network.contraction(self.params, part, None, self.outputs).diagonal() for part in parts]
-            return np.concatenate(own)
+            return self.network.diagonal(self.params, X, self.outputs)
         with self._computing() as rows:
             return _finite(rows.diagonal(X, self.outputs), self.dtype)
 
@@ -133,7 +165,12 @@ class Empirical(AbstractKernel):
 
     def inputs(self, X: Any, name: str = "X") -> np.ndarray:
         """Samples along the first axis, of any shape: whole numbers (tokens, images) stay so, others are float64."""
-        array = checks.as_numbers(X, name)
+        if isinstance(X, tuple) and any(np.ndim(part) > 0 and hasattr(part, "shape") for part in X):
+            raise ValueError(
+                f"`{name}` is a tuple of {len(X)} arrays; give one array with samples along its first axis, and take it "
+                "apart in the function"
+            )
+        array = checks.as_numbers(_on_host(X), name)
         if array.ndim == 0 or 0 in array.shape:
             raise ValueError(f"`{name}` has shape {array.shape}; it needs samples along its first axis, at least one")
         if array.dtype.kind == "f":
@@ -157,7 +194,7 @@ class Empirical(AbstractKernel):
 
     def _output_count(self, X: np.ndarray) -> int:
         if isinstance(self.network, AbstractTangents):
-            return self.network.contraction(self.params, X[:1], None, "full").shape[-1]
+            return self.network.output_count
         with self._computing() as rows:
             return rows.plan(X, 0).outputs
 
@@ -175,6 +212,40 @@ class Empirical(AbstractKernel):
         forward, trained, others = taken_apart(self.network, params)
         trained, others = ([cast_leaf(leaf, self.dtype) for leaf in leaves] for leaves in (trained, others))
         return Rows(forward, trained, others, self.dtype, checks.byte_count(self.memory))
+
+
+def _require_wrapped(network: Any) -> None:
+    """One line for models of other frameworks as they are."""
+    origins = {cls.__module__.split(".")[0] for cls in type(network).__mro__}
+    for name in ("torch", "flax", "equinox"):
+        # Equinox' wrappers of functions are modules too, without arrays.
+        if name in origins and (name != "equinox" or any(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(network))):
+            raise ValueError(
+                f"`network` is a {type(network).__name__}; wrap the model: `Empirical(op.from_{name}(model, ...))`"
+            )
+
+
+def _on_host(X: Any) -> Any:
+    """Tensors of PyTorch as arrays: without their graph, on any device, in kinds of numbers that NumPy has not."""
+    if not hasattr(X, "detach"):
+        return X
+    tensor = X.detach().cpu()
+    return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _digest(tree: Any) -> str:
+    """Of all numbers in a tree."""
+    found = hashlib.blake2b(digest_size=16)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if isinstance(leaf, np.ndarray | np.generic | jax.Array | int | float):  # the rest is shown in full
+            array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+            found.update(f"{jax.tree_util.keystr(path)} {array.shape} {array.dtype}".encode())
+            found.update(array.tobytes())
+    return found.hexdigest()
 
 
 def _known(get: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, isqrt, prod
 from typing import Any, final
@@ -34,7 +35,7 @@ class Plan:
     """What a row and a pair of rows hold, and how much there is for all.
 
     outputs: k, of one sample. chunk: outputs at once. part_bytes: of what a row leaves. row_bytes: of it and of the pass.
-    pair_bytes: of a pair.
+    pair_bytes: of a pair. eps: of the coarsest floating point numbers on the way.
     """
 
     outputs: int
@@ -43,6 +44,7 @@ class Plan:
     row_bytes: int
     pair_bytes: int
     memory: int
+    eps: float
 
     def keeps(self, rows: int, chunks: int) -> bool:
         """Whether there is room for what all rows leave, so that each is passed once."""
@@ -66,13 +68,17 @@ class Plan:
 @final
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A function at its weights, with the precision and the memory for its derivatives; used inside `computing`."""
+    """A function at its weights, with the precision and the memory for its derivatives; used inside `computing`.
+
+    met: the coarsest precision of every function that was read, its `eps`.
+    """
 
     forward: Forward
     trained: list[Any]
     others: list[Any]
     dtype: str
     memory: int
+    met: set[float] = field(default_factory=set)
 
     def contraction(self, X: np.ndarray, Z: np.ndarray | None, outputs: Outputs) -> np.ndarray:
         """(n, p, k, k) for "full", else (n, p)."""
@@ -127,18 +133,41 @@ class Rows:
         """(n, k): a backward pass over Z, then a forward pass over X."""
         plan = self.plan(X, 0)
         most = max(1, self.memory // (2 * plan.row_bytes))
-        step, direction = evenly(len(Z), most), None
+        step, direction, size = evenly(len(Z), most), None, 1.0
+        unit = float(np.abs(V).max()) or 1.0
         for block in blocks(len(Z), step):
-            v = _padded(V[block.start : block.stop], step, zeros=True)
-            found = pulled_back(self.forward, self.trained, self.others, self._samples(Z, block, step), v)
+            v = _padded(V[block.start : block.stop] / unit, step, zeros=True)
+            samples = self._samples(Z, block, step)
+            with _said(Z):
+                found = pulled_back(self.forward, self.trained, self.others, samples, v)
             direction = found if direction is None else jax.tree.map(jnp.add, direction, found)
         step, values = evenly(len(X), most), []
         for block in blocks(len(X), step):
             samples = self._samples(X, block, step)
-            found, company = pushed_forward(self.forward, self.trained, self.others, samples, direction)
+            found, size, company = self._pushed(samples, direction, X)
             _require_rows_apart(company)
             values.append(np.asarray(found, np.float64).reshape(step, -1)[: len(block)])
-        return np.concatenate(values)
+        whole = np.concatenate(values)
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = whole * float(size) * unit
+        largest, kept = (np.abs(array).max(axis=1) for array in (whole, scaled))
+        lost = np.flatnonzero((largest > 0) & (kept < np.finfo(np.float64).tiny))
+        if len(lost):
+            raise ValueError(
+                f"the product at sample {lost[0]} is too small for float64: derivatives of size {largest[lost[0]]:.0e} "
+                f"times {float(size):.0e}; scale the samples"
+            )
+        return scaled
+
+    def _pushed(self, samples: Any, direction: Any, X: np.ndarray) -> Any:
+        arguments = (self.forward, self.trained, self.others, samples, direction)
+        with _said(X):
+            try:
+                return pushed_forward(*arguments)
+            except TypeError as error:
+                if "custom_vjp" not in str(error):
+                    raise
+            return pushed_forward(*arguments, True)
 
     def plan(self, X: np.ndarray, outputs: Outputs) -> Plan:
         """What rows like these hold."""
@@ -146,19 +175,48 @@ class Rows:
         shapes = tuple((leaf.shape, leaf.dtype) for leaf in (*self.trained, *self.others))
         known = (tuple(shapes), len(self.trained), sample.shape, sample.dtype, outputs, self.dtype, self.memory)
         try:
-            return _plan(self.forward, *known)
+            plan = _plan(self.forward, *known)
         except Exception as error:  # whatever the user's function says of such samples
+            if self.dtype == "float64" and self._works_in_float32(known):
+                raise ValueError(
+                    f"the function fixes its own precision, which is not float64 ({_first_line(error)}); "
+                    "pass dtype='float32'"
+                ) from error
             raise _one_line(error, X) from error
+        self.met.add(plan.eps)
+        return plan
+
+    def _works_in_float32(self, known: tuple[Any, ...]) -> bool:
+        narrow = {"float64": "float32", "int64": "int32", "uint64": "uint32"}
+        shapes, trained, sample, kind, outputs, _, memory = known
+        shapes = tuple((shape, narrow.get(str(dtype), dtype)) for shape, dtype in shapes)
+        with jax.enable_x64(False):
+            try:
+                _plan(self.forward, shapes, trained, sample, narrow.get(str(kind), kind), outputs, "float32", memory)
+            except Exception:
+                return False
+        return True
 
     def _samples(self, X: np.ndarray, block: range, step: int) -> Any:
         samples = _padded(X[block.start : block.stop], step)
-        return jnp.asarray(samples, self.dtype if samples.dtype.kind == "f" else None)
+        if samples.dtype.kind != "f":
+            return jnp.asarray(samples)
+        largest = np.abs(samples).reshape(step, -1).max(axis=1)
+        range_of = np.finfo(self.dtype)
+        lost = np.flatnonzero(((largest > 0) & (largest < float(range_of.tiny))) | (largest > float(range_of.max)))
+        if len(lost):
+            raise ValueError(
+                f"sample {block.start + lost[0]} has numbers of size {largest[lost[0]]:.0e}, which {self.dtype} does not "
+                "hold; scale the samples"
+            )
+        return jnp.asarray(samples, self.dtype)
 
     def _parts(self, X: np.ndarray, block: range, step: int, chunk: range, plan: Plan) -> Any:
         cotangents = np.zeros((plan.chunk, plan.outputs), self.dtype)
         cotangents[np.arange(len(chunk)), chunk] = 1.0
         samples = self._samples(X, block, step)
-        made = compiled_parts(self.forward, self.trained, self.others, samples, jnp.asarray(cotangents))
+        with _said(X):
+            made = compiled_parts(self.forward, self.trained, self.others, samples, jnp.asarray(cotangents))
         parts, sizes, company = made
         _require_rows_apart(company)
         sizes = np.asarray(sizes)[: len(block)]
@@ -172,7 +230,7 @@ class Rows:
         return parts
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _plan(
     forward: Forward,
     shapes: Sequence[Any],
@@ -208,7 +266,7 @@ def _plan(
         found = parts(chunk)
     full = outputs == "full"
     pair = itemsize * (2 * (chunk**2 if full else 1) + max(part.pair_numbers(full) for part in found))
-    return Plan(k, chunk, part_bytes(found), row_bytes(found, chunk), pair, memory)
+    return Plan(k, chunk, part_bytes(found), row_bytes(found, chunk), pair, memory, read.program.eps)
 
 
 def blocks(count: int, step: int) -> list[range]:
@@ -250,13 +308,27 @@ def _require_rows_apart(company: Any) -> None:
         )
 
 
+@contextlib.contextmanager
+def _said(X: np.ndarray) -> Iterator[None]:
+    """What the user's function says of such samples, as one line."""
+    try:
+        yield
+    except (TypeError, ValueError, AttributeError, IndexError, KeyError, NotImplementedError) as error:
+        raise _one_line(error, X) from error
+
+
 def _one_line(error: Exception, X: np.ndarray) -> ValueError:
-    text = str(error).strip()
-    if isinstance(error, ValueError) and "\n" not in text:
+    if isinstance(error, ValueError) and "\n" not in str(error).strip():
         return error
     kind = "; if these are images, pass floats" if X.dtype.kind in "iub" else ""
-    first = text.splitlines()[0] if text else type(error).__name__
-    return ValueError(f"the function does not take samples of shape {X.shape[1:]} and {X.dtype}: {first}{kind}")
+    return ValueError(
+        f"the function does not take samples of shape {X.shape[1:]} and {X.dtype}: {_first_line(error)}{kind}"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(":") if text else type(error).__name__
 
 
 def _divisor(plan: Plan, outputs: Outputs) -> int:

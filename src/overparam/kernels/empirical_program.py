@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import jax
+import jax.numpy as jnp
 from jax.extend import core
 
 INLINED = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint"})
@@ -16,13 +17,17 @@ INLINED = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "remat2
 @final
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One primitive: its name, its parameters, the numbers of the values that go in and come out, how to run it."""
+    """One primitive: its name, its parameters, the numbers of the values that go in and come out, how to run it.
+
+    eps: of the coarsest floating point numbers that it makes, inside or out; 0 where it makes none.
+    """
 
     name: str
     params: Mapping[str, Any]
     ins: tuple[int, ...]
     outs: tuple[int, ...]
     run: Callable[[Sequence[Any]], Sequence[Any]]
+    eps: float
 
 
 @final
@@ -35,6 +40,16 @@ class Program:
     output: int
     constants: Mapping[int, Any]
     shapes: Mapping[int, tuple[int, ...]]
+
+    @property
+    def eps(self) -> float:
+        """Of the coarsest floating point numbers that the inputs go through."""
+        reached, coarsest = set(self.inputs), 0.0
+        for step in self.steps:
+            if reached.intersection(step.ins):
+                reached.update(step.outs)
+                coarsest = max(coarsest, step.eps)
+        return coarsest
 
     def run(self, inputs: Sequence[Any], added: Mapping[int, Any], kept: Sequence[int]) -> tuple[Any, dict[int, Any]]:
         """The output and the values `kept`; `added[s]` is added to what step s gives."""
@@ -101,7 +116,8 @@ class _Reader:
             else:
                 outs = [self.number(getattr(var.aval, "shape", ())) for var in equation.outvars]
                 run = self._runner(equation)
-                self.steps.append(Step(equation.primitive.name, equation.params, tuple(ins), tuple(outs), run))
+                name, params = equation.primitive.name, equation.params
+                self.steps.append(Step(name, params, tuple(ins), tuple(outs), run, _eps(equation)))
             known.update(zip(equation.outvars, outs, strict=True))
         return [look_up(atom) for atom in jaxpr.outvars]
 
@@ -110,3 +126,13 @@ class _Reader:
         alone = core.Jaxpr([], list(places), list(equation.outvars), [equation], equation.effects, self.origin)
         run = core.jaxpr_as_fun(core.ClosedJaxpr(alone, []))
         return lambda values: run(*[values[i] for i in places.values()])
+
+
+def _eps(equation: Any) -> float:
+    kinds = [getattr(var.aval, "dtype", None) for var in equation.outvars]
+    found = [float(jnp.finfo(kind).eps) for kind in kinds if kind is not None and jnp.issubdtype(kind, jnp.floating)]
+    for value in equation.params.values():
+        for inner in value if isinstance(value, tuple | list) else (value,):
+            jaxpr = getattr(inner, "jaxpr", inner)
+            found.extend(_eps(inside) for inside in getattr(jaxpr, "eqns", ()))
+    return max(found, default=0.0)

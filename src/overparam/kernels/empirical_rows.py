@@ -42,6 +42,19 @@ class Forward:
         params = jax.tree.unflatten(self.tree, leaves)
         return self.call.apply(params, x) if isinstance(self.call, AbstractNetwork) else self.call(params, x)
 
+    def together(self, trained: Sequence[Any], others: Sequence[Any], X: Any) -> Any:
+        """Outputs of a batch, or one line where the function takes one sample alone."""
+        try:
+            came = self.batch(trained, others, X)
+        except Exception as error:
+            came = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
+        if getattr(came, "shape", ())[:1] == X.shape[:1]:
+            return came
+        raise ValueError(
+            f"the function takes one sample as a batch, but turns a batch {X.shape} into {getattr(came, 'shape', came)}; "
+            "it needs outputs (n,) or (n, k) of n samples: wrap one that takes a sample in `jax.vmap`"
+        )
+
     def one(self, trained: Sequence[Any], others: Sequence[Any], x: Any) -> Any:
         """The outputs of one sample, in a row."""
         out = self.batch(trained, others, x[None])
@@ -84,7 +97,20 @@ def taken_apart(call: Any, params: Any) -> tuple[Forward, list[Any], list[Any]]:
             plain.append(leaf)
     if not trained:
         raise ValueError("`params` has no array of floating point numbers to train")
-    return Forward(call, tree, tuple(roles), tuple(plain)), trained, others
+    for leaf in plain:
+        if not hashable(leaf):
+            raise ValueError(f"`params` has a {type(leaf).__name__}, neither an array nor hashable; leave it out")
+    bare = getattr(call, "without_weights", call)  # compiled code is kept by it: it keeps no weights alive
+    return Forward(bare if hashable(bare) else call, tree, tuple(roles), tuple(plain)), trained, others
+
+
+def hashable(value: Any) -> bool:
+    """Whether compiled code can be kept by it."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def parts_of(forward: Forward, trained: Sequence[Any], others: Sequence[Any], X: Any, cotangents: Any) -> list[Any]:
@@ -131,6 +157,8 @@ def _parts_of_one(
         added[use.step] = jnp.zeros(out.shape, out.dtype)
     output, pull, values = jax.vjp(run, whole, added, has_aux=True)
     gradients, derivatives = jax.vmap(pull)(cotangents.astype(output.dtype))
+    # What the function left in fewer digits is multiplied and summed in the digits asked for.
+    gradients, derivatives = jax.tree.map(lambda array: array.astype(cotangents.dtype), (gradients, derivatives))
     parts: list[AbstractPart] = []
     for group in structure.together:
         layers = [_layer(structure, group, i, values, derivatives[use.step]) for i, use in enumerate(group.uses)]
@@ -149,13 +177,13 @@ def _layer(structure: Structure, group: Together, place: int, values: Mapping[in
     step = structure.program.steps[use.step]
     operand = values[step.ins[1 - use.side]]
     if use.kind == "lookup":
-        index, b = _lookup(step, structure.program.shapes[step.ins[0]][0], operand, b)
-        return Lookup(index, _factor(use.view, values) * jnp.ones(index.shape, b.dtype), b)
+        index, taken, b = _lookup(step, structure.program.shapes[step.ins[0]][0], operand, b)
+        return Lookup(index, (_factor(use.view, values) * taken).astype(b.dtype), b)
     if use.kind == "dense":
         h, b = _dense(step, use, operand, b)
     else:
         h, b = _convolution(step, structure.program.shapes[step.ins[1]], operand, b)
-    h = h.astype(b.dtype) * _factor(use.view, values)
+    h = (h.astype(b.dtype) * _factor(use.view, values)).astype(b.dtype)
     if group.bias:
         view, between = group.bias[place]
         ones = jnp.full((*h.shape[:-1], 1), _factor(view, values) / between, b.dtype)
@@ -209,13 +237,17 @@ def _convolution(step: Step, window: tuple[int, ...], operand: Any, b: Any) -> t
     return h, b.transpose(0, 2, 1, 4, 3).reshape(len(b), groups, h.shape[1], -1)
 
 
-def _lookup(step: Step, rows: int, indices: Any, b: Any) -> tuple[Any, Any]:
-    """Which rows are taken (P,), and the derivatives (c, P, E) by them."""
+def _lookup(step: Step, rows: int, indices: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Which rows are taken (P,), whether they are (P,), and the derivatives (c, P, E) by them."""
     numbers = step.params["dimension_numbers"]
-    index = jnp.clip(indices[..., tuple(numbers.start_index_map).index(0)].ravel(), 0, rows - 1)
+    asked = indices[..., tuple(numbers.start_index_map).index(0)].ravel()
+    asked = asked.astype(jnp.promote_types(asked.dtype, jnp.int32))
+    index = jnp.clip(asked, 0, rows - 1)
+    fills = str(step.params["mode"]).rsplit(".", 1)[-1] == "FILL_OR_DROP"  # no row is taken outside of the table
+    taken = (index == asked) if fills else jnp.ones(index.shape, bool)
     offsets = [axis + 1 for axis in numbers.offset_dims]
     places = [axis for axis in range(1, b.ndim) if axis not in offsets]
-    return index, b.transpose(0, *places, *offsets).reshape(len(b), len(index), -1)
+    return index, taken, b.transpose(0, *places, *offsets).reshape(len(b), len(index), -1)
 
 
 def _factor(view: View, values: Mapping[int, Any]) -> Any:
@@ -241,7 +273,7 @@ def parts_of_rows(forward: Forward, trained: Any, others: Any, X: Any, cotangent
 def in_company(forward: Forward, trained: Any, others: Any, X: Any) -> Any:
     """By how much the outputs of rows change when they come as one batch, and the largest of them: (2,)."""
     alone = jax.vmap(lambda x: forward.one(trained, others, x))(X)
-    together = forward.batch(trained, others, X).reshape(alone.shape)
+    together = forward.together(trained, others, X).reshape(alone.shape)
     return jnp.stack([jnp.max(jnp.abs(together - alone)), jnp.max(jnp.abs(alone))])
 
 
@@ -268,15 +300,32 @@ def own_traces(parts: list[Any]) -> Any:
 @partial(jax.jit, static_argnums=0)
 def pulled_back(forward: Forward, trained: Any, others: Any, X: Any, V: Any) -> Any:
     """Σ_i v_i · ∂f(x_i), a number a trained weight."""
-    out, pull = jax.vjp(lambda weights: forward.batch(weights, others, X), trained)
+    out, pull = jax.vjp(lambda weights: forward.together(weights, others, X), trained)
     return pull(V.reshape(out.shape).astype(out.dtype))[0]
 
 
-@partial(jax.jit, static_argnums=0)
-def pushed_forward(forward: Forward, trained: Any, others: Any, X: Any, direction: Any) -> tuple[Any, Any]:
-    """∂f(x_i) · direction, of the shape of the outputs; and `in_company` of the first two rows."""
-    change = jax.jvp(lambda weights: forward.batch(weights, others, X), (trained,), (direction,))[1]
-    return change, in_company(forward, trained, others, X[:2])
+@partial(jax.jit, static_argnums=(0, 5))
+def pushed_forward(
+    forward: Forward, trained: Any, others: Any, X: Any, direction: Any, transposed: bool = False
+) -> tuple[Any, Any, Any]:
+    """∂f(x_i) · direction / size, of the shape of the outputs; the size; and `in_company` of the first two rows.
+
+    The size is the largest number of the direction: small ones times small derivatives would be lost. `transposed`: from
+    the backward derivative, which is linear, by one more: functions of `jax.custom_vjp` have no other.
+    """
+    size = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=0.0) for leaf in direction]))
+    usable = (size > 0) & jnp.isfinite(size)
+    direction = [leaf / jnp.where(usable, size, 1.0).astype(leaf.dtype) for leaf in direction]
+
+    def outputs(weights: Any) -> Any:
+        return forward.together(weights, others, X)
+
+    if transposed:
+        out, pull = jax.vjp(outputs, trained)
+        change = jax.vjp(lambda rows: pull(rows)[0], jnp.zeros_like(out))[1](direction)[0]
+    else:
+        change = jax.jvp(outputs, (trained,), (direction,))[1]
+    return change, jnp.where(usable, size, 1.0), in_company(forward, trained, others, X[:2])
 
 
 def tangent_gram(network: AbstractNetwork, params: Params, X: Any) -> Any:
@@ -298,5 +347,9 @@ def tangent_gram(network: AbstractNetwork, params: Params, X: Any) -> Any:
 def cast_leaf(leaf: Any, dtype: Any) -> Any:
     """A leaf on the device, its floating point numbers in `dtype`."""
     if isinstance(leaf, float) or jnp.issubdtype(leaf.dtype, jnp.floating):
+        if jnp.dtype(dtype).itemsize < getattr(leaf, "dtype", np.dtype(float)).itemsize:
+            largest, limits = float(np.abs(np.asarray(leaf)).max(initial=0.0)), np.finfo(dtype)
+            if np.isfinite(largest) and (0 < largest < float(limits.tiny) or largest > float(limits.max)):
+                raise ValueError(f"`params` has weights of size {largest:.0e}, which {dtype} does not hold")
         return jnp.asarray(leaf, dtype)
     return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else jnp.asarray(np.asarray(leaf))
