@@ -25,7 +25,7 @@ TRIED = 1
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "SIZES", (8,))
-    monkeypatch.setattr(tiles, "entry_seconds", lambda *_: 1e-9)
+    monkeypatch.setattr(tiles, "entry_seconds", lambda *_, **__: 1e-9)
 
 
 def kept(folder: Path) -> list[Path]:
@@ -57,7 +57,7 @@ import os, sys, numpy as np
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from kernels_for_tests import Images
 from overparam.engines import gram, tiles
-tiles.SIZES, tiles.entry_seconds = (8,), lambda *_: 1e-9
+tiles.SIZES, tiles.entry_seconds = (8,), lambda *_, **__: 1e-9
 class Killed(list):
     def append(self, item):
         if len(self) == {5 + TRIED}:

@@ -47,8 +47,7 @@ def test_two_branches_with_units_of_several_kinds_cannot_be_multiplied():
         (K.Composed([dense(5, W_std=1e-5), Relu()] * 50 + [dense(1)]), 1.0, "too small"),
         (K.Composed([product_of([dense(5)], [dense(5)], [dense(5)]), dense(1)]), 1e60, "too large"),
         (K.Composed([product_of([dense(5)], [dense(5)], [dense(5)]), dense(1)]), 1e-60, "too small"),
-        (K.FullyConnected(activation="erf"), 1e8, "too steep"),
-        (K.FullyConnected(activation="sine"), 1e4, "turns too often"),
+        (K.FullyConnected(activation="sine"), 1e6, "turns too often"),
     ],
 )
 def test_values_out_of_range_are_said(kernel, scale, word):

@@ -38,8 +38,10 @@ class WeightedSum:
         return max(part.entry_rounding for part in parts)
 
     def shown(self, parts: Sequence[AbstractKernel]) -> str:
-        terms = [f"{c!r} * {part!r}" if c != 1 else repr(part) for c, part in zip(self.factors, parts, strict=True)]
-        terms += [repr(self.constant)] if self.constant else []
+        terms = [
+            f"{_plain(c)} * {part!r}" if c != 1 else repr(part) for c, part in zip(self.factors, parts, strict=True)
+        ]
+        terms += [_plain(self.constant)] if self.constant else []
         return " + ".join(terms) if len(terms) == 1 else f"({' + '.join(terms)})"
 
 
@@ -371,3 +373,8 @@ def _positive(values: np.ndarray, name: str) -> np.ndarray:
             "drop them, or add a constant to the kernel"
         )
     return values
+
+
+def _plain(number: float) -> str:
+    """All digits of a number, 2.0 as 2."""
+    return repr(float(number)).removesuffix(".0")

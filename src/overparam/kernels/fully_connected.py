@@ -63,8 +63,8 @@ class FullyConnected(AbstractInnerProductKernel):
     one pass. The network itself is `composition(inputs, width)`: the kernel is read from the same layers.
 
     Entries are within about 1e-14 (depth + 3) √(K(x, x) K(z, z)), near-parallel and opposite rows included. Of erf, sine and
-    exponential the error grows with the variance v of their units, to 1e-12 at the largest that is taken: b² v = 1e6 for erf, 1e4
-    for the sine.
+    exponential the error grows with the variance v of their units, since directions of rows are rounded: to 1e-12 where b² v is
+    1e6 for erf and 1e4 for the sine. Longer rows lose more digits of their near-parallel pairs.
 
     Args:
         depth: how many activations.

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any, final
 
 import jax
-import numpy as np
 
 from overparam.layers.activation import (
     AbstractActivation,
@@ -22,8 +21,6 @@ from overparam.layers.pairs import Pairs, add, level
 
 _SERIES = log_series([comb(2 * j, j) / (4**j * (2 * j + 1)) for j in range(1, 9)])
 """Of log(arcsin(z)/z) in powers of z²."""
-
-_LARGEST = 1e6
 
 
 @final
@@ -69,7 +66,7 @@ class Erf(AbstractActivation):
 
     def dual(self, xp: ModuleType, q: Any, xx: Any, zz: Any) -> tuple[Any, Any]:
         """By arcsin, as an arctan: its argument may be close to 1."""
-        P, Q, R = self._flat_enough(xp, xx), self._flat_enough(xp, zz), 2 * self.b**2 * q
+        P, Q, R = 2 * self.b**2 * xx, 2 * self.b**2 * zz, 2 * self.b**2 * q
         root = xp.sqrt((1 + P) * (1 + Q) - R * R)
         moment = self.a**2 * (2 / pi) * xp.arctan2(R, root) + self.c**2
         return moment, (self.a * self.b) ** 2 * (4 / pi) / root
@@ -77,7 +74,7 @@ class Erf(AbstractActivation):
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """√(αβ) ∓ γ as (√(αβ) − μ) + (μ ∓ γ), both ≥ 0: α, β, γ the arcsines of the two inputs and of the pair, μ that of ρ = 1."""
         require_gaussian(pairs, "an erf")
-        P, Q = self._flat_enough(xp, pairs.xx), self._flat_enough(xp, pairs.zz)
+        P, Q = 2 * self.b**2 * pairs.xx, 2 * self.b**2 * pairs.zz
         alpha, beta = own_angle(xp, P), own_angle(xp, Q)
         mu, below, above, root = pair_angles(xp, P, Q, pairs.apart, pairs.together)
         size = xp.sqrt(alpha) * xp.sqrt(beta)
@@ -87,16 +84,6 @@ class Erf(AbstractActivation):
         power = self.a**2 * (2 / pi)
         odd = activated(xp, pairs, power * alpha, power * beta, along + below / safe, along + above / safe, slope)
         return add(xp, odd, level(xp, odd, self.c**2)) if self.c else odd
-
-    def _flat_enough(self, xp: ModuleType, xx: Any) -> Any:
-        """P, where the step is not so sharp that the rounding of the angle between two rows decides who is on which side."""
-        P = 2 * self.b**2 * xx
-        if xp is np and np.max(P, initial=0.0) > 2 * _LARGEST:
-            raise ValueError(
-                f"{self!r} gets units of variance {np.max(xx):.1e}: it is too steep for float64, with which b² times the "
-                f"variance may be {_LARGEST:.0e}; take smaller rows, weights or `b`"
-            )
-        return P
 
 
 def own_angle(xp: ModuleType, P: Any) -> Any:

@@ -23,7 +23,7 @@ from overparam.layers.pairs import Pairs
 _SERIES = log_series([1 / factorial(2 * j + 1) for j in range(1, 10)])
 """Of log(sinh(z)/z) in powers of z²."""
 
-_LARGEST = 1e4
+_LARGEST = 1e8
 
 
 @final
