@@ -36,6 +36,7 @@ class FlaxForm:
         from flax import linen, nnx
 
         options, x = dict(self.options), jnp.asarray(x)
+        outputs: Any
         if isinstance(self.module, linen.Module):
             outputs = self.module.apply({"params": params.trained, **params.fixed}, x, **options)
         else:

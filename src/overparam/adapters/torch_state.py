@@ -23,7 +23,7 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
     """
     layers = list(module.modules())
     modes = [layer.training for layer in layers]
-    dividing = [layer for layer in layers if getattr(layer, "scale_grad_by_freq", None) is True]
+    dividing: list[Any] = [layer for layer in layers if getattr(layer, "scale_grad_by_freq", None) is True]
     device = next(module.parameters()).device
     cards = [device.index or 0] if device.type == "cuda" else []
     try:

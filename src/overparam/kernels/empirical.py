@@ -240,9 +240,11 @@ def _is_key(leaf: Any) -> bool:
 def _digest(tree: Any) -> str:
     """Of all numbers in a tree."""
     found = hashlib.blake2b(digest_size=16)
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+    leaves: list[tuple[Any, Any]] = jax.tree_util.tree_leaves_with_path(tree)
+    for path, leaf in leaves:
+        number: Any = leaf
         if isinstance(leaf, np.ndarray | np.generic | jax.Array | int | float):  # the rest is shown in full
-            array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+            array = np.asarray(jax.random.key_data(number) if _is_key(leaf) else number)
             found.update(f"{jax.tree_util.keystr(path)} {array.shape} {array.dtype}".encode())
             found.update(array.tobytes())
     return found.hexdigest()
