@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any, final
 
 import numpy as np
@@ -13,7 +12,7 @@ from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress
 from overparam.engines.cosines import Cosines
-from overparam.engines.matrix import AbstractGram
+from overparam.engines.matrix import AbstractHostGram
 from overparam.engines.panels import UnitRows, fill_panel, mirror, panel_ranges
 from overparam.engines.plan import Plan
 from overparam.engines.tiles import Tiles, mirrored
@@ -21,7 +20,7 @@ from overparam.engines.workers import Workers, worker_count
 
 
 @final
-class DenseGram(AbstractGram):
+class DenseGram(AbstractHostGram):
     """H held in memory. `values` is the matrix itself: do not write to it."""
 
     def __init__(self, values: np.ndarray, plan: Plan | None = None, threads: int | None = None) -> None:
@@ -99,17 +98,6 @@ class DenseGram(AbstractGram):
         if largest > 0:  # rounding: LAPACK and BLAS read one triangle or both, and must see the same matrix
             values = (values + values.T) / 2
         return cls(np.ascontiguousarray(values))
-
-    @property
-    def xp(self) -> ModuleType:
-        return np
-
-    @property
-    def device(self) -> str:
-        return "cpu"
-
-    def to_device(self, V: np.ndarray) -> np.ndarray:
-        return np.asarray(V, dtype=np.float64)
 
     def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
         with blas_threads(self._threads):

@@ -11,7 +11,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
-from overparam.core.machine import has_accelerator
+from overparam.core.machine import available_memory, has_accelerator
 from overparam.core.progress import Progress, silent
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.plan import Plan, make_plan
@@ -133,6 +133,30 @@ class AbstractGram(abc.ABC):
     def __repr__(self) -> str:
         name = type(self.kernel).__name__ if self.kernel is not None else "matrix"
         return f"{type(self).__name__}({name}, n={self.n:,}, device={self.device})"
+
+
+class AbstractHostGram(AbstractGram):
+    """A matrix whose products are made by NumPy."""
+
+    @property
+    def xp(self) -> ModuleType:
+        return np
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    def to_device(self, V: np.ndarray) -> np.ndarray:
+        return np.asarray(V, dtype=np.float64)
+
+    def _require_room(self) -> None:
+        """Raise where the whole matrix would not fit in memory."""
+        need, free = 8 * self.n**2, available_memory()
+        if need > 0.9 * free:
+            raise ValueError(
+                f"the matrix of {self.n:,} rows takes {checks.shown_bytes(need)} and {checks.shown_bytes(free)} is free; "
+                "use `H @ v` or `H.block(rows, columns)`"
+            )
 
 
 def gram(

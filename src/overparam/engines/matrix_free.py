@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import final
 
 import numpy as np
 
-from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel
-from overparam.core.machine import available_memory, blas_threads
+from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
 from overparam.engines.cosines import Cosines
-from overparam.engines.matrix import AbstractGram
+from overparam.engines.matrix import AbstractHostGram
 from overparam.engines.panels import UnitRows, fill_panel, mirror, panel_ranges, triangular_product
 from overparam.engines.plan import Plan
 from overparam.engines.workers import Workers, worker_count
 
 
 @final
-class MatrixFreeGram(AbstractGram):
+class MatrixFreeGram(AbstractHostGram):
     """H known through its products. `square_sum` is gathered during the first product, at no cost."""
 
     def __init__(
@@ -34,17 +32,6 @@ class MatrixFreeGram(AbstractGram):
         self._cosines = Cosines(self._rows, threads)
         self._threads = threads
         self._square_sum: float | None = None
-
-    @property
-    def xp(self) -> ModuleType:
-        return np
-
-    @property
-    def device(self) -> str:
-        return "cpu"
-
-    def to_device(self, V: np.ndarray) -> np.ndarray:
-        return np.asarray(V, dtype=np.float64)
 
     def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
         tell = progress or silent
@@ -69,13 +56,7 @@ class MatrixFreeGram(AbstractGram):
         return self._diagonal.copy()
 
     def dense(self) -> np.ndarray:
-        need, free = 8 * self.n**2, available_memory()
-        if need > 0.9 * free:
-            raise ValueError(
-                f"the matrix of {self.n:,} rows takes {checks.shown_bytes(need)} and "
-                f"{checks.shown_bytes(free)} is free; "
-                "use `H @ v` or `H.block(rows, columns)`"
-            )
+        self._require_room()
         values = np.empty((self.n, self.n))
         with blas_threads(self._threads), Workers(worker_count(self._threads, self.n**2)) as workers:
             for start, stop in panel_ranges(self.n):

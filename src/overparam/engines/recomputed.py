@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import final
 
 import numpy as np
 
-from overparam.core import checks
 from overparam.core.kernel import AbstractKernel
-from overparam.core.machine import available_memory, blas_threads
+from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
 from overparam.engines.dense import DenseGram
-from overparam.engines.matrix import AbstractGram
+from overparam.engines.matrix import AbstractHostGram
 from overparam.engines.plan import Plan
 from overparam.engines.tiles import Tiles, mirrored, tile_size
 
 
 @final
-class RecomputedGram(AbstractGram):
+class RecomputedGram(AbstractHostGram):
     """H known through its products. `square_sum` is gathered during the first product, at no cost."""
 
     def __init__(self, kernel: AbstractKernel, X: np.ndarray, get: str, plan: Plan | None, threads: int | None) -> None:
@@ -30,17 +28,6 @@ class RecomputedGram(AbstractGram):
         self._threads = threads
         self._size: int | None = None
         self._square_sum: float | None = None
-
-    @property
-    def xp(self) -> ModuleType:
-        return np
-
-    @property
-    def device(self) -> str:
-        return "cpu"
-
-    def to_device(self, V: np.ndarray) -> np.ndarray:
-        return np.asarray(V, dtype=np.float64)
 
     def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
         result, squares = np.zeros_like(V), 0.0
@@ -60,12 +47,7 @@ class RecomputedGram(AbstractGram):
         return self._diagonal.copy()
 
     def dense(self) -> np.ndarray:
-        need, free = 8 * self.n**2, available_memory()
-        if need > 0.9 * free:
-            raise ValueError(
-                f"the matrix of {self.n:,} rows takes {checks.shown_bytes(need)} and "
-                f"{checks.shown_bytes(free)} is free; use `H @ v` or `H.block(rows, columns)`"
-            )
+        self._require_room()
         tiles = self._tiles(silent)
         return DenseGram.of_blocks(self._kernel, self._rows, self.get, None, tiles, self._threads).values
 

@@ -65,6 +65,38 @@ class AbstractExpectedKernel(AbstractClassicalKernel):
         """φ_w(x) of every row of `X` for every weight, a column or two a weight."""
 
 
+class AbstractDistanceKernel(AbstractExpectedKernel):
+    """A kernel of ‖x − z‖ over a bandwidth, with the Fourier features of its random frequencies."""
+
+    bandwidth: float
+
+    def __post_init__(self) -> None:
+        positive(self.bandwidth, "bandwidth")
+
+    def quick(self, xp: ModuleType, rho: Any, size: Any, other: Any) -> Any:
+        """The formula from cos θ: a distance loses nothing where |cos θ| is not close to 1."""
+        return self.formula(xp, 1 - rho, None, size, other)
+
+    def features(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """cos(w·x), then sin(w·x)."""
+        phases = X @ W.T
+        return np.hstack([np.cos(phases), np.sin(phases)])
+
+    @property
+    def entry_rounding(self) -> float:
+        """More than of most kernels, since rows may be many bandwidths long."""
+        return DISTANCE_ROUNDING
+
+    @property
+    def zero_rows(self) -> bool:
+        """A row of zeros is a point like any other."""
+        return True
+
+    def inputs(self, X: Any, name: str = "X") -> np.ndarray:
+        """Rows that are not too many bandwidths from the origin."""
+        return near_enough(X, self.bandwidth, name)
+
+
 def squared_distance(apart: Any, size: Any, other: Any) -> Any:
     """‖x − z‖² = (‖x‖ − ‖z‖)² + 2‖x‖‖z‖(1 − cos θ): two terms that are ≥ 0.
 

@@ -9,18 +9,12 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.kernels.classical import (
-    DISTANCE_ROUNDING,
-    AbstractExpectedKernel,
-    near_enough,
-    positive,
-    squared_distance,
-)
+from overparam.kernels.classical import AbstractDistanceKernel, positive, squared_distance
 
 
 @final
 @dataclass(frozen=True)
-class Gaussian(AbstractExpectedKernel):
+class Gaussian(AbstractDistanceKernel):
     """k(x, z) = exp(−‖x − z‖² / (2 s²)), s the bandwidth.
 
     The mean of cos(w·x) cos(w·z) + sin(w·x) sin(w·z) over w ~ N(0, I/s²). Distances come from norms and angles, so an
@@ -38,9 +32,6 @@ class Gaussian(AbstractExpectedKernel):
 
     bandwidth: float = 1.0
 
-    def __post_init__(self) -> None:
-        positive(self.bandwidth, "bandwidth")
-
     @classmethod
     def from_gamma(cls, gamma: float) -> Gaussian:
         """exp(−gamma ‖x − z‖²), as scikit-learn writes it: the bandwidth is 1/√(2 gamma).
@@ -55,32 +46,9 @@ class Gaussian(AbstractExpectedKernel):
         """exp(−((‖x‖ − ‖z‖)² + 2‖x‖‖z‖(1 − cos θ)) / (2 s²))."""
         return xp.exp(squared_distance(apart, size / self.bandwidth, other / self.bandwidth) * -0.5)
 
-    def quick(self, xp: ModuleType, rho: Any, size: Any, other: Any) -> Any:
-        """The same from cos θ."""
-        return self.formula(xp, 1 - rho, None, size, other)
-
     def draw(self, generator: np.random.Generator, d: int, count: int) -> np.ndarray:
         """w ~ N(0, I/s²)."""
         return generator.standard_normal((count, d)) / self.bandwidth
-
-    def features(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """cos(w·x), then sin(w·x)."""
-        phases = X @ W.T
-        return np.hstack([np.cos(phases), np.sin(phases)])
-
-    @property
-    def entry_rounding(self) -> float:
-        """More than of most kernels, since rows may be many bandwidths long."""
-        return DISTANCE_ROUNDING
-
-    @property
-    def zero_rows(self) -> bool:
-        """A row of zeros is a point like any other."""
-        return True
-
-    def inputs(self, X: Any, name: str = "X") -> np.ndarray:
-        """Rows that are not too many bandwidths from the origin."""
-        return near_enough(X, self.bandwidth, name)
 
 
 def median_distance(X: Any, *, rows: int = 1000, key: int = 0) -> float:
