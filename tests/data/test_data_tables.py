@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overparam.data import as_dataset, load, read_delimited
+from overparam.data import Dataset, as_dataset, corrupt_labels, load, read_delimited
 
 
 def write(path, text):
@@ -356,4 +356,19 @@ def test_sparse_and_labels_of_pairs():
     refused(lambda: load((np.eye(2), [0, 1]), label="y"), "no named columns")
     assert load((np.eye(3), [[0, 1, 0], [1, 0, 0], [0, 0, 1]]), task="classes").labels.tolist() == [1, 0, 2]
     assert load((np.eye(2), [[0.5], [2.5]])).y.tolist() == [0.5, 2.5]
-    refused(lambda: load((np.eye(2), [[0.5, 1], [2.5, 2]])), "one-hot")
+    refused(lambda: load((np.eye(2), [[0.5, 1], [2.5, 2]]), task="classes"), "one-hot")
+
+
+def test_several_real_targets():
+    Y = np.array([[0.5, 1.0], [2.5, 2.0], [0.0, 1.0], [2.5, 2.0]])
+    data = load((np.eye(4), Y), test=1)
+    assert (data.task, data.k, data.test.k, data.y.shape) == ("regression", 2, 2, (3, 2))
+    assert np.array_equal(data.y, Y[data.rows]) and np.array_equal(data.labels, data.y)
+    assert data.take([1]).y.tolist() == [Y[data.rows[1]].tolist()]
+    whole = load((np.eye(4), Y))
+    assert corrupt_labels(whole, 1.0, key=0).changed.shape == (4,)
+    refused(
+        lambda: whole.replace(test=Dataset(np.eye(4), [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], "regression")),
+        "targets",
+    )
+    refused(lambda: load((np.eye(2), [[0.5, np.nan], [2.5, 2]])), "NaN")

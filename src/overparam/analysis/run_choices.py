@@ -87,15 +87,16 @@ def draw_start(network: AbstractNetwork, data: Dataset, params: Any, key: Any, k
 
 
 def require_outputs(network: AbstractNetwork, data: Dataset) -> None:
-    """Raise where a network of one output meets several classes."""
+    """Raise where a network of one output meets several classes or targets."""
     outputs = 1 if isinstance(network, TwoLayer) else getattr(network, "outputs", data.k)
     if outputs == data.k:
         return
     name = type(network).__name__
     if data.k > 1:
         raise ValueError(
-            f"{data.name} has {data.k} classes and {name} has {outputs} output{'' if outputs == 1 else 's'}; "
-            f"keep two classes, or take a network with {data.k} outputs, such as FullyConnected"
+            f"{data.name} has {data.k} {'classes' if data.classes else 'targets'} and {name} has {outputs} "
+            f"output{'' if outputs == 1 else 's'}; keep {'two classes' if data.classes else 'one'}, or take a network "
+            f"with {data.k} outputs, such as FullyConnected"
         )
     raise ValueError(f"{data.name} needs one output and {name} has {outputs}; pass outputs=1")
 

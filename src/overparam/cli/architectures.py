@@ -32,8 +32,8 @@ def make_network(
             raise ValueError("--depth is given, and a two-layer network has one ReLU layer; leave it out")
         if data.k > 1:
             raise ValueError(
-                f"{data.name} has {data.k} classes and a two-layer network one output; keep two with --classes, or use "
-                "--network fully-connected"
+                f"{data.name} has {data.k} {'classes' if data.classes else 'targets'} and a two-layer network one output; "
+                f"{'keep two with --classes, or ' if data.classes else ''}use --network fully-connected"
             )
         return networks.TwoLayer(m, 1.0 if kappa is None else kappa, True if paired is None else paired)
     if kappa is not None or paired is not None:

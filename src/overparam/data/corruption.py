@@ -52,7 +52,7 @@ def _redraw(data: Dataset, rate: float, rng: np.random.Generator, note: str) -> 
         y, labels = data.y.copy(), data.labels.copy()
         order = rng.permutation(len(chosen))
         y[chosen], labels[chosen] = y[chosen[order]], labels[chosen[order]]
-        return data.replace(y=y, labels=labels, note=note), redrawn, y != data.y
+        return data.replace(y=y, labels=labels, note=note), redrawn, (y != data.y).reshape(data.n, -1).any(axis=1)
     codes = data.codes
     fresh = codes.copy()
     fresh[chosen] = rng.integers(len(data.classes), size=len(chosen))

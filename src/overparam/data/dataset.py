@@ -19,8 +19,8 @@ class Dataset:
     """Samples with their labels, ready for a kernel or a network; `load` makes them.
 
     X: (n, d) of floats, one row a sample; float32 and float64 stay as they are, memory-mapped or not.
-    y: float64 targets: (n,) of ±1 for two classes, (n,) for regression, (n, k) one-hot minus 1/k else.
-    labels: (n,) the labels as in the source. classes: their values in the order of the targets, the
+    y: float64 targets: (n,) of ±1 for two classes, (n,) or (n, k) for regression, (n, k) one-hot minus 1/k else.
+    labels: (n,) the labels as in the source, (n, k) for regression with several targets. classes: their values in the order of the targets, the
     first of two being +1; empty for regression.
     kind: "image" or "table"; image_shape: the shape of one row's image, such as (28, 28) or (3, 32, 32).
     groups: (n,) values that a split keeps together. rows: (n,) row numbers in the source.
@@ -67,7 +67,8 @@ class Dataset:
         self._check_test()
 
     def _check_shapes(self) -> None:
-        for name in ("labels", "rows", "groups"):
+        several = self.task == "regression" and self.labels.shape == self.y.shape
+        for name in ("rows", "groups") if several else ("labels", "rows", "groups"):
             array = getattr(self, name)
             if array is not None and array.shape != (self.n,):
                 raise ValueError(f"`{name}` has shape {array.shape}; expected ({self.n},), one a row of `X`")
@@ -86,13 +87,15 @@ class Dataset:
         if not wanted:
             raise ValueError(f"`task` is {self.task!r} with {k} classes: {shown_values(self.classes)}")
         shape = (self.n, k) if self.task == "multiclass" else (self.n,)
-        if self.y.shape != shape:
+        if self.y.shape != shape and self.task != "regression":
             raise ValueError(f"`y` has shape {self.y.shape}; expected {shape} for task {self.task!r}")
         if self.task == "binary" and not np.all(np.abs(self.y) == 1):
             row = int(np.flatnonzero(np.abs(self.y) != 1)[0])
             raise ValueError(f"`y` has {self.y[row]} at row {row}; two classes are +1 and -1")
+        if not k:
+            return
         strangers = np.flatnonzero(class_codes(self.labels, self.classes) < 0)
-        if k and len(strangers):
+        if len(strangers):
             value, row = self.labels[strangers[0]].item(), strangers[0]
             raise ValueError(f"`labels` has {value!r} at row {row}; the classes are {shown_values(self.classes)}")
 
@@ -108,6 +111,8 @@ class Dataset:
                 f"`test` is {self.test.task} with classes {shown_values(self.test.classes)}; "
                 f"the training rows are {self.task} with {shown_values(self.classes)}"
             )
+        if self.test.k != self.k:
+            raise ValueError(f"`test` has {self.test.k} targets a row; the training rows have {self.k}")
 
     @property
     def n(self) -> int:
@@ -121,7 +126,7 @@ class Dataset:
 
     @property
     def k(self) -> int:
-        """How many outputs: 1 for two classes and for regression, else one a class."""
+        """How many outputs: 1 for two classes, one a class for more, one a target for regression."""
         return 1 if self.y.ndim == 1 else self.y.shape[1]
 
     @property
@@ -166,7 +171,7 @@ class Dataset:
         return dataclasses.replace(self, **changes)
 
     def with_targets(self, y: Any, note: str = "targets replaced") -> Dataset:
-        """The same rows with other real targets of shape (n,), as a regression without test rows."""
+        """The same rows with other real targets, (n,) or (n, k), as a regression without test rows."""
         y = checks.targets(y, self.n)
         return self.replace(y=y, labels=y, task="regression", classes=(), test=None, note=note)
 
@@ -209,6 +214,7 @@ class Dataset:
 
     def __repr__(self) -> str:
         what = f"{len(self.classes)} classes" if self.classes else "regression"
+        what += f" of {self.k} targets" if not self.classes and self.k > 1 else ""
         test = "" if self.test is None else f", {checks.count_of(self.test.n, 'test row')}"
         rows, columns = checks.count_of(self.n, "row"), checks.count_of(self.d, "feature")
         return f"Dataset({self.name!r}: {rows}{test}, {columns}, {what})"

@@ -35,4 +35,4 @@ def contradictions(data: Dataset | Any) -> list[np.ndarray]:
     [array([0, 2])]
     """
     data = as_dataset(data)
-    return [rows for rows in duplicate_groups(data.X) if len(np.unique(data.labels[rows])) > 1]
+    return [rows for rows in duplicate_groups(data.X) if len(np.unique(data.labels[rows], axis=0)) > 1]

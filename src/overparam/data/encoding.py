@@ -29,6 +29,8 @@ def choose_task(labels: np.ndarray, task: str | None = None) -> tuple[str, str]:
     """
     if task is not None:
         return _named_task(labels, task), "as asked"
+    if labels.ndim == 2:
+        return "regression", f"{labels.shape[1]} numbers a row"
     if labels.dtype.kind in "US":
         return "classes", "text labels"
     if labels.dtype.kind == "b":
@@ -49,6 +51,11 @@ def choose_task(labels: np.ndarray, task: str | None = None) -> tuple[str, str]:
 
 def _named_task(labels: np.ndarray, task: str) -> str:
     if task in ("classes", "classification", "binary", "multiclass"):
+        if labels.ndim == 2:
+            raise ValueError(
+                f"`task` is {task!r} but the labels have {labels.shape[1]} numbers a row that are not one-hot; pass one "
+                "label a row, a one-hot matrix, or task='regression'"
+            )
         return "classes"
     if task == "regression":
         if labels.dtype.kind in "US":
@@ -156,7 +163,8 @@ def decode(outputs: Any, classes: Sequence[Any]) -> np.ndarray:
 def as_labels(labels: Any, n: int, name: str = "y") -> np.ndarray:
     """Labels as a one-dimensional array of whole numbers, floats, text or true/false, as they came.
 
-    A column (n, 1) is flattened and a one-hot matrix gives its class numbers.
+    A column (n, 1) is flattened and a one-hot matrix gives its class numbers. For `y`, any other matrix (n, k) of
+    numbers is k real targets a row.
 
     >>> as_labels([[0, 1], [1, 0]], 2)
     array([1, 0])
@@ -169,6 +177,8 @@ def as_labels(labels: Any, n: int, name: str = "y") -> np.ndarray:
         array = array[:, 0]
     elif array.ndim == 2 and array.dtype.kind in "biuf" and _is_one_hot(array):
         array = array.argmax(axis=1)
+    if name == "y" and array.ndim == 2 and array.dtype.kind in "biuf":
+        return checks.targets(array, n)
     if array.ndim != 1 or len(array) != n:
         raise ValueError(
             f"`{name}` has shape {array.shape}; expected ({n},), one label a row of `X`, or a one-hot matrix ({n}, k)"
