@@ -29,6 +29,11 @@ SECTIONS = {
         "Convolutional tangent kernels on one GPU",
         "32 × 32 images of 3 channels, 3 × 3 patches. `python benchmarks/convolutional_gpu.py`",
     ),
+    "convolutional_cifar": (
+        "CIFAR-10 with kernels: pooled, flattened, fully connected",
+        "The first 1,000 training and 1,000 test images of the ten classes at hand, 21 layers, kernel ridge regression; the "
+        "build is kept tile by tile. `python benchmarks/convolutional_gpu.py --cifar FOLDER`",
+    ),
     "empirical_ntk_cpu": (
         "Tangent kernels of finite JAX networks on the CPU",
         "`op.kernels.Empirical`. `python benchmarks/empirical_ntk.py`",

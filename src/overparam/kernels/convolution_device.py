@@ -208,15 +208,16 @@ class OnDevice:
         patches: Patches,
         pooled: bool,
         taught: np.ndarray,
-        fused: bool = False,
+        fused: bool | None = None,
     ) -> np.ndarray:
         """(pairs, 2): sums over positions of q and of the tangent kernel, for the pairs (images[i], others[j]).
 
         Args:
-            fused: one launch for all layers (`convolution_fused`), for pooled float32 on a GPU where `fused_works`. Off
-                by default: it has not been timed on one yet.
+            fused: one launch for all layers (`convolution_fused`); None: for pooled float32 on a GPU where `fused_works`.
         """
         with self._setting():
+            if fused is None:
+                fused = pooled and not self._x64 and self._place.platform == "gpu" and fused_works(patches)
             learned = jnp.asarray(taught, self._x.pixels.dtype)
             # few lengths, since each is compiled: powers of 2, then eight batches at a time
             batch = min(2 ** math.ceil(math.log2(len(i))), 256 if fused else self._batch(patches, pooled))
@@ -234,9 +235,9 @@ class OnDevice:
             return np.concatenate([np.asarray(part, np.float64) for part in made])[: len(i)]
 
     def _batch(self, patches: Patches, pooled: bool) -> int:
-        """Pairs whose arrays fit the cache of a CPU, or some 250 MB each on an accelerator."""
+        """Pairs whose arrays fit the cache of a CPU, or some 1 GB each on an accelerator."""
         cells = (patches.rows * patches.columns) ** (2 if pooled else 1)
-        return max(1, (2**21 if self._place.platform == "cpu" else 2**26) // cells)
+        return max(1, (2**21 if self._place.platform == "cpu" else 2**28) // cells)
 
     @contextmanager
     def _setting(self) -> Iterator[None]:

@@ -122,8 +122,8 @@ class Convolutional(AbstractKernel):
 
     @property
     def entry_rounding(self) -> float:
-        """As measured on photographs, copies of an image included."""
-        return 1e-13 if self.dtype == "float64" else 1e-5
+        """As measured on photographs of 32 × 32 at depth 21, copies of an image included; most entries keep 6 digits."""
+        return 1e-13 if self.dtype == "float64" else 5e-5
 
     @property
     def way(self) -> str:
