@@ -56,12 +56,12 @@ def speed(depth: int, side: int, seconds: float, where: str) -> list[dict[str, A
     """ms an entry for batch sizes, both ways, and how far 4 pairs are from float64."""
     end = time.perf_counter() + seconds
     X = photographs(16, side)
+    X[3] = X[0]
+    X[4] = X[1] + 1e-4 * np.abs(X[1]).mean() * np.random.default_rng(1).standard_normal(X[1].shape)
     patches = Patches(3, "SAME", depth, side, side)
     stds = (2**0.5,) * (depth + 1), (0.0,) * (depth + 1)
     images = Images.of(X, patches, *stds, 1e-15)
     taught = np.ones(depth)
-    X[3] = X[0]
-    X[4] = X[1] + 1e-4 * np.abs(X[1]).mean() * np.random.default_rng(1).standard_normal(X[1].shape)
     i, j = np.array([0, 1, 0, 1]), np.array([2, 2, 3, 4])  # two pairs of strangers, then copies
     start = time.perf_counter()
     exact = OnDevice(*[Images.of(X, patches, *stds, 1e-70)] * 2, "float64", where).sums(i, j, patches, True, taught)

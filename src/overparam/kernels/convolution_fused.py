@@ -2,8 +2,8 @@
 
 A program holds one plane in registers. Offsets are taken modulo the image, so that all planes are whole: position i of x
 meets position i + offset of z, around the border. Sums over neighbours are products with a band matrix, whose entries are
-0 where the border cuts a neighbourhood: R (S Cᵀ). They run on tensor cores with S split in three numbers of 8 bits, which
-together are S, and the columns come first: what a product leaves in registers is the left operand of the next one as it
+0 where the border cuts a neighbourhood: R (S Cᵀ). They run on tensor cores with S split in two numbers of 8 bits, 16
+together, and the columns come first: what a product leaves in registers is the left operand of the next one as it
 lies there, and only the rows need a trip through shared memory. float32 alone.
 """
 
@@ -71,8 +71,8 @@ def _plane(pixels, others, size, other, numbers, out, *, patches: Patches, room:
 
     def sums(S: Any) -> Any:
         """Over the neighbourhoods of all positions."""
-        high, low = _parts(S)
-        high, low = _parts(dot(high, columns) + dot(low, columns))
+        high, low = _parts(S, interpret)
+        high, low = _parts(dot(high, columns) + dot(low, columns), interpret)
         return dot(rows, high) + dot(rows, low)
 
     def meet(layer: Any) -> tuple[Any, Any]:
@@ -119,9 +119,10 @@ def _band(room: int, length: int, offset: Any, patches: Patches, axis: int) -> A
     return jnp.where(near & (one < length) & (two < length), 1.0, 0.0).astype(jnp.bfloat16)
 
 
-def _parts(S: Any) -> tuple[Any, Any]:
+def _parts(S: Any, interpret: bool) -> tuple[Any, Any]:
     """Two numbers of 8 bits, as tensor cores take them at full speed."""
-    high = S.astype(jnp.bfloat16)
+    # XLA may leave out a conversion there and back; Triton, which cannot round otherwise, does not
+    high = (lax.reduce_precision(S, 8, 7) if interpret else S).astype(jnp.bfloat16)
     return high, (S - high.astype(jnp.float32)).astype(jnp.bfloat16)
 
 
