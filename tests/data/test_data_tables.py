@@ -363,7 +363,8 @@ def test_several_real_targets():
     Y = np.array([[0.5, 1.0], [2.5, 2.0], [0.0, 1.0], [2.5, 2.0]])
     data = load((np.eye(4), Y), test=1)
     assert (data.task, data.k, data.test.k, data.y.shape) == ("regression", 2, 2, (3, 2))
-    assert np.array_equal(data.y, Y[data.rows]) and np.array_equal(data.labels, data.y)
+    assert np.array_equal(data.y, Y[data.rows])
+    assert np.array_equal(data.labels, data.y)
     assert data.take([1]).y.tolist() == [Y[data.rows[1]].tolist()]
     whole = load((np.eye(4), Y))
     assert corrupt_labels(whole, 1.0, key=0).changed.shape == (4,)

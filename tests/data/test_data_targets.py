@@ -1,11 +1,11 @@
-"""Ground truths of three layers: the formula by hand, the assumptions, the law of the inputs, samples."""
+"""Ground truths of two and three layers: the formula by hand, the assumptions, the law of the inputs, samples."""
 
 import re
 
 import numpy as np
 import pytest
 
-from overparam.data import SmoothFunction, ThreeLayerTarget, padded_inputs
+from overparam.data import SmoothFunction, ThreeLayerTarget, TwoLayerTarget, padded_inputs
 
 
 def test_the_formula_written_out_with_loops():
@@ -29,6 +29,51 @@ def test_the_formula_written_out_with_loops():
                 factor = sum(V2[i, j] * second[j](W2[j] @ x) for j in range(2))
                 total += a[r, i] * outer[i](inside) * factor
             assert found[n, r] == pytest.approx(1.7 * total)
+
+
+def test_the_general_form_and_two_layers_written_out_with_loops():
+    rng = np.random.default_rng(1)
+    target = ThreeLayerTarget.draw(
+        5, p1=2, p2=3, outputs=2, outer=(np.sin, np.exp), first="cos", general=True, variance=1.3, key=4
+    )
+    X = rng.standard_normal((5, 5))
+    found = target(X)
+    for n, x in enumerate(X):
+        for r in range(2):
+            total = 0.0
+            for i, outer in enumerate((np.sin, np.exp)):
+                first = sum(target.V1[i, j] * np.cos(target.W1[j] @ x) * (target.W3[j] @ x) for j in range(3))
+                second = sum(target.V2[i, j] * np.cos(target.W2[j] @ x) * (target.W4[j] @ x) for j in range(3))
+                total += target.a[r, i] * outer(first) * second
+            assert found[n, r] == pytest.approx(target.scale * total)
+    two = TwoLayerTarget.draw(5, p=3, outputs=2, functions=(np.exp, "sin", "square"), key=2)
+    found = two(X)
+    for n, x in enumerate(X):
+        for r in range(2):
+            phi = (np.exp, np.sin, np.square)
+            total = sum(two.a[r, i] * phi[i](two.W1[i] @ x) * (two.W2[i] @ x) for i in range(3))
+            assert found[n, r] == pytest.approx(total)
+
+
+def test_last_coordinates_give_half_a_plain_two_layer_network():
+    rows = TwoLayerTarget.draw(6, p=2, functions="tanh", key=0)
+    plain = TwoLayerTarget(rows.W1, np.eye(6)[[5, 5]], rows.a, "tanh")
+    X = plain.inputs(20, key=1)
+    np.testing.assert_allclose(2 * plain(X), np.tanh(X @ rows.W1.T) @ rows.a[0])
+
+
+def test_several_outputs_are_sampled_together():
+    target = TwoLayerTarget.draw(6, outputs=3, key=0, variance=1.0)
+    data = target.sample(4000, key=1, noise=0.5, test=20)
+    assert (data.task, data.y.shape, data.test.y.shape) == ("regression", (4000, 3), (20, 3))
+    squares = ((data.y - target(data.X)) ** 2).sum(axis=1)
+    assert target.opt(noise=0.5) == pytest.approx(3 * 0.25 / 2)  # half the mean square, summed over outputs
+    assert abs(squares.mean() / 2 - target.opt(noise=0.5)) < 3 * squares.std() / 2 / np.sqrt(4000)
+    found = target.measure_variance(key=5)
+    assert abs(found.value - 3.0) < 4 * found.standard_error  # the variance asked for is that of the mean output
+    noisy = target.sample(5, key=1, test=2000, test_noise=0.2).test
+    errors = noisy.y - target(noisy.X)
+    assert abs(errors.var() - 0.04) < 4 * 0.04 * np.sqrt(2 / 6000)
 
 
 def test_drawn_weights_meet_the_assumptions_and_follow_the_key():
@@ -94,13 +139,25 @@ def test_samples_are_nested_and_noise_is_on_training_labels_alone():
     [
         (lambda: ThreeLayerTarget.draw(2), "`d` is 2; expected a whole number ≥ 3"),
         (lambda: ThreeLayerTarget.draw(5, p1=0), "`p1` is 0"),
-        (lambda: ThreeLayerTarget.draw(5, first="relu"), "'relu' is no smooth function of ours"),
+        (lambda: ThreeLayerTarget.draw(5, first="relu"), "'relu' is no series of ours"),
         (lambda: ThreeLayerTarget.draw(5, outer=("sin",) * 3), "`outer` has 3 functions; expected one, or 2"),
         (lambda: ThreeLayerTarget.draw(5, second=(1.0, 2.0)), "`second` has 1.0"),
         (lambda: ThreeLayerTarget.draw(5, first="one", second="one", variance=1.0), "the target is constant"),
         (lambda: ThreeLayerTarget.draw(5, variance=-1.0), "`variance` is -1.0"),
         (lambda: ThreeLayerTarget.draw(5)(np.zeros((3, 4))), "`X` has 4 columns; the target takes 5"),
-        (lambda: ThreeLayerTarget.draw(5, outputs=2).sample(3, key=0), "this one has 2; use target(X)"),
+        (lambda: ThreeLayerTarget.draw(5).sample(3, key=0, test=-1), "`test` is -1; expected a whole number ≥ 0"),
+        (lambda: ThreeLayerTarget.draw(5).sample(3, key=0, flips=0.1), "`flips` is for targets with values ±1"),
+        (lambda: ThreeLayerTarget(*[np.ones((1, 1))] * 5, W3=np.ones((1, 1))), "`W3` and `W4` go together"),
+        (
+            lambda: ThreeLayerTarget(*[np.ones((1, 1))] * 5, W3=[[1.0]], W4=[[0.5]]),
+            "`W4` has a row whose norm is not 1",
+        ),
+        (lambda: TwoLayerTarget.draw(2), "`d` is 2; expected a whole number ≥ 3"),
+        (lambda: TwoLayerTarget.draw(5, p=0), "`p` is 0"),
+        (lambda: TwoLayerTarget([[1.0]], [[2.0]], [[1.0]]), "`W2` has a row whose norm is not 1"),
+        (lambda: TwoLayerTarget([[1.0]], [[1.0]], [[1.0, 1.0]]), "`W1` has shape (1, 1); expected (2, 1)"),
+        (lambda: TwoLayerTarget([[1.0]], [[1.0]], [[-3.0]]), "`a` has an entry of size 3"),
+        (lambda: TwoLayerTarget.draw(5, functions="relu"), "'relu' is no series of ours"),
         (lambda: ThreeLayerTarget.draw(5).sample(0, key=0), "`n` is 0"),
         (lambda: ThreeLayerTarget.draw(5).sample(3, key=0, noise=-1.0), "`noise` is -1.0"),
         (lambda: ThreeLayerTarget(*[np.full((1, 1), 2.0)] * 5), "`W1` has a row whose norm is not 1"),

@@ -14,7 +14,7 @@ from overparam.data.dataset import Dataset
 from overparam.data.encoding import choose_task, class_codes, class_order, encode_codes, shown_values
 from overparam.data.keys import generator
 from overparam.data.raw import Raw
-from overparam.data.sources import read_source
+from overparam.data.sources import read_drawn, read_source
 from overparam.data.splits import draw_rows, row_count, split_rows
 
 
@@ -32,10 +32,10 @@ def load(
 ) -> Dataset:
     """A data set from a name, a file, a folder, arrays or a frame. Numbers are not changed.
 
-    source: "digits", "wine", "breast-cancer", "iris", "diabetes"; "mnist", "fashion-mnist", "cifar10",
-    "cifar100", "uci/abalone", ... from $OVERPARAM_DATA or the cache directory; a .csv, .tsv (.gz), .npz,
-    .parquet or .bin file; "X.npy" with "y.npy" beside it, or both as a pair; a folder of IDX files,
-    CIFAR batches or .npy files; (X, y); a mapping with X and y; a pandas or polars frame.
+    source: "digits", "wine", "breast-cancer", "iris", "diabetes"; "parity" and "sparse-parity", which are drawn;
+    "mnist", "fashion-mnist", "cifar10", "cifar100", "uci/abalone", ... from $OVERPARAM_DATA or the cache
+    directory; a .csv, .tsv (.gz), .npz, .parquet or .bin file; "X.npy" with "y.npy" beside it, or both as a pair;
+    a folder of IDX files, CIFAR batches or .npy files; (X, y); a mapping with X and y; a pandas or polars frame.
     label: the label column of a table, by name or number (default: the last).
     group: a column (not a feature) whose values a train/test split keeps together.
     classes: the classes kept, in this order; of two the first gets +1. Default: all, sorted
@@ -54,6 +54,9 @@ def load(
     """
     if missing not in ("error", "mean", "drop"):
         raise ValueError(f"`missing` is {missing!r}; expected 'error', 'mean' or 'drop'")
+    drawn = read_drawn(source, label=label, group=group, train=train, test=test, seed=seed)
+    if drawn is not None:  # with as many rows as were asked for
+        return _assemble(drawn, classes, None, None, task, seed)
     raw = read_source(source, label=label, group=group, classes=classes, missing=missing)
     return _assemble(raw, classes, train, test, task, seed)
 

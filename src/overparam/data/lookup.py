@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from overparam.data import builtin
+from overparam.data import builtin, generated
 from overparam.data.cifar import CIFAR10_FILES, CIFAR100_FILES, is_cifar_folder
 from overparam.data.idx import MNIST_FILES, is_idx_folder
 
@@ -65,6 +65,8 @@ def known_name(name: str) -> str:
         "cifar-100": "cifar100",
         "fashionmnist": "fashion-mnist",
         "breastcancer": "breast-cancer",
+        "parities": "parity",
+        "sparseparity": "sparse-parity",
     }
     return same.get(plain, plain)
 
@@ -108,7 +110,7 @@ def missing_named(name: str) -> Exception:
         )
     if Path(name).suffix or "/" in name or "\\" in name:
         return FileNotFoundError(f"{name} does not exist")
-    known = [*builtin.NAMES, *FOLDERS]
+    known = [*builtin.NAMES, *generated.NAMES, *FOLDERS]
     close = difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else ";"
     return ValueError(
@@ -120,6 +122,7 @@ def missing_named(name: str) -> Exception:
 def available() -> tuple[Listing, ...]:
     """Every data set by name: those that need nothing, the known image sets, and the tables found."""
     rows = [Listing(name, what, "scikit-learn") for name, what in BUILTIN.items()]
+    rows.extend(Listing(name, what, "drawn when asked for") for name, what in generated.NAMES.items())
     for name, (what, files) in FOLDERS.items():
         place = find_named(name)
         rows.append(Listing(name, what, None if place is None else str(place), files))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from overparam.data import builtin
+from overparam.data import builtin, generated
 from overparam.data.arrays import labels_beside, raw_from_arrays, raw_from_mapping, read_npy_pair, read_npz
 from overparam.data.cifar import is_cifar_folder, read_cifar_file, read_cifar_folder
 from overparam.data.dataset import Dataset
@@ -17,6 +17,14 @@ from overparam.data.frames import frame_kind, read_frame, read_parquet
 from overparam.data.idx import is_idx_folder, read_idx_folder
 from overparam.data.lookup import find_named, known_name, missing_named
 from overparam.data.raw import Raw
+
+
+def read_drawn(source: Any, *, label: Any = None, group: Any = None, train: Any, test: Any, seed: Any) -> Raw | None:
+    """The rows of a data set that is drawn when asked for, or None where `source` names none of them."""
+    if not isinstance(source, str) or known_name(source) not in generated.NAMES:
+        return None
+    _no_columns(label, group, f"data set {known_name(source)!r}")
+    return generated.read_generated(known_name(source), train=train, test=test, seed=seed)
 
 
 def read_source(
