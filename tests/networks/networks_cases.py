@@ -185,6 +185,7 @@ def cases() -> dict[str, Case]:
     table = {
         "two_layer": Case(N.TwoLayer(10, kappa=0.3), 4, {"W"}, {"W": 0.09, "a": 1.0}, two_layer, signs={"a"}),
         "paired": Case(N.TwoLayer(10, 0.3, paired=True), 4, {"W"}, {"W": 0.09, "a": 1.0}, two_layer, signs={"a"}),
+        "balanced": Case(N.TwoLayer(10, 0.3, balanced=True), 4, {"W"}, {"W": 0.09, "a": 1.0}, two_layer, signs={"a"}),
         "biased": Case(
             N.BiasedTwoLayer(10, outputs=3, output_std=0.3),
             4,

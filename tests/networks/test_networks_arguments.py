@@ -18,6 +18,7 @@ N = networks
         (lambda: N.TwoLayer(2.5), "`width` is 2.5"),
         (lambda: N.TwoLayer(True), "`width` is True"),
         (lambda: N.TwoLayer(7, paired=True), "even, such as 8"),
+        (lambda: N.TwoLayer(7, balanced=True), "`balanced=True` it has to be even, such as 8"),
         (lambda: N.TwoLayer(4, kappa=-1.0), "`kappa` is -1.0; expected a finite number, 0 or more"),
         (lambda: N.TwoLayer(4, kappa=float("nan")), "`kappa` is nan"),
         (lambda: N.TwoLayer(4, kappa="big"), "`kappa` is 'big'"),

@@ -74,6 +74,14 @@ def test_paired_networks_start_at_zero():
         assert np.abs(out).max() <= 1e-14
 
 
+def test_balanced_networks_have_as_many_signs_of_either_kind_and_weights_of_their_own():
+    params = networks.TwoLayer(100, balanced=True).init(0, 4)
+    W, a = np.asarray(params.trained["W"]), np.asarray(params.fixed["a"])
+    assert sorted(set(a.ravel().tolist())) == [-1, 1]
+    assert a.sum() == 0
+    assert len(np.unique(W, axis=0)) == 100
+
+
 @pytest.mark.parametrize(("scaling", "spread"), [("experiments", 30**-0.5), ("theory", 50**-0.125)])
 def test_resnet_outputs_start_at_order_one_or_vanish(scaling, spread):
     """Given h, an entry of A h has variance ‖h‖²/m: ½‖(x, 1)‖² Var w in the first layer, 31/60 in the experiments.

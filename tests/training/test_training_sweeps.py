@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 from training_cases import NET, SIGNS, M, N, X, binary, in_order
 
-from overparam.training import GivenLoss, StepDecay, Sweep, gradient_descent, measurements, sgd, sweep
+from overparam.core.network import Params
+from overparam.training import (
+    GivenLoss,
+    StepDecay,
+    Sweep,
+    gradient_descent,
+    measurements,
+    runner,
+    sgd,
+    side_by_side,
+    sweep,
+)
 
 DATA = in_order(X, SIGNS)
 RATES, DECAYS, KEYS = [0.01, 0.05], [0.0, 0.1], [0, 3]
@@ -155,4 +166,57 @@ def test_a_function_and_its_objective_sweep_too():
 def test_wrong_arguments_are_one_line(change, said):
     with pytest.raises(ValueError, match=said) as caught:
         sweep(NET, DATA, steps=3, **{"lr": [0.1], **change})
+    assert "\n" not in str(caught.value)
+
+
+# 12 rows in batches of 5 and 4 make epochs of 2 and 3 steps: blocks of 8 steps hold whole epochs, or end inside one.
+@pytest.mark.parametrize(("batch", "sampling"), [(5, "epochs"), (4, "epochs"), (5, "independent")])
+def test_steps_in_blocks_are_the_steps_alone(batch, sampling, monkeypatch):
+    options = {"batch": batch, "sampling": sampling, "momentum": 0.9, "schedule": StepDecay((7,)), "keep_params": True}
+    settings = [(0.05, 0.1, 0), (0.01, 0.0, 3)]
+    alone = side_by_side(NET, DATA, settings, 24, record=[8], **options)
+    monkeypatch.setattr(runner, "LEAST_TOGETHER", 8)
+    assert runner.steps_together([0, 8, 24]) == 8
+    found = side_by_side(NET, DATA, settings, 24, record=[8], **options)
+    np.testing.assert_allclose(found.params.trained["W"], alone.params.trained["W"], rtol=1e-12, atol=1e-13)
+
+
+def test_a_part_of_an_epoch_a_block(monkeypatch, tmp_path):
+    """12 batches an epoch, blocks of 6; then taken up in the middle of an epoch by steps alone."""
+    options = {"batch": 1, "momentum": 0.9, "keep_params": True, "checkpoint": tmp_path}
+    monkeypatch.setattr(runner, "LEAST_TOGETHER", 6)
+    side_by_side(NET, DATA, [(0.05, 0.1, 0)], 18, record=[6], **options)
+    monkeypatch.setattr(runner, "LEAST_TOGETHER", 50)
+    found = side_by_side(NET, DATA, [(0.05, 0.1, 0)], 30, record=[6], **options)
+    alone = sgd(NET, DATA, 0.05, 30, weight_decay=0.1, batch=1, momentum=0.9, key=0)
+    np.testing.assert_allclose(found.params.trained["W"][0], alone.params.trained["W"], rtol=1e-12, atol=1e-13)
+
+
+def test_runs_with_rows_and_starts_of_their_own():
+    other = in_order(X[::-1].copy(), -SIGNS)
+    sets, settings = [DATA, other], [(0.05, 0.1, 0), (0.02, 0.0, 3)]
+    options = {"batch": 5, "momentum": 0.9, "record": 5}
+    found = side_by_side(NET, sets, settings, 20, measures=MEASURES, kernel_rows=6, keep_params=True, **options)
+    for i, (data, (lr, decay, key)) in enumerate(zip(sets, settings, strict=True)):
+        alone = sgd(NET, data, lr, 20, weight_decay=decay, key=key, measures=MEASURES, kernel_rows=6, **options)
+        for name, values in alone.records.items():
+            np.testing.assert_allclose(found.records[name][i], values, rtol=1e-12, atol=1e-13, err_msg=name)
+    ends = [Params({"W": found.params.trained["W"][i]}, {"a": found.params.fixed["a"][i]}) for i in (0, 1)]
+    again = side_by_side(NET, sets, settings, 0, params=ends)
+    np.testing.assert_allclose(again.records["loss"][:, 0], found.final("loss"), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"settings": []}, "`settings` is empty"),
+        ({"settings": [(0.1, 0.0)]}, r"`settings` has \(0.1, 0.0\); expected \(lr, weight_decay, key\)"),
+        ({"data": [DATA]}, "`data` has 1 data sets and there are 2 runs"),
+        ({"data": [DATA, DATA.take(range(5))]}, "data set 1 has rows of another shape or number"),
+        ({"params": [Params(1.0)] * 3}, "`params` has 3 starts and the settings 2"),
+    ],
+)
+def test_wrong_settings_are_one_line(change, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        side_by_side(**{"network": NET, "data": DATA, "settings": [(0.1, 0.0, 0)] * 2, "steps": 3, **change})
     assert "\n" not in str(caught.value)

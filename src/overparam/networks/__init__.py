@@ -2,6 +2,7 @@
 
 from overparam.networks.biased_two_layer import BiasedTwoLayer
 from overparam.networks.convolutional import Convolutional
+from overparam.networks.frozen import Frozen
 from overparam.networks.fully_connected import FullyConnected
 from overparam.networks.given import Given
 from overparam.networks.plain import Plain
@@ -14,6 +15,7 @@ from overparam.networks.two_layer import TwoLayer
 __all__ = [
     "BiasedTwoLayer",
     "Convolutional",
+    "Frozen",
     "FullyConnected",
     "Given",
     "Plain",

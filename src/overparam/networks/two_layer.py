@@ -18,19 +18,21 @@ class TwoLayer(AbstractComposed):
     `init` gives trained {"W": (m, d)} and fixed {"a": (m,)}. A forward pass is one matrix product x Wᵀ, a gradient
     one more. σ′(0) = 0 as in `jax.nn.relu`; the paper's 1{w·x ≥ 0} has 1 there, which only zero rows notice.
 
-    `paired=True` starts at f = 0: neurons 2i and 2i + 1 share w and have opposite a.
+    `paired=True` starts at f = 0: neurons 2i and 2i + 1 share w and have opposite a. `balanced=True` gives them opposite
+    a and weights of their own: exactly half of the a are positive.
 
     `kernel()` is H for "ntk", whatever κ, and κ² E[σ(w·x)σ(w·z)], w ~ N(0, I), for "nngp"; both have a limit as
     m → ∞. Of a paired network "nngp" is what its output weights see, not the covariance of its outputs, which are 0.
 
-    Ref: fine_grained, Eq. (1)
+    Ref: fine_grained, Eq. (1); beyond_kernels, App. A.1
 
-    Differs from the paper: `paired` is ours.
+    Differs from the paper: `paired` is ours; `balanced` is the network of beyond_kernels' App. A.1.
 
     Args:
-        width: m, even where `paired`.
+        width: m, even where `paired` or `balanced`.
         kappa: κ, the standard deviation of the initial weights.
         paired: whether neurons come in pairs that cancel.
+        balanced: whether half of the output signs are positive, exactly; so they are where `paired`.
 
     >>> import jax.numpy as jnp
     >>> from overparam.core.network import Params
@@ -42,18 +44,19 @@ class TwoLayer(AbstractComposed):
     width: int
     kappa: float = 1.0
     paired: bool = False
+    balanced: bool = False
 
     def __post_init__(self) -> None:
         require_count(self.width, "width")
         require_scale(self.kappa, "kappa")
-        if self.paired and self.width % 2:
-            raise ValueError(f"`width` is {self.width}; with `paired=True` it has to be even, such as {self.width + 1}")
+        if (self.paired or self.balanced) and self.width % 2:
+            why = "paired" if self.paired else "balanced"
+            raise ValueError(f"`width` is {self.width}; with `{why}=True` it has to be even, such as {self.width + 1}")
 
     def composition(self, inputs: int) -> Composition:
         """W, ReLU, a."""
-        W, a = Normal(self.kappa), Signs()
-        if self.paired:
-            W, a = Twinned(W), Twinned(a, opposite=True)
+        W = Twinned(Normal(self.kappa)) if self.paired else Normal(self.kappa)
+        a = Twinned(Signs(), opposite=True) if self.paired or self.balanced else Signs()
         layers = (
             Dense("W", self.width, W, trained=True),
             Relu(),

@@ -18,7 +18,7 @@ from overparam.training.mini_batch import SGD, StepDecay, sgd
 from overparam.training.smoothed import smoothed_sgd
 from overparam.training.smoothed_run import SmoothedRun
 from overparam.training.smoothed_step import SmoothedSGD
-from overparam.training.sweeps import Sweep, sweep
+from overparam.training.sweeps import Sweep, side_by_side, sweep
 from overparam.training.trajectory import Trajectory
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "gradient_descent",
     "sgd",
     "sgd_one_sample",
+    "side_by_side",
     "smoothed_sgd",
     "smoothing_choices",
     "sweep",

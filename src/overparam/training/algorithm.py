@@ -48,6 +48,17 @@ class AbstractAlgorithm(abc.ABC):
     def step(self, network: AbstractNetwork, state: Any, problem: Problem, step: Any) -> Any:
         """The state after step number `step`, counted from 0."""
 
+    def draw(self, state: Any, problem: Problem, first: Any, count: int) -> tuple[Any, Any]:
+        """What steps first … first + count − 1 draw, the step as first axis, drawn before them, and the state after it.
+
+        None where a step draws for itself. What is drawn is what `step` would draw, whatever `count` is.
+        """
+        return state, None
+
+    def drawn_step(self, network: AbstractNetwork, state: Any, problem: Problem, step: Any, drawn: Any) -> Any:
+        """`step` with its part of what `draw` gave."""
+        return self.step(network, state, problem, step)
+
     @abc.abstractmethod
     def current(self, state: Any) -> Params:
         """The network's parameters in a state."""

@@ -234,6 +234,7 @@ def describe(thing: Any, leave_out: Sequence[str] = ()) -> str:
         elif is_dataclass(value):
             shown.append(f"{part.name}={describe(value)}")
         elif callable(value):
+            value = value.func if isinstance(value, jax.tree_util.Partial) else value
             shown.append(f"{part.name}={getattr(value, '__name__', type(value).__name__)}")
     return f"{type(thing).__name__}({', '.join(shown)})"
 

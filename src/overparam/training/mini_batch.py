@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
 import jax
@@ -58,7 +58,7 @@ class SGD(AbstractAlgorithm):
     batch: int | None = field(default=None, metadata={"static": True})
     momentum: float = field(default=0.0, metadata={"static": True})
     nesterov: bool = field(default=False, metadata={"static": True})
-    schedule: Callable[[Any], Any] | None = field(default=None, metadata={"static": True})
+    schedule: Callable[[Any], Any] | None = None
     sampling: Sampling = field(default="epochs", metadata={"static": True})
     objective: AbstractLoss = field(default=Squared(), metadata={"static": True})
     loss: str = field(default="sum", metadata={"static": True})
@@ -73,13 +73,17 @@ class SGD(AbstractAlgorithm):
         return SGDState(params, self._optimizer(0).init(params.trained), draws, jnp.arange(problem.n))
 
     def step(self, network: AbstractNetwork, state: SGDState, problem: Problem, step: Any) -> SGDState:
-        n, size = problem.n, self.batch
-        order = state.order
-        if size is None or size >= n:
-            X, y = problem.X, problem.y
-        else:
-            order, chosen = self._rows(state, n, size, step)
-            X, y = problem.X[chosen], problem.y[chosen]
+        if self._takes_all(problem.n):
+            return self.drawn_step(network, state, problem, step, None)
+        order, chosen = self._rows(state, problem.n, step)
+        return self.drawn_step(network, replace(state, order=order), problem, step, chosen)
+
+    def drawn_step(
+        self, network: AbstractNetwork, state: SGDState, problem: Problem, step: Any, drawn: Any
+    ) -> SGDState:
+        """One step on the rows `drawn`, all of them if None."""
+        n = problem.n
+        X, y = (problem.X, problem.y) if drawn is None else (problem.X[drawn], problem.y[drawn])
         gradient, new = loss_gradient(network, state.params, self.objective, self.loss, X, y)
         if self.loss == "sum":
             gradient = jax.tree.map(lambda g: g * (n / X.shape[0]), gradient)
@@ -87,27 +91,62 @@ class SGD(AbstractAlgorithm):
         updates, optimizer = self._optimizer(step).update(gradient, state.optimizer, trained)
         updates = jax.tree.map(lambda u, w: u.astype(w.dtype), updates, trained)
         return SGDState(
-            Params(optax.apply_updates(trained, updates), state.params.fixed, new), optimizer, state.key, order
+            Params(optax.apply_updates(trained, updates), state.params.fixed, new), optimizer, state.key, state.order
         )
 
-    def _rows(self, state: SGDState, n: int, size: int, step: Any) -> tuple[Any, Any]:
+    def draw(self, state: SGDState, problem: Problem, first: Any, count: int) -> tuple[SGDState, Any]:
+        """The rows of `count` steps, (count, b): without a branch in each step, for which a GPU waits for its host."""
+        n = problem.n
+        if self._takes_all(n):
+            return state, None
+        size = self.rows_a_step(n)
+        if self.sampling == "independent":
+            return state, jax.vmap(lambda step: self._independent(state.key, n, step))(first + jnp.arange(count))
+        batches = n // size
+        if batches % count == 0:  # a part of one epoch, whose first step draws its order
+            order = self._order(state, n, first)
+            return replace(state, order=order), _slice(order, first % batches * size, count * size).reshape(count, size)
+        whole = count % batches == 0  # runners begin at multiples of `count`: whole epochs
+        epochs = first // batches + jnp.arange(count // batches if whole else count // batches + 2)
+        orders = jax.vmap(lambda epoch: _permutation(state.key, epoch, n))(epochs)
+        rows = orders[:, : batches * size].reshape(-1, size)
+        last = (first + count - 1) // batches - first // batches
+        return replace(state, order=orders[last]), _slice(rows, first % batches, count)
+
+    def _takes_all(self, n: int) -> bool:
+        return self.batch is None or self.batch >= n
+
+    def _rows(self, state: SGDState, n: int, step: Any) -> tuple[Any, Any]:
         """This step's rows: b drawn afresh, or the next b of the epoch's order (n mod b rows sit each epoch out)."""
         if self.sampling == "independent":
-            return state.order, jax.random.choice(jax.random.fold_in(state.key, step), n, (size,), replace=False)
-        batches = n // size
-        epoch, place = step // batches, step % batches
-        drawn = jax.lax.cond(
-            place == 0,
-            lambda: jax.random.permutation(jax.random.fold_in(state.key, epoch), n),
-            lambda: state.order,
+            return state.order, self._independent(state.key, n, step)
+        size = self.rows_a_step(n)
+        order = self._order(state, n, step)
+        return order, _slice(order, step % (n // size) * size, size)
+
+    def _independent(self, key: Any, n: int, step: Any) -> Any:
+        return jax.random.choice(jax.random.fold_in(key, step), n, (self.rows_a_step(n),), replace=False)
+
+    def _order(self, state: SGDState, n: int, step: Any) -> Any:
+        """The order of the epoch of `step`, drawn if the epoch begins with it."""
+        batches = n // self.rows_a_step(n)
+        return jax.lax.cond(
+            step % batches == 0, lambda: _permutation(state.key, step // batches, n), lambda: state.order
         )
-        return drawn, jax.lax.dynamic_slice(drawn, (place * size,), (size,))
 
     def rows_a_step(self, n: int) -> int:
         return n if self.batch is None else min(self.batch, n)
 
     def current(self, state: SGDState) -> Params:
         return state.params
+
+
+def _permutation(key: Any, epoch: Any, n: int) -> Any:
+    return jax.random.permutation(jax.random.fold_in(key, epoch), n)
+
+
+def _slice(array: Any, start: Any, size: int) -> Any:
+    return jax.lax.dynamic_slice_in_dim(array, start, size)
 
 
 def make_sgd(
@@ -136,7 +175,7 @@ def make_sgd(
         raise ValueError(f"`schedule` is {schedule!r}; expected a function of the step, such as those of optax")
     return SGD(
         checked_rate(lr), float(weight_decay), batch, float(momentum), bool(nesterov),
-        schedule, sampling, as_loss(objective), checked_convention(loss),
+        _as_tree(schedule), sampling, as_loss(objective), checked_convention(loss),
     )  # fmt: skip
 
 
@@ -187,16 +226,26 @@ def sgd(
     return train(network, data, algorithm, steps, key=key, **options)
 
 
+@register_dataclass
 @dataclass(frozen=True)
 class StepDecay:
     """A schedule: the rate is multiplied by `factor` at each of the steps `at`.
+
+    The steps are arguments of a compiled program and not part of it: a run of another length is not compiled again.
 
     >>> [float(StepDecay((2, 4), 0.5)(step)) for step in range(6)]
     [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
     """
 
     at: tuple[int, ...]
-    factor: float = 0.1
+    factor: float = field(default=0.1, metadata={"static": True})
 
     def __call__(self, step: Any) -> Any:
         return self.factor ** sum(jnp.asarray(step >= place, jnp.int32) for place in self.at)
+
+
+def _as_tree(schedule: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """A schedule that may go into a compiled program as an argument: one that is no tree is part of the program."""
+    if schedule is None or isinstance(schedule, StepDecay):
+        return schedule
+    return jax.tree_util.Partial(schedule)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import bisect
+import math
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -34,19 +35,55 @@ SAME_BITS = {"xla_gpu_deterministic_ops": True}
 run taken up again would round differently; the steps are as fast with it."""
 
 
-@partial(jax.jit, static_argnames=("network", "many"), compiler_options=SAME_BITS)
+LEAST_TOGETHER, MOST_TOGETHER = 50, 512
+"""Steps whose draws are made together: at most so many, for they are kept until used; fewer would gain little."""
+
+Many = Literal["", "same rows", "own rows"]
+"""One run; or several side by side, which see the same rows or each its own."""
+
+
+@partial(jax.jit, static_argnames=("network", "many", "together"), compiler_options=SAME_BITS)
 def _advance(
-    network: AbstractNetwork, algorithm: Any, state: Any, problem: Problem, first: Any, last: Any, many: bool
+    network: AbstractNetwork,
+    algorithm: Any,
+    state: Any,
+    problem: Problem,
+    first: Any,
+    last: Any,
+    many: Many,
+    together: int,
 ) -> Any:
-    """Steps first … last − 1. The bounds are arguments, so that any stretch runs the same program."""
+    """Steps first … last − 1. The bounds are arguments, so that any stretch runs the same program.
 
-    def body(step: Any, state: Any) -> Any:
-        def one(algorithm: Any, state: Any) -> Any:
-            return algorithm.step(network, state, problem, step)
+    `together` divides both bounds. Beyond 1 that many steps draw at once and run as a loop of known length: a GPU then
+    need not wait for its host in every step, which is most of the time of a small network.
+    """
 
-        return jax.vmap(one)(algorithm, state) if many else one(algorithm, state)
+    def each(function: Any, state: Any, *more: Any) -> Any:
+        if not many:
+            return function(algorithm, state, problem, *more)
+        axes = (0, 0, 0 if many == "own rows" else None, *(0 for _ in more))
+        return jax.vmap(function, in_axes=axes)(algorithm, state, problem, *more)
 
-    return jax.lax.fori_loop(first, last, body, state)
+    def alone(step: Any, state: Any) -> Any:
+        return each(lambda algorithm, state, problem: algorithm.step(network, state, problem, step), state)
+
+    def block(i: Any, state: Any) -> Any:
+        begin = first + i * together
+        state, drawn = each(lambda a, state, problem: a.draw(state, problem, begin, together), state)
+        drawn = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 1, 0), drawn) if many else drawn
+
+        def one(state: Any, now: Any) -> Any:
+            step, own = now
+            return each(
+                lambda a, state, problem, own: a.drawn_step(network, state, problem, step, own), state, own
+            ), None
+
+        return jax.lax.scan(one, state, (begin + jnp.arange(together), drawn), length=together)[0]
+
+    if together == 1:
+        return jax.lax.fori_loop(first, last, alone, state)
+    return jax.lax.fori_loop(0, (last - first) // together, block, state)
 
 
 @partial(jax.jit, static_argnames=("network", "recorder", "many"), compiler_options=SAME_BITS)
@@ -57,43 +94,58 @@ def _measure(
     state: Any,
     reference: Reference,
     problem: Problem,
-    many: bool,
+    many: Many,
 ) -> Any:
-    def one(algorithm: Any, state: Any, reference: Reference) -> Any:
+    def one(algorithm: Any, state: Any, reference: Reference, problem: Problem) -> Any:
         return recorder.measure(network, algorithm, state, reference, problem)
 
     if not many:
-        return one(algorithm, state, reference)
-    # Rows and the limit kernel are the same for all runs; weights, signs and H(0) are each run's own.
-    axes = Reference(0, 0, None, 0, None)  # type: ignore[arg-type]
-    return jax.vmap(one, in_axes=(0, 0, axes))(algorithm, state, reference)
+        return one(algorithm, state, reference, problem)
+    # Where all runs see the same rows these and the limit kernel are shared; weights, signs and H(0) are each run's own.
+    rows = 0 if many == "own rows" else None
+    axes = Reference(0, 0, rows, 0, rows)  # type: ignore[arg-type]
+    return jax.vmap(one, in_axes=(0, 0, axes, rows))(algorithm, state, reference, problem)
 
 
 class Runner:
-    """One call of `train`, or of `sweep` with `many` runs at once: `prepare`, `go`, then take what it recorded."""
+    """One call of `train`, or of `sweep` with `runs` at once: `prepare`, `go`, then take what it recorded.
+
+    `data` is a data set, or a list of them, one a run, all of one shape.
+    """
 
     def __init__(
         self,
         network: AbstractNetwork,
         algorithm: Any,
-        data: Dataset,
+        data: Dataset | Sequence[Dataset],
         start: Params,
         key: Any,
         dtype: str,
         device: str | None,
-        many: int = 0,
+        runs: int = 0,
     ) -> None:
         self.watch = Stopwatch()
-        self.network, self.algorithm, self.data, self.start, self.key = network, algorithm, data, start, key
-        self.dtype, self.device, self.many = dtype, device, many
-        require_classes(algorithm.objective, data.y)
+        self.own_rows = not isinstance(data, Dataset)
+        sets = [data] if isinstance(data, Dataset) else list(data)
+        self.data = sets[0]
+        self.network, self.algorithm, self.start, self.key = network, algorithm, start, key
+        self.dtype, self.device, self.runs = dtype, device, runs
+        self.many: Many = ("own rows" if self.own_rows else "same rows") if runs else ""
         kind = jnp.float64 if dtype == "float64" else jnp.float32
-        test = data.test
-        new = () if test is None else (jnp.asarray(test.X, kind), jnp.asarray(test.y, kind))
-        self.problem = Problem(jnp.asarray(data.X, kind), jnp.asarray(data.y, kind), *new)
-        one = self._start(0)
-        require_memory(network, one, self.problem.X, algorithm.rows_a_step(data.n), max(1, many), chosen_device(device))
+        made: dict[int, Problem] = {}  # runs may share a data set
+        for one in sets:
+            if id(one) not in made:
+                require_classes(algorithm.objective, one.y)
+                arrays = (one.X, one.y) if one.test is None else (one.X, one.y, one.test.X, one.test.y)
+                made[id(one)] = Problem(*(jnp.asarray(array, kind) for array in arrays))
+        problems = [made[id(one)] for one in sets]
+        self.problem = problems[0]
+        rows = algorithm.rows_a_step(self.data.n)
+        require_memory(network, self._start(0), self.problem.X, rows, max(1, runs), chosen_device(device))
+        if self.own_rows:
+            self.problem = jax.tree.map(lambda *leaves: jnp.stack(leaves), *problems)
         self.at: list[int] = []
+        self.together = 1
         self.recorder, self.reference = Recorder(()), Reference(())
         self.history: History = []
         self.seconds, self.timed = 0.0, 0
@@ -103,12 +155,17 @@ class Runner:
         """The first weights of one run."""
         return jax.tree.map(lambda leaf: leaf[run], self.start) if self.many else self.start
 
+    def _problem(self, run: int) -> Problem:
+        """What one run fits."""
+        return jax.tree.map(lambda leaf: leaf[run], self.problem) if self.own_rows else self.problem
+
     def prepare(
         self, at: list[int], measures: Sequence[str] | None, kernel_rows: int, rows_at_once: int | None = None
     ) -> None:
         """Choose what is recorded when, and make what states will be compared with."""
         self.at = at
-        runs = max(1, self.many)
+        self.together = steps_together(at)
+        runs = max(1, self.runs)
         chosen = checked_measures(measures, len(at), self.data, runs)
         kernel_rows = whole_number(kernel_rows, "kernel_rows")
         rows_at_once = None if rows_at_once is None else whole_number(rows_at_once, "rows_at_once", least=1)
@@ -117,19 +174,20 @@ class Runner:
             self.recorder, reference = prepare(
                 self.network,
                 self._start(run),
-                self.problem,
+                self._problem(run),
                 chosen,
                 classes=self.data.task != "regression",
                 kernel_rows=kernel_rows,
                 runs=runs,
                 rows_at_once=rows_at_once,
-                limit=made[0].limit if made else None,
+                limit=made[0].limit if made and not self.own_rows else None,
             )
             made.append(reference)
         self.reference = made[0]
         if self.many:
             every = jax.tree.map(lambda *leaves: jnp.stack(leaves), *made)
-            self.reference = replace(every, kernel_rows=made[0].kernel_rows, limit=made[0].limit)
+            shared = {} if self.own_rows else {"kernel_rows": made[0].kernel_rows, "limit": made[0].limit}
+            self.reference = replace(every, **shared)
 
     def go(
         self,
@@ -148,6 +206,7 @@ class Runner:
             kept = Checkpoint(checkpoint, self._fingerprint(state))
             self.ends = (steps,)
             state, step = self._taken_up(kept, state, steps)
+            self.together = self.together if step % self.together == 0 else 1
         saved, stopped = time.monotonic(), f"all {steps} steps done"
         progress(step, steps, "steps")
         self._advance(state, step, step)  # a loop of no steps: compiles it, so that the clock below sees steps alone
@@ -195,19 +254,21 @@ class Runner:
     def _begin(self) -> Any:
         if not self.many:
             return self.algorithm.begin(self.network, self.start, self.problem, self.key)
-        begin = jax.vmap(lambda algorithm, start, key: algorithm.begin(self.network, start, self.problem, key))
-        return begin(self.algorithm, self.start, self.key)
+        axes = (0, 0, 0 if self.own_rows else None, 0)
+        begin = jax.vmap(lambda a, start, problem, key: a.begin(self.network, start, problem, key), in_axes=axes)
+        return begin(self.algorithm, self.start, self.problem, self.key)
 
     def _advance(self, state: Any, first: int, last: int) -> Any:
-        state = _advance(self.network, self.algorithm, state, self.problem, first, last, bool(self.many))
+        state = _advance(self.network, self.algorithm, state, self.problem, first, last, self.many, self.together)
         return jax.block_until_ready(state)
 
     def _stretch(self, state: Any, step: int, until: int) -> tuple[Any, int]:
         """As many steps as take about `STRETCH` seconds, at most until `until`."""
         if not self.timed:
-            until = min(until, step + 1)
+            until = min(until, step + self.together)
         else:
-            until = min(until, step + max(1, int(STRETCH * self.timed / max(self.seconds, 1e-9))))
+            blocks = int(STRETCH * self.timed / max(self.seconds, 1e-9)) // self.together
+            until = min(until, step + max(1, blocks) * self.together)
         start = time.perf_counter()
         state = self._advance(state, step, until)
         self.seconds += time.perf_counter() - start
@@ -215,9 +276,7 @@ class Runner:
         return state, until
 
     def _record(self, state: Any, step: int) -> None:
-        record = _measure(
-            self.network, self.recorder, self.algorithm, state, self.reference, self.problem, bool(self.many)
-        )
+        record = _measure(self.network, self.recorder, self.algorithm, state, self.reference, self.problem, self.many)
         # One append: ctrl-C finds the record whole or not there.
         self.history.append((step, {name: np.asarray(value, dtype=np.float64) for name, value in record.items()}))
 
@@ -246,7 +305,7 @@ class Runner:
 
     def _fingerprint(self, state: Any) -> str:
         """Of everything that decides the bits of the run: the program itself, its arrays, and where it runs."""
-        program = _advance.lower(self.network, self.algorithm, state, self.problem, 0, 0, bool(self.many)).as_text()
+        program = _advance.lower(self.network, self.algorithm, state, self.problem, 0, 0, self.many, 1).as_text()
         place = chosen_device(self.device)
         words = (program, repr(self.recorder), self.dtype, place.platform, place.device_kind, jax.__version__)
         return fingerprint(*words, self.algorithm, self.start, self.key, self.problem)
@@ -294,3 +353,14 @@ class Runner:
         seed = np.asarray(jax.random.key_data(self.key)).ravel()
         made = self.watch.provenance(about | {"jax": jax.__version__, "data": self.data.name}, device=device)
         return replace(made, dtype=self.dtype, seed=int(seed[-1]) if not self.many else None)
+
+
+def steps_together(at: Sequence[int]) -> int:
+    """The largest number of steps from `LEAST_TOGETHER` to `MOST_TOGETHER` that divides every recorded step, else 1.
+
+    >>> steps_together([0, 400, 1000]), steps_together([0, 10, 20]), steps_together([0, 3000])
+    (200, 1, 500)
+    """
+    common = math.gcd(*at)
+    sizes = range(min(MOST_TOGETHER, common), LEAST_TOGETHER - 1, -1)
+    return next((size for size in sizes if common % size == 0), 1)
