@@ -67,6 +67,20 @@ def test_is_the_refit_without_each_row(H, kind: str, ridge: float | str) -> None
         assert found.error is None
 
 
+def test_the_best_of_several_ridges_is_taken(H) -> None:
+    ridges = [3.0, 0.01, 0.3]
+    found = leave_one_out(H, NUMBERS, ridges)
+    scores = [leave_one_out(H, NUMBERS, ridge).mean_square for ridge in ridges]
+    assert [ridge for ridge, _ in found.tried] == ridges
+    np.testing.assert_allclose([score for _, score in found.tried], scores, rtol=1e-6)
+    assert found.ridge == ridges[int(np.argmin(scores))]
+    np.testing.assert_allclose(found.outputs, leave_one_out(H, NUMBERS, found.ridge).outputs, rtol=1e-6)
+    assert leave_one_out(H, NUMBERS, np.array(ridges)).ridge == found.ridge
+    for wrong in ([], [0.1, -1.0], [0.1, "a"]):
+        with pytest.raises(ValueError, match="`ridge`"):
+            leave_one_out(H, NUMBERS, wrong)
+
+
 def test_task_is_the_users_word() -> None:
     K = TwoLayer()(X)
     assert leave_one_out(K, BINARY, 0.1, task="regression").margins is None

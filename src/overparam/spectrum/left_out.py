@@ -10,13 +10,15 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.engines.matrix import AbstractGram, as_gram
-from overparam.spectrum.solve import factor
+from overparam.engines.matrix import AbstractGram, AbstractHostGram, as_gram
+from overparam.spectrum.solve import factor, not_definite
 
 GRID = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0)
 """Ridges tried by "auto", times the mean diagonal."""
 EIGEN_FITS = 2_500
 """Rows up to which one eigendecomposition, which serves every ridge, costs less than a factor a ridge."""
+EIGEN_FITS_MANY = 12_000
+"""The same in the memory of the host where a dozen ridges or more are tried: it costs about as much as six factors."""
 
 
 @final
@@ -42,7 +44,7 @@ class LeaveOneOut:
 def leave_one_out(
     H: Any,
     y: Any,
-    ridge: float | Literal["auto"] = "auto",
+    ridge: float | Literal["auto"] | Sequence[float] = "auto",
     *,
     task: Literal["auto", "classes", "regression"] = "auto",
 ) -> LeaveOneOut:
@@ -51,7 +53,8 @@ def leave_one_out(
     Args:
         H: a Gram matrix, or a symmetric matrix of numbers.
         y: labels: (n,) of ±1, (n, k) of one-hot less 1/k, or numbers.
-        ridge: "auto" takes the one of a grid with the least mean squared residual.
+        ridge: "auto" takes the one of a grid with the least mean squared residual, and several numbers the best of
+            them; a ridge at which H + ridge is not positive definite to rounding is passed over.
         task: whether `y` are classes; "auto" takes two values ±1, or k columns one-hot less 1/k, for classes.
 
     >>> result = leave_one_out(np.eye(2), [1.0, -1.0], ridge=0.0)
@@ -62,26 +65,19 @@ def leave_one_out(
     y = checks.targets(y, H.n)
     if H.n < 2:
         raise ValueError("leave-one-out needs at least 2 rows; there is 1")
-    if ridge != "auto" and not (isinstance(ridge, Real) and np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(f"`ridge` is {ridge!r}; expected 'auto' or a number ≥ 0")
-    residuals_at = _residuals(H, y, several=ridge == "auto")
-    tried: list[tuple[float, float]] = []
-    if ridge == "auto":
-        best = None
-        for r in (share * float(H.diagonal().mean()) for share in GRID):
-            residuals = residuals_at(r)
-            score = _mean_square(residuals)
-            tried.append((r, score))
-            if best is None or score < best[1]:
-                best = (r, score, residuals)
-            elif score > 1.3 * best[1]:
-                break  # past the minimum, and each ridge may cost a factorisation
-        assert best is not None
-        chosen, _, residuals = best
+    if isinstance(ridge, str) and ridge == "auto":
+        mean = float(H.diagonal().mean())
+        path = RidgePath(H, y, several=len(GRID))
+        chosen, tried = _first_minimum(path, [share * mean for share in GRID])
+    elif isinstance(ridge, Real):
+        chosen = checked_ridges([ridge], "ridge")[0]
+        path = RidgePath(H, y, several=1)
+        tried = [(chosen, path.mean_square(chosen))]
     else:
-        chosen = float(ridge)
-        residuals = residuals_at(chosen)
-        tried.append((chosen, _mean_square(residuals)))
+        ridges = checked_ridges(ridge, "ridge")
+        path = RidgePath(H, y, several=len(ridges))
+        chosen, tried = least(path, ridges)
+    residuals = path.residuals(chosen)
     found = from_residuals(y, residuals, chosen, tried)
     if task == "classes" and found.margins is None:
         raise ValueError("`y` is neither ±1 nor one-hot less 1/k; use `data.y` of a Dataset, or task='regression'")
@@ -117,31 +113,115 @@ def class_margins(y: np.ndarray, outputs: np.ndarray) -> np.ndarray | None:
     return outputs[rows, right] - others.max(axis=1)
 
 
+@final
+class RidgePath:
+    """(H + ridge)⁻¹y, the diagonal of (H + ridge)⁻¹ and the leave-one-out residuals, for one ridge after another.
+
+    Args:
+        H: the matrix.
+        y: labels, (n,) or (n, k).
+        several: how many ridges will be asked for: one eigendecomposition serves all, where that is less work.
+
+    >>> path = RidgePath(as_gram(np.diag([1.0, 3.0])), np.array([2.0, 2.0]), several=9)
+    >>> np.round(path.coefficients(1.0), 12)
+    array([1. , 0.5])
+    """
+
+    def __init__(self, H: AbstractGram, y: np.ndarray, several: int) -> None:
+        self._H, self._y, self._pairs = H, y, None
+        self._last: tuple[float, tuple[np.ndarray, np.ndarray]] | None = None
+        self._best: tuple[float, float, tuple[np.ndarray, np.ndarray]] | None = None
+        many = several >= 12 and isinstance(H, AbstractHostGram)
+        if several > 1 and H.n <= (EIGEN_FITS_MANY if many else EIGEN_FITS):
+            from overparam.spectrum.eigenvectors import eigenpairs
+
+            self._pairs = eigenpairs(H)
+            self._squares, self._rotated = self._pairs.vectors**2, self._pairs.vectors.T @ y
+
+    @property
+    def cheap(self) -> bool:
+        """Whether a further ridge costs next to nothing."""
+        return self._pairs is not None
+
+    def coefficients(self, ridge: float) -> np.ndarray:
+        """(H + ridge)⁻¹y, in the shape of y."""
+        return self._at(ridge)[0]
+
+    def residuals(self, ridge: float) -> np.ndarray:
+        """y_i − f₋ᵢ(x_i), in the shape of y."""
+        solved, diagonal = self._at(ridge)
+        return solved / _beside(diagonal, self._y)
+
+    def mean_square(self, ridge: float) -> float:
+        """Of the residuals, summed over outputs."""
+        square = _mean_square(self.residuals(ridge))
+        if self._best is None or square < self._best[1]:
+            self._best = ridge, square, self._at(ridge)
+        return square
+
+    def _at(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Kept for the last ridge and for the best: they are asked for again, and may cost a factor each."""
+        if self._best is not None and self._best[0] == ridge:
+            return self._best[2]
+        if self._last is None or self._last[0] != ridge:
+            self._last = ridge, (self._by_factor(ridge) if self._pairs is None else self._by_eigenpairs(ridge))
+        return self._last[1]
+
+    def _by_eigenpairs(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        assert self._pairs is not None
+        values = np.maximum(self._pairs.values, 0.0) + ridge
+        if values[-1] <= 4 * np.finfo(float).eps * values[0]:
+            raise not_definite(self._H, ridge)
+        inverse = 1 / values
+        return self._pairs.vectors @ (_beside(inverse, self._rotated) * self._rotated), self._squares @ inverse
+
+    def _by_factor(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        factored = factor(self._H, ridge)
+        return factored.solve(self._y), factored.inverse_diagonal()
+
+
+def least(path: RidgePath, ridges: Sequence[float]) -> tuple[float, list[tuple[float, float]]]:
+    """The ridge with the least mean squared residual, and (ridge, mean square) of all that could be tried."""
+    tried, problem = [], None
+    for ridge in ridges:
+        try:
+            tried.append((ridge, path.mean_square(ridge)))
+        except ValueError as caught:  # not positive definite
+            problem = caught
+    if not tried:
+        assert problem is not None
+        raise problem
+    return min(tried, key=lambda pair: pair[1])[0], tried
+
+
+def _first_minimum(path: RidgePath, ridges: Sequence[float]) -> tuple[float, list[tuple[float, float]]]:
+    """As `least`, for rising ridges, but it stops where the mean square is well past its least."""
+    tried: list[tuple[float, float]] = []
+    for ridge in ridges:
+        tried.append((ridge, path.mean_square(ridge)))
+        if tried[-1][1] > 1.3 * min(score for _, score in tried):
+            break  # past the minimum, and each ridge may cost a factorisation
+    return min(tried, key=lambda pair: pair[1])[0], tried
+
+
+def checked_ridges(ridges: Any, name: str) -> list[float]:
+    """Several ridges as floats, or one line.
+
+    >>> checked_ridges([0, 0.5], "ridges")
+    [0.0, 0.5]
+    """
+    values = [] if isinstance(ridges, str) or not np.iterable(ridges) else list(ridges)
+    numbers = [float(r) for r in values if isinstance(r, int | float | np.number)]
+    if not values or len(numbers) < len(values) or not all(0 <= r < np.inf for r in numbers):
+        shown = values[0] if len(values) == 1 else ridges
+        allowed = "'auto', or finite numbers ≥ 0" if name == "ridge" else "several finite numbers ≥ 0, or None"
+        raise ValueError(f"`{name}` is {shown!r}; expected {allowed}")
+    return numbers
+
+
+def _beside(diagonal: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return diagonal[:, None] if y.ndim == 2 else diagonal
+
+
 def _mean_square(residuals: np.ndarray) -> float:
     return float(np.sum(residuals**2) / len(residuals))
-
-
-def _residuals(H: AbstractGram, y: np.ndarray, several: bool) -> Any:
-    if several and H.n <= EIGEN_FITS:
-        from overparam.spectrum.eigenvectors import eigenpairs
-
-        pairs = eigenpairs(H)
-        squares, rotated = pairs.vectors**2, pairs.vectors.T @ y
-        values = np.maximum(pairs.values, 0.0)
-        return lambda ridge: _by_eigenpairs(squares, pairs.vectors, values, rotated, ridge)
-    return lambda ridge: _by_factor(H, y, ridge)
-
-
-def _by_eigenpairs(
-    squares: np.ndarray, vectors: np.ndarray, values: np.ndarray, rotated: np.ndarray, ridge: float
-) -> np.ndarray:
-    inverse = 1 / (values + ridge)
-    solved = vectors @ (inverse[:, None] * rotated if rotated.ndim == 2 else inverse * rotated)
-    diagonal = squares @ inverse
-    return solved / (diagonal[:, None] if rotated.ndim == 2 else diagonal)
-
-
-def _by_factor(H: AbstractGram, y: np.ndarray, ridge: float) -> np.ndarray:
-    factored = factor(H, ridge)
-    solved, diagonal = factored.solve(y), factored.inverse_diagonal()
-    return solved / (diagonal[:, None] if y.ndim == 2 else diagonal)

@@ -61,7 +61,12 @@ def factor(H: Any, ridge: float = 0.0) -> Factor | DeviceFactor:
             return made
     elif (L := factor_values(H, ridge)) is not None:
         return Factor(L, ridge)
-    raise ValueError(
+    raise not_definite(H, ridge)
+
+
+def not_definite(H: AbstractGram, ridge: float) -> ValueError:
+    """What is said where H + ridge cannot be inverted."""
+    return ValueError(
         f"H + {ridge:g} is not positive definite to rounding: repeated, opposite or near-parallel rows; "
         f"use a ridge of about {1e-10 * float(H.diagonal().mean()):.1e} or more, or drop those rows"
     )

@@ -16,8 +16,16 @@ from overparam.theory.complexity import (
     random_label_complexity,
     worst_case_labels,
 )
+from overparam.theory.coupled_regression import coupled_regression
 from overparam.theory.descent_laws import DescentLaw, iterations_needed
+from overparam.theory.dimension_certificate import (
+    DimensionCertificate,
+    PrintedRange,
+    dimension_certificate,
+    printed_range,
+)
 from overparam.theory.dynamics import LossCurve, predict_loss, predict_loss_flow
+from overparam.theory.exact_error import ExactError, exact_error
 from overparam.theory.generalization import GeneralizationBound, Term, generalization_bound
 from overparam.theory.integrands import Flow
 from overparam.theory.iteration_laws import IterationLaw, iteration_law
@@ -31,7 +39,9 @@ from overparam.theory.lazy_regime import (
     sample_flips,
     width_for_laziness,
 )
+from overparam.theory.learning_curves import LearningCurve, learning_curve
 from overparam.theory.linear_rates import LinearRate, linear_rate
+from overparam.theory.linear_regression import linear_regression
 from overparam.theory.movement import (
     MovementBounds,
     MovementCurve,
@@ -41,7 +51,14 @@ from overparam.theory.movement import (
 )
 from overparam.theory.predictions import Coefficients, Prediction, dual_coefficients, predict
 from overparam.theory.rates import LearningRate, best_learning_rate, max_learning_rate
+from overparam.theory.spectral_certificate import SpectralCertificate, spectral_certificate
 from overparam.theory.targets import StepsToLoss, steps_to_loss
+from overparam.theory.tuned_regression import (
+    BestRegression,
+    TunedRegression,
+    best_regression,
+    tuned_regression,
+)
 from overparam.theory.width import (
     Conditions,
     Requirement,
@@ -55,33 +72,44 @@ __all__ = [
     "Alignment",
     "Assumption",
     "AssumptionStatus",
+    "BestRegression",
     "Certificate",
     "Coefficients",
     "Complexity",
     "Conditions",
     "DescentLaw",
+    "DimensionCertificate",
     "EffectiveDimension",
+    "ExactError",
     "Flips",
     "Flow",
     "GeneralizationBound",
     "IterationLaw",
     "Laziness",
     "LazyChoice",
+    "LearningCurve",
     "LearningRate",
     "LinearRate",
     "LossCurve",
     "MovementBounds",
     "MovementCurve",
     "Prediction",
+    "PrintedRange",
     "RandomComplexity",
     "Requirement",
+    "SpectralCertificate",
     "StepsToLoss",
     "Term",
+    "TunedRegression",
     "best_learning_rate",
+    "best_regression",
     "certificate",
     "convergence_conditions",
+    "coupled_regression",
+    "dimension_certificate",
     "dual_coefficients",
     "effective_dimension",
+    "exact_error",
     "expected_flips",
     "generalization_bound",
     "generalization_conditions",
@@ -91,7 +119,9 @@ __all__ = [
     "kernel_target_alignment",
     "label_complexity",
     "laziness",
+    "learning_curve",
     "linear_rate",
+    "linear_regression",
     "max_learning_rate",
     "movement_bounds",
     "movement_limit",
@@ -99,10 +129,13 @@ __all__ = [
     "predict_loss",
     "predict_loss_flow",
     "predict_movement",
+    "printed_range",
     "random_label_complexity",
     "sample_flips",
+    "spectral_certificate",
     "steps_to_loss",
     "trajectory_conditions",
+    "tuned_regression",
     "width_for_laziness",
     "worst_case_labels",
 ]
