@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +15,6 @@ from overparam.cli.stopping import Stopped
 
 if TYPE_CHECKING:
     from overparam.studies import Study
-
-PARTS = "parts"
-"""Folder under --out in which finished parts of a study are kept."""
 
 
 def command(
@@ -57,7 +52,9 @@ def command(
         return
     place = Path("overparam-out") / f"{chosen.name}-{scale}" if out is None else out
     if not resume:
-        _forget(place / PARTS)
+        from overparam.training.workplace import forget_parts
+
+        forget_parts(place)
     display = Display(quiet=json_only)
     if scale != "smoke":
         display.plain(words)
@@ -67,16 +64,6 @@ def command(
         shared.print_result(result.parts())
         return
     _show(display, result, place, figures)
-
-
-def _forget(parts: Path) -> None:
-    """Delete finished parts and the checkpoints of unfinished ones, known by the ends of their names."""
-    for path in parts.iterdir() if parts.is_dir() else ():
-        if re.search(r"-[0-9a-f]{10}(\.npz)?$", path.name):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
 
 
 def _list(studies: dict[str, Study], json_only: bool) -> None:

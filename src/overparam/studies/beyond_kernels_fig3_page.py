@@ -1,0 +1,285 @@
+"""The page of the study `beyond-kernels-fig3`: what the paper says of existence and of SGD, and beside it what we found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from overparam.core import sections
+from overparam.studies.beyond_kernels_fig3_existence import Existing, least_norm, rademacher
+from overparam.studies.beyond_kernels_fig3_numbers import (
+    FITTED,
+    NEAR,
+    PAPER_BEST,
+    PAPER_EPOCHS,
+    PAPER_PAIRS,
+    Done,
+    all_values,
+)
+from overparam.studies.study import Findings
+
+SHOWN = 2.0
+"""Errors above it are not drawn."""
+
+KEPT = ("runs", "epochs", "train", "test", "norm")
+
+
+def findings(settings: Any, nets: Sequence[Existing], copies: Sequence[Mapping[str, Any]], done: Done) -> Findings:
+    """Values, arrays and sections from the networks that exist and all runs."""
+    values = all_values(settings, nets, copies, done)
+    arrays = {f"{cell.name}/{key}": np.asarray(found[key]) for cell, found in done.items() for key in KEPT}
+    arrays["existing/W"] = np.stack([net.W for net in nets])
+    arrays["existing/signs"] = np.stack([net.signs for net in nets])
+    told = [_claims(values), _existence(settings, values)]
+    for d in values["inputs"]:
+        told.append(_sgd(values, {cell: found for cell, found in done.items() if cell.d == d}, d))
+    return Findings(values, arrays, tuple(told))
+
+
+def _claims(values: Mapping[str, Any]) -> sections.Section:
+    pairs = "; ".join(f"{norm:g}√d with error {error:g}" for norm, error in PAPER_PAIRS)
+    ours = "; ".join(f"{row['norm']:.3g}√d with error {row['error']:.2g}" for row in values["existing"])
+    worst = max(abs(copy["fresh"] - copy["error"]) / max(copy["standard_error"], 1e-12) for copy in values["copies"])
+    above = max(row["norm"] / row["least_norm"] for row in values["existing"])
+    blocks: list[sections.Block] = [
+        sections.Text(_headline(values)),
+        sections.Text(
+            "y = d³ x₁…x₆ on {±1/√d}^d, F(x) = Σ_j a_j σ(w_j·x), a_j = ±1/√m, half of each, W alone trained. An error is "
+            "E (F − y)²: 0 is perfect, the network that is 0 has 1."
+        ),
+        sections.Text(
+            f"The paper says that for every m ≥ 200 and d ≥ 6 there are W* with ‖W*‖_F ≈ {pairs}. We found, training "
+            f"m = {values['existing_width']} neurons on all 64 points at d = 6: {ours}. Padded to other d and copied to other m "
+            f"the function is the same; on sampled points the error is off by at most {worst:.1f} standard errors.",
+            "good" if above < NEAR and worst < 4 else "warning",
+        ),
+        sections.Text(
+            f"By hand we found less: 64 neurons give F = y with ‖W*‖_F = {values['smallest_norm']:.4g}√d and error 0, and "
+            f"F = t·y with t times that norm and error (1 − t)². By convex duality no network of this form has less at any "
+            f"width, as far as a search over directions can tell. The paper's {PAPER_PAIRS[0][0]}√d could have error "
+            f"{(1 - PAPER_PAIRS[0][0] / values['smallest_norm']) ** 2:.2g}."
+        ),
+    ]
+    for d in values["inputs"]:
+        blocks += _claims_at(values["by_inputs"][str(d)], d)
+    blocks.append(
+        sections.Text(
+            "App. A.1 does not say how long it trains nor how large initial weights are. We took the schedule of Fig. 2 (momentum "
+            "0.9, then a tenth of the rate), fewer epochs for wide networks, and several initial scales κ; the best run is "
+            "chosen by its test error, as in the paper, and its error then measured on fresh rows.",
+            "warning",
+        )
+    )
+    return sections.Section("What the paper says and what we found", tuple(blocks))
+
+
+def _headline(values: Mapping[str, Any]) -> str:
+    told = []
+    for d in values["inputs"]:
+        best, longer = (values["by_inputs"][str(d)][name] for name in ("best", "best_longer"))
+        words = [] if best is None else [f"{best['fresh']:.3f} within {PAPER_EPOCHS} epochs"]
+        words += [] if longer is None else [f"{longer['fresh']:.3f} in {sum(longer['epochs'])}"]
+        if words:
+            told.append(f"at d = {d} to {', to '.join(words)}")
+    return "Networks of small norm exist; SGD gets the test error " + "; ".join(told) + "."
+
+
+def _claims_at(told: Mapping[str, Any], d: int) -> list[sections.Text]:
+    blocks, paper, best, anywhere = [], PAPER_BEST.get(d), told["best_on_grid"], told["best"]
+    if best is not None:
+        said = "" if paper is None else f"The paper says SGD finds no test error better than {paper}. "
+        clear = paper is not None and best["fresh"] < paper - 2 * best["standard_error"]
+        agreed = "" if paper is None else " That is better." if clear else " That agrees."
+        more = ""
+        if anywhere is not None and anywhere["fresh"] < best["fresh"]:
+            more = f" Off its grid of rates and decays, {{1, 2, 5}}·10^k: {_run(anywhere)}."
+        blocks.append(
+            sections.Text(
+                f"d = {d}, N = {told['N']}, within {PAPER_EPOCHS} epochs. {said}We found at best {_run(best)}.{agreed}{more}",
+                "plain" if paper is None else "bad" if clear else "good",
+            )
+        )
+    longer = told["best_longer"]
+    if longer is not None:
+        learns = longer["fresh"] < 0.5
+        blocks.append(
+            sections.Text(
+                f"d = {d}, trained longer. We found at best {_run(longer)}. "
+                + (
+                    "So SGD does find a network that generalises, given time."
+                    if learns
+                    else "More time does not do it."
+                ),
+                "warning" if learns else "good",
+            )
+        )
+    blocks.append(_norms(told, d))
+    return blocks
+
+
+def _norms(told: Mapping[str, Any], d: int) -> sections.Text:
+    fit, ratio = told["least_norm_that_fits"], told["objective_over_least"]
+    small = fit is not None and fit["norm"] <= NEAR * PAPER_PAIRS[-1][0]
+    if fit is None:
+        found = f"no run has a training error of at most {FITTED}"
+    else:
+        found = (
+            f"of {told['fits']} runs with a training error of at most {FITTED} the least norm is {fit['norm']:.3g}√d (m = "
+            f"{fit['m']}, training error {fit['train']:.2g}, test error {fit['test']:.2g}), "
+            f"{fit['norm'] / float(least_norm(fit['train'])):.3g} times the least there is at that error"
+        )
+    more = ""
+    if ratio is not None:
+        more = (
+            f" With a decay SGD lowers training error + ½·decay·‖W‖²; it ends at {ratio[0]:.2g} times the value of the "
+            f"network made by hand at best, {ratio[1]:.2g} times in the median run."
+        )
+    return sections.Text(
+        f"d = {d}. The paper says SGD finds no small training error with a small norm. We found that {found}.{more}",
+        "bad" if small else "good",
+    )
+
+
+def _run(cell: Mapping[str, Any]) -> str:
+    return (
+        f"{cell['fresh']:.3f} ± {cell['standard_error']:.3f} (training error {cell['train']:.2g}, ‖W‖_F = {cell['norm']:.3g}√d) at "
+        f"m = {cell['m']}, rate {cell['rate']:g}, decay {cell['decay']:g}, κ = {cell['scale']:g}, {cell['epochs'][0]} + "
+        f"{cell['epochs'][1]} epochs"
+    )
+
+
+def _existence(settings: Any, values: Mapping[str, Any]) -> sections.Section:
+    rows = [("the paper", None, norm, error, float(least_norm(error)), *_bounds(norm)) for norm, error in PAPER_PAIRS]
+    rows += [
+        ("trained at d = 6", row["decay"], row["norm"], row["error"], row["least_norm"], *_bounds(row["norm"]))
+        for row in values["existing"]
+    ]
+    rows.append(
+        ("by hand", None, values["smallest_norm"], 0.0, values["smallest_norm"], *_bounds(values["smallest_norm"]))
+    )
+    table = sections.Table(
+        (
+            "network",
+            "decay",
+            "‖W‖_F/√d",
+            "error",
+            "least ‖W‖_F/√d at that error",
+            *(f"2‖W‖_F/√N, d = {d}, N = {N}" for d, N in SIZES),
+        ),
+        tuple(rows),
+        caption="Networks that exist. The last columns are the bound on the Rademacher complexity.",
+    )
+    copies = sections.Table(
+        ("from decay", "d", "m", "‖W‖_F/√d", "error, all 64 patterns", "error on samples", "± one s.e."),
+        tuple(
+            (settings.cube_decays[c["from"]], c["d"], c["m"], c["norm"], c["error"], c["fresh"], c["standard_error"])
+            for c in values["copies"]
+        ),
+        caption=f"The same networks padded with zero columns and copied; {settings.test} sampled points.",
+    )
+    return sections.Section("Networks that exist", (table, copies))
+
+
+SIZES = ((40, 5_000), (100, 50_000))
+
+
+def _bounds(norm: float) -> tuple[float, ...]:
+    return tuple(rademacher(norm, d, N) for d, N in SIZES)
+
+
+def _sgd(values: Mapping[str, Any], done: Done, d: int) -> sections.Section:
+    cells = [cell for cell in values["cells"] if cell["d"] == d]
+    table = sections.Table(
+        ("m", "epochs", "runs", "diverged", "rate", "decay", "κ", "training error", "test error", "± one s.e.", "‖W‖_F/√d"),
+        tuple(
+            (c["m"], f"{c['epochs'][0]} + {c['epochs'][1]}", c["runs"], c["diverged"], c["rate"], c["decay"], c["scale"],
+             c["train"], c["fresh"], c["standard_error"], c["norm"])
+            for c in cells
+        ),
+        caption="The best run of each program, chosen by test error; its test error here is on fresh rows.",
+    )  # fmt: skip
+    title = f"SGD, d = {d}, N = {cells[0]['N']}"
+    return sections.Section(title, (_scatter(values, done, d), _widths(cells, d), _paths(done, d), table))
+
+
+def _scatter(values: Mapping[str, Any], done: Done, d: int) -> sections.Figure:
+    norm = np.concatenate([found["norm"] for found in done.values()])
+    train = np.concatenate([found["train"][:, -1] for found in done.values()])
+    test = np.concatenate([found["test"][:, -1] for found in done.values()])
+    shown = np.isfinite(norm) & (test <= SHOWN) & (train <= SHOWN)
+    errors = np.linspace(0, 0.9, 60) ** 2  # from norm 0.1 of the least on: a logarithm has no 0
+    made = values["existing"]
+    return sections.Figure(
+        f"Norm and error, d = {d}",
+        f"Every run at its end ({int(shown.sum())} of {len(norm)}; the others diverged or have an error above {SHOWN:g}), and the "
+        "networks that exist.",
+        "‖W‖_F/√d",
+        "E (F − y)²",
+        (
+            sections.series("training error of SGD", norm[shown], train[shown], mark="points", role="muted"),
+            sections.series("test error of SGD", norm[shown], test[shown], mark="points", role="observed"),
+            sections.series("least norm at that error", least_norm(errors), errors, role="true", dashed=True),
+            sections.series(
+                "W*, ours", [r["norm"] for r in made], [r["error"] for r in made], mark="points", role="true"
+            ),
+            sections.series("W*, the paper's", *zip(*PAPER_PAIRS, strict=True), mark="points", role="accent"),
+        ),
+        x_scale="log",
+    )
+
+
+def _widths(cells: Sequence[Mapping[str, Any]], d: int) -> sections.Figure:
+    drawn = []
+    for name, longer in ((f"up to {PAPER_EPOCHS} epochs", False), ("longer", True)):
+        own = sorted((c for c in cells if c["longer"] == longer and c["fresh"] is not None), key=lambda c: c["m"])
+        if own:
+            mean, spread = (np.array([c[key] for c in own]) for key in ("fresh", "standard_error"))
+            x = [c["m"] for c in own]
+            role: sections.Role = "accent" if longer else "observed"
+            drawn.append(
+                sections.series(
+                    name,
+                    x,
+                    mean,
+                    lower=mean - spread,
+                    upper=mean + spread,
+                    role=role,
+                    mark="points" if len(x) == 1 else "line",
+                )
+            )
+    lines = (sections.Line(f"the paper's best, {PAPER_BEST[d]}", y=PAPER_BEST[d]),) if d in PAPER_BEST else ()
+    return sections.Figure(
+        f"Best test error against width, d = {d}",
+        "Of the best run of each width, on fresh rows; bands: one standard error.",
+        "m",
+        "test error",
+        tuple(drawn),
+        x_scale="log",
+        lines=lines,
+    )
+
+
+def _paths(done: Done, d: int) -> sections.Figure:
+    """How the best run of each program went: the one of the least error within the paper's epochs, and beyond."""
+    drawn = []
+    for longer in (False, True):
+        own = [(f["best_fresh"], c, f) for c, f in done.items() if (sum(c.epochs) > PAPER_EPOCHS) == longer]
+        own = [entry for entry in own if np.isfinite(entry[0])]
+        if not own:
+            continue
+        _, cell, found = min(own, key=lambda entry: float(entry[0]))
+        best, role = int(found["best"]), "accent" if longer else "observed"
+        for key in ("train", "test"):
+            y = np.where(found[key][best] <= 2 * SHOWN, found[key][best], np.nan)
+            name = f"{'training' if key == 'train' else 'test'} error, m = {cell.m}, {sum(cell.epochs)} epochs"
+            drawn.append(sections.series(name, found["epochs"], y, role=role, dashed=key == "train"))
+    return sections.Figure(
+        f"How the best runs went, d = {d}",
+        "Errors by epoch of the best run within the paper's epochs, and of the best longer one; the rate falls to a tenth near the "
+        "end.",
+        "epoch",
+        "E (F − y)²",
+        tuple(drawn),
+    )

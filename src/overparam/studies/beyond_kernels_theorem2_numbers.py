@@ -1,0 +1,246 @@
+"""What the runs of `beyond-kernels-theorem2` add up to: curves, certificates kept and how tight, exponents in α."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import comb
+from typing import Any, final
+
+import numpy as np
+
+from overparam.studies.beyond_kernels_theorem2_networks import chosen
+from overparam.theory.dimension_certificate import dimension_certificate, printed_range
+
+Arrays = Mapping[str, np.ndarray]
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Everything that was run."""
+
+    kernels: Mapping[tuple[int, int, int], Arrays]
+    """(d, N, seed) → one number a kernel."""
+    cases: Arrays
+    spans: Arrays
+    networks: Mapping[int, Arrays]
+    """d → errors of (cells, rates, decays)."""
+    alpha_kernels: Mapping[tuple[int, float, int], Arrays]
+    """(N, α, seed) → one number a kernel."""
+    alpha_networks: Arrays
+    online: Arrays
+
+
+def all_values(settings: Any, found: Found) -> dict[str, Any]:
+    """What the study reports, as plain numbers."""
+    curves = [row for d in settings.dimensions for row in curve(settings, found, d)]
+    return {
+        "curves": curves,
+        "kernels": kernel_rows(settings, found),
+        "certificates": certificates(found),
+        "spans": spans(settings, found),
+        "sampling": sampling(found),
+        "exponents": exponents(settings, found),
+        "over_alpha": over_alpha(settings, found),
+        "printed_range": _printed(settings),
+        "milliseconds": 1e3 * float(max(run["seconds_per_step"] for run in found.networks.values())),
+    }
+
+
+def mean_and_error(values: Any) -> tuple[float, float | None]:
+    """Mean and standard error; None of one value.
+
+    >>> mean_and_error([1.0, 3.0])
+    (2.0, 1.0)
+    """
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2 or not np.isfinite(values).all():
+        return float(values.mean()), None
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def curve(settings: Any, found: Found, d: int) -> list[dict[str, Any]]:
+    """At one d, N by N: the kernel that leave-one-out chooses, the range of all kernels, bounds, and the ResNet."""
+    result, picked = [], chosen(dict(found.networks[d]))
+    cells = settings.cells(d)
+    for N in settings.samples[settings.dimensions.index(d)]:
+        runs = [found.kernels[d, N, seed] for seed in range(settings.seeds_of[d, N])]
+        best = [int(run["left_out"].argmin()) for run in runs]
+        of_best = {
+            what: mean_and_error([run[what][i] for run, i in zip(runs, best, strict=True)])
+            for what in ("error", "spectral", "predicted", "missed")
+        }
+        own = np.array([place for place, cell in enumerate(cells) if cell[0] == N])
+        network = mean_and_error(picked["error"][own])
+        result.append({
+            "d": d, "N": N, "kernel": settings.kernels[best[0]], "kernel_error": of_best["error"][0],
+            "kernel_spread": of_best["error"][1], "spectral": of_best["spectral"][0],
+            "predicted": of_best["predicted"][0], "missed": of_best["missed"][0],
+            "least_kernel": float(min(run["error"].min() for run in runs)),
+            "most_kernel": float(max(run["error"].max() for run in runs)),
+            "dimension": float(runs[0]["dimension"]), "probability": float(runs[0]["probability"]), "dimension_chosen": float(runs[0]["dimension_chosen"]),
+            "network": or_none(network[0]), "network_spread": network[1],
+            "network_least": or_none(float(picked["least"][own].mean())), "fit": or_none(float(picked["fit"][own].mean())),
+            "rate": float(np.quantile([settings.rates[i] for i in picked["rate"][own]], 0.5, method="lower")),
+            "decay": float(np.quantile([settings.decays[i] for i in picked["decay"][own]], 0.5, method="lower")),
+        })  # fmt: skip
+    return result
+
+
+def kernel_rows(settings: Any, found: Found) -> list[dict[str, Any]]:
+    """Every kernel at the largest N up to d^{k/2}, for each d, over seeds."""
+    result = []
+    for d, of_d in zip(settings.dimensions, settings.samples, strict=True):
+        N = max((N for N in of_d if settings.d_power(d) >= N), default=of_d[0])
+        runs = [found.kernels[d, N, seed] for seed in range(settings.seeds_of[d, N])]
+        for i, name in enumerate(settings.kernels):
+            means = {
+                what: float(np.mean([run[what][i] for run in runs]))
+                for what in ("error", "missed", "spectral", "of_degree", "predicted")
+            }
+            result.append({"d": d, "N": N, "kernel": name} | means | {"dimension": float(runs[0]["dimension"])})
+    return result
+
+
+def certificates(found: Found) -> dict[str, Any]:
+    """Whether certificate (i) was ever above an exact error, in the random cases and on the curves, and how tight it is."""
+    cases = found.cases
+    bound, error, slack = cases["spectral"], cases["error"], cases["rounding"]
+    grid = [(run["spectral"], run["error"], run["rounding"]) for run in found.kernels.values()]
+    on_curves, of_curves, slack_curves = (np.concatenate([one[i] for one in grid]) for i in range(3))
+    return {
+        "cases": len(bound),
+        "violated": int(np.sum(np.maximum(bound, cases["every_ridge"]) > error + slack)),
+        "curve_cases": len(on_curves),
+        "curve_violated": int(np.sum(on_curves > of_curves + slack_curves)),
+        "curve_ratio": quantiles(on_curves / of_curves),
+        "ratio": quantiles(bound / error),
+        "ratio_of_degree": quantiles(cases["of_degree"] / error),
+        "ratio_every_ridge": quantiles(cases["every_ridge"] / error),
+        "ratio_dimension": quantiles(cases["dimension"] / error),
+        "vacuous": int(np.sum(bound <= 0)),
+        "separates": int(np.sum(bound > cases["alpha"] ** 2 / 4)),
+    }
+
+
+def spans(settings: Any, found: Found) -> list[dict[str, Any]]:
+    """Certificate (ii) where all S were tried: the mean of the least errors, and how many are below kα²/4."""
+    d, k, alpha = settings.span_dimension, settings.k, settings.alpha
+    result = []
+    for least, name, N in zip(found.spans["least"], found.spans["kernel"], found.spans["N"], strict=True):
+        bound = dimension_certificate(d, k, int(N), alpha)
+        below = int(np.sum(least < bound.level))
+        result.append({
+            "kernel": str(name), "N": int(N), "subsets": bound.subsets, "mean": float(least.mean()), "bound": bound.mean,
+            "below": below, "allowed": 4 * int(N) / 3,
+            "kept": bool(least.mean() >= bound.mean * (1 - 1e-9) and below < 4 * N / 3),
+        })  # fmt: skip
+    return result
+
+
+def sampling(found: Found) -> dict[str, Any]:
+    """The exact errors against those on new rows, in standard errors of the latter."""
+    runs = list(found.kernels.values())
+    away = np.concatenate([(run["sampled"] - run["error"]) / run["sampled_error"] for run in runs])
+    ratio = np.concatenate([run["predicted"] / run["error"] for run in runs])
+    # kernels of one (d, N, seed) share their new rows, so their distances do not count as independent
+    independent = np.array([np.mean((run["sampled"] - run["error"]) / run["sampled_error"]) for run in runs])
+    return {
+        "compared": len(away),
+        "draws": len(runs),
+        "largest": float(np.abs(away).max()),
+        "root_mean_square": float(np.sqrt(np.mean(independent**2))),
+        "predicted_ratio": quantiles(ratio),
+    }
+
+
+def exponent(alphas: Any, errors: Any) -> tuple[float, float | None, float]:
+    """Slope of log error in log α, its standard error and the error at α = 1 on the fitted line.
+
+    A line is fitted for each row of `errors` (seeds, α); the slopes' mean and its standard error over seeds are given. One
+    row gives the standard error of its own residuals.
+
+    >>> slope, spread, at_one = exponent([0.1, 1.0], [[0.03, 3.0], [0.05, 5.0]])
+    >>> round(slope, 9), round(spread, 9), round(at_one, 6)
+    (2.0, 0.0, 3.872983)
+    """
+    x, y = np.log(np.asarray(alphas, dtype=float)), np.log(np.atleast_2d(np.asarray(errors, dtype=float)))
+    centred = x - x.mean()
+    slopes = y @ centred / (centred @ centred)
+    at_one = float(np.exp(np.mean(y.mean(axis=1) - slopes * x.mean())))
+    if len(slopes) > 1:
+        return float(slopes.mean()), float(slopes.std(ddof=1) / np.sqrt(len(slopes))), at_one
+    left = y[0] - y[0].mean() - slopes[0] * centred
+    spread = float(np.sqrt(left @ left / (len(x) - 2) / (centred @ centred))) if len(x) > 2 else None
+    return float(slopes[0]), spread, at_one
+
+
+def alpha_errors(settings: Any, found: Found) -> dict[tuple[str, int], np.ndarray]:
+    """(learner, N) → errors of (seeds, α): the best kernel by leave-one-out, the ResNet, and the ResNet in one pass."""
+    shape = (len(settings.alphas), settings.alpha_seeds)
+    result: dict[tuple[str, int], np.ndarray] = {}
+    picked = chosen(dict(found.alpha_networks))["error"].reshape(len(settings.alpha_samples), *shape)
+    for i, N in enumerate(settings.alpha_samples):
+        best = np.empty(shape)
+        for place, (alpha, seed) in enumerate((a, s) for a in settings.alphas for s in range(settings.alpha_seeds)):
+            run = found.alpha_kernels[N, alpha, seed]
+            best.flat[place] = run["error"][run["left_out"].argmin()]
+        result["kernel", N], result["network", N] = best.T, picked[i].T
+    result["one pass", settings.online_samples] = chosen(dict(found.online))["error"].reshape(shape).T
+    return result
+
+
+def exponents(settings: Any, found: Found) -> list[dict[str, Any]]:
+    """The fitted exponent of each learner at each N, and how its errors lie to α⁴ and α²/4."""
+    result = []
+    alphas = np.array(settings.alphas)
+    for (learner, N), errors in alpha_errors(settings, found).items():
+        finite = bool(np.isfinite(errors).all())
+        slope, spread, at_one = exponent(alphas, errors) if finite else (None, None, None)
+        mean = errors.mean(axis=0)
+        result.append({
+            "learner": learner, "N": N, "slope": slope, "spread": spread, "at_one": at_one,
+            "below_fourth": int(np.sum(mean <= alphas**4)), "below_quarter": int(np.sum(mean <= alphas**2 / 4)),
+            "of": len(alphas), "least_ratio": or_none(float(np.min(mean / alphas**4))),
+            "most_ratio": or_none(float(np.max(mean / alphas**4))),
+        })  # fmt: skip
+    return result
+
+
+def over_alpha(settings: Any, found: Found) -> list[dict[str, Any]]:
+    """The errors behind the exponents, α by α."""
+    result = []
+    for (learner, N), errors in alpha_errors(settings, found).items():
+        for i, alpha in enumerate(settings.alphas):
+            mean, spread = mean_and_error(errors[:, i])
+            result.append({"learner": learner, "N": N, "alpha": alpha, "error": or_none(mean), "spread": spread})
+    return result
+
+
+def quantiles(values: Any) -> dict[str, float]:
+    """5%, 25%, 50%, 75% and 95%, and the ends.
+
+    >>> quantiles([1.0, 2.0, 3.0])["50%"]
+    2.0
+    """
+    values = np.asarray(values, dtype=float)
+    named = {f"{q:.0%}": float(np.quantile(values, q)) for q in QUANTILES}
+    return {"least": float(values.min())} | named | {"most": float(values.max())}
+
+
+def _printed(settings: Any) -> dict[str, Any]:
+    found = printed_range(max(settings.dimensions), settings.k)
+    subsets = {str(d): comb(d, settings.k) for d in settings.dimensions}
+    return {
+        "d": found.dimension,
+        "largest": found.largest_samples,
+        "first": found.smallest_dimension,
+        "subsets": subsets,
+    }
+
+
+def or_none(value: float) -> float | None:
+    """The value, or None where it is not finite: JSON has neither NaN nor infinity."""
+    return value if np.isfinite(value) else None
