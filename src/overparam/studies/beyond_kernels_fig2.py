@@ -9,6 +9,9 @@ from overparam.studies.beyond_kernels_fig2_settings import NETWORKS, Settings
 from overparam.studies.beyond_kernels_fig2_training import best_settings, layer_wise, repeated, searched
 from overparam.studies.study import Findings, Study, Workplace
 
+MOST_FOR_KERNELS = 5_000
+"""N up to which kernels are tried: each is an eigendecomposition, and there are sixteen."""
+
 
 def run(settings: Settings, workplace: Workplace) -> Findings:
     """The search, then seeds at the best settings, at every N and width; panel (c); layer by layer; then kernels."""
@@ -19,16 +22,15 @@ def run(settings: Settings, workplace: Workplace) -> Findings:
     for N in settings.layer_wise_samples:
         first = best_settings(_search_for(settings, runs, "2layer", N), 1.0, 1)[0]
         runs.layer_wise[N] = layer_wise(settings, workplace, N, first, settings.grid("3resnet")[::2])
-    # The largest N first: they want the accelerator; the rest may be finished elsewhere from the parts kept.
-    for N in sorted({N for own in settings.samples for N in own}, reverse=True):
+    for beta in settings.betas:
+        runs.beta_kernels[beta] = kernel_errors(settings, workplace, settings.beta_samples, settings.widths[0], beta)
+    runs.coupling = coupling(settings, workplace)
+    for N in sorted({N for own in settings.samples for N in own if N <= MOST_FOR_KERNELS}):
         for m, samples in zip(settings.widths, settings.samples, strict=True):
             if N in samples:
                 runs.kernels[m, N] = kernel_errors(settings, workplace, N, m)
         if N in settings.samples[0]:
             runs.kernels[None, N] = kernel_errors(settings, workplace, N, None)
-    for beta in settings.betas:
-        runs.beta_kernels[beta] = kernel_errors(settings, workplace, settings.beta_samples, settings.widths[0], beta)
-    runs.coupling = coupling(settings, workplace)
     return findings(settings, runs)
 
 
