@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -20,10 +21,12 @@ from overparam.data import (
     cube_inputs,
     gaussian_inputs,
     general_sum,
+    padded_inputs,
     sphere_inputs,
     sum_of_products,
     whole_cube,
 )
+from overparam.functions import series, three_layer_scales
 
 HALF = math.sqrt(0.5)
 
@@ -247,14 +250,34 @@ def test_complexities_of_ground_truths_by_hand():
     fast = ThreeLayerTarget.cosines(np.eye(4)[0], np.eye(4)[1]).complexity(epsilon=0.01)
     wanted = 100 * 1e4 * math.sqrt(math.log(100)) - math.log(2)  # ln cosh, far beyond what a float can hold
     assert fast.log_first == pytest.approx(wanted, rel=1e-12)
-    assert fast.log_second == pytest.approx(wanted + math.log(1e4), rel=1e-12)  # identity: C R
+    R = math.sqrt(math.log(100))
+    assert fast.log_second == pytest.approx(wanted + math.log(1e4 * R), rel=1e-12)  # identity: C R₂ = C C(φ, R) R
     deep = ThreeLayerTarget.draw(5, p1=1, p2=4, outer="square", first="identity", second="one", key=0)
-    found = deep.complexity(epsilon=math.exp(-4.0), C=10.0)  # φ: C·2 = 20; R₂ = √4·20 = 40; Φ: (C·40)²
-    assert (math.exp(found.log_first), math.exp(found.log_second)) == pytest.approx((20.0, 160_000.0))
+    found = deep.complexity(epsilon=math.exp(-4.0), C=10.0)  # φ: C·2 = 20; R₂ = √4·20·2 = 80; Φ: (C·80)²
+    assert (math.exp(found.log_first), math.exp(found.log_second)) == pytest.approx((20.0, 640_000.0))
     assert math.isinf(ThreeLayerTarget.draw(5, first="tanh", key=0).complexity().log_first)  # 10⁴ is beyond π/2
     with pytest.raises(ValueError, match="`epsilon` is 2; expected a number between 0 and 1"):
         deep.complexity(epsilon=2)
     assert "e^" in str(found)
+    huge = ThreeLayerTarget.draw(5, outer="exp", key=0).complexity()  # finite, though its logarithm leaves float64
+    assert isinstance(huge.log_second, Decimal)
+    assert "inf" not in str(huge)
+    assert "C(Φ, e^21460.1) = infinite" in str(ThreeLayerTarget.draw(5, outer="tanh", key=0).complexity())
+
+
+@pytest.mark.parametrize("outer", ["identity", "square", "sin"])
+def test_both_rooms_take_the_radius_of_lemma_5_3(outer):
+    target = ThreeLayerTarget.draw(5, p1=2, p2=3, outer=outer, first="sin", second="cos", key=0)
+    mine = target.complexity(epsilon=0.01, C=2.0)
+    _, theorem = three_layer_scales(series(outer), [series("sin"), series("cos")], 0.01, p1=2, p2=3, C=2.0)
+    parts = dict(theorem.of("M").parts)
+    assert mine.log_first == pytest.approx(parts["C(φ, √log(1/ε))"], rel=1e-14)
+    assert mine.log_second == pytest.approx(parts["C(Φ, R₂)"], rel=1e-14)
+
+
+def test_a_bound_that_is_infinite_is_said_so():
+    found = HierarchicalTarget("tanh", "exp", 0.1, d=3, law="cube").complexity()  # √2·√3/√2 is beyond π/2
+    assert (found.bound_F, found.lipschitz_G, found.bound_GF) == (math.inf, math.inf, math.inf)
 
 
 def test_bounds_hold_on_points_and_are_not_loose():
@@ -303,6 +326,14 @@ def test_drawn_sets_by_name():
         (lambda: ParityTarget().sample(5, key=0, flips=2), "`flips` is 2; expected a chance from 0 to 1"),
         (lambda: ParityTarget().sample(5, key=0, noise=math.inf), "`noise` is inf; expected a standard deviation ≥ 0"),
         (lambda: ParityTarget(beta=0.0).concept(), "`beta` is 0; Concept 1 is about F + αG(F)"),
+        (lambda: TwoLayerTarget.draw(5).complexity(0), "`epsilon` is 0; expected a number between 0 and 1"),
+        (lambda: padded_inputs(2, 3.5, key=0), "`d` is 3.5; expected a whole number ≥ 1"),
+        (lambda: SmoothSum([[1.0]], [[HALF]], "sin")(np.ones((2, 3))), "`X` has 3 columns; SmoothSum(d=1"),
+        (lambda: HierarchicalTarget(SmoothSum([[1.0]], [[HALF]], "sin"), "sin", 0.1, d=4), "`d` is 4 and `F` takes 1"),
+        (
+            lambda: TwoLayerTarget([[1.0]], [[1.0]], [[1.0]], "sin", math.nan),
+            "`scale` is nan; expected a finite number",
+        ),
         (lambda: whole_cube(30), "`d` is 30; 2^30 points are too many"),
         (lambda: HierarchicalTarget("sin", "cos", 0.1), "`d` is not given and `F` does not know it"),
         (lambda: HierarchicalTarget("sin", "cos", 0.1, law="torus", d=2), "`law` is 'torus'; expected one of sphere"),

@@ -170,3 +170,7 @@ def test_the_largest_counts():
 def test_bad_input_is_one_line(bad, said):
     with pytest.raises(ValueError, match=said):
         bad()
+
+
+def test_the_complexity_of_zero_is_zero():
+    assert str(complexity_of(polynomial([0.0]))) == "0"

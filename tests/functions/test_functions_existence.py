@@ -149,3 +149,20 @@ def test_bad_input_is_one_line(bad, said):
     with pytest.raises(ValueError, match=said) as caught:
         bad(SmoothTarget(series("sin"), [[1.0, 0.0]], [[1.0, 0.0]], [1.0]))
     assert "\n" not in str(caught.value)
+
+
+def test_a_target_says_what_does_not_fit():
+    target = SmoothTarget(series("sin"), [[1.0, 0.0]], [[0.0, 1.0]], [1.0])
+    with pytest.raises(ValueError, match="`X` has 3 features; the target takes 2"):
+        target([[1.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="`a` has 1 NaN"):
+        SmoothTarget(series("sin"), [[1.0, 0.0]], [[0.0, 1.0]], [math.nan])
+
+
+def test_standard_errors_are_the_spread_over_keys():
+    target = SmoothTarget(series("identity"), [[1.0, 0.0]], [[0.0, 1.0]], [1.0])
+    X = rows(np.random.default_rng(0), 4, 2)
+    found = [existence_error_against_width(target, [40, 80], X, key=key, bias=False, repeats=24) for key in range(60)]
+    spread = np.std([one.errors for one in found], axis=0, ddof=1)
+    said = np.sqrt(np.mean([one.standard_errors**2 for one in found], axis=0))
+    np.testing.assert_allclose(said / spread, 1.0, atol=0.4)  # a spread from 60 has 9% error, tails add some

@@ -177,3 +177,8 @@ def test_bad_input_is_one_line(bad, said):
     with pytest.raises(ValueError, match=said) as caught:
         bad()
     assert "\n" not in str(caught.value)
+
+
+def test_sampling_outside_the_interval_gets_one_line():
+    with pytest.raises(ValueError, match="`x` has values outside"):
+        indicator_sampled(indicator_function(series("sin")), [3.0], draws=100, key=0)

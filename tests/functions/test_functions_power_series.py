@@ -182,3 +182,25 @@ def test_bad_input_is_one_line(bad, said):
     assert "\n" not in str(caught.value)
     with pytest.raises(TypeError):
         _ = series("exp") + "sin"
+
+
+def test_names_say_what_is_evaluated():
+    assert str(series("square").compose(series("exp") + 1)) == "(exp(z) + 1)²"
+    assert str(series("square", -0.7)) == "(-0.7z)²"
+    assert str(series("tanh", 2.0).derivative()) == "2·(1 − tanh(2z)·tanh(2z))"
+    assert str(series("identity").compose(series("sin"))) == "sin(z)"
+
+
+def test_points_and_orders_that_are_no_numbers_get_one_line():
+    with pytest.raises(ValueError, match="`z` has an infinite value"):
+        series("sin").truncated([0.0, math.inf])
+    assert math.isnan(float(series("sin").truncated(math.nan)))
+    with pytest.raises(ValueError, match="`order` is 'a'; expected a whole number"):
+        series("sin", order="a")
+
+
+def test_terms_of_the_outer_series_left_out_are_in_the_error():
+    found = series("exp", order=8).compose(polynomial([5.0, 1.0], order=8))  # all powers of exp add to c_0 = e⁵
+    missed = abs(float(found.exact_coefficients[0]) - math.exp(5.0))
+    assert 1 < missed <= found.error(0.0)
+    assert found.error(0.0) < 20 * missed

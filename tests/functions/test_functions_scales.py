@@ -101,3 +101,9 @@ def test_hidden_product():
 def test_bad_input_is_one_line(bad, said):
     with pytest.raises(ValueError, match=said):
         bad()
+
+
+@pytest.mark.parametrize("p", ["a", math.nan, 1.5, True])
+def test_counts_that_are_no_counts_get_one_line(p):
+    with pytest.raises(ValueError, match=r"`p` is .*; expected a whole number ≥ 1"):
+        two_layer_scales(series("exp"), 0.01, p=p)

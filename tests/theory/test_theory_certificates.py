@@ -239,3 +239,11 @@ def test_a_kernel_of_layers_is_taken_with_its_spectrum():
     c = np.linalg.solve(K[np.ix_(rows, rows)] + 0.3 * np.eye(6), (F + G)[rows])
     true = np.mean(np.sum((F + G - K[:, rows] @ c) ** 2, axis=1))
     assert 0.3 * true < found.value <= true
+
+
+def test_counts_beyond_float64_are_counted():
+    found = dimension_certificate(2000, 1000, 10, 0.3)
+    assert found.probability == 1.0
+    # (1 − p) of the subsets may be bad, and one short of N/(1 − t) are
+    assert found.largest_samples == (comb(2000, 1000) // 100 + 1) * 3 // 4
+    assert printed_range(10**12, 1000).largest_samples == np.inf

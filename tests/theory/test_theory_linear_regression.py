@@ -38,3 +38,15 @@ def test_what_cannot_be_fitted_gets_one_line(features, y, new, word):
     with pytest.raises(ValueError, match=word) as caught:
         linear_regression(features, y, new)
     assert "\n" not in str(caught.value)
+
+
+def test_classes_have_their_error_left_out():
+    rng = np.random.default_rng(1)
+    Phi = rng.standard_normal((30, 4))
+    y = np.sign(Phi[:, 0] + rng.standard_normal(30))
+    mine, other = linear_regression(Phi, y, Phi[:2]), tuned_regression(Polynomial(1), Phi, y, Phi[:2])
+    assert mine.left_out_error is not None
+    assert 0 < mine.left_out_error < 1
+    assert mine.left_out_error == other.left_out_error
+    guessed = cross_val_predict(Ridge(alpha=mine.ridge, fit_intercept=False), Phi, y, cv=LeaveOneOut())
+    assert mine.left_out_error == np.mean(y * guessed <= 0)

@@ -81,6 +81,8 @@ class GeneralSum:
     def __call__(self, X: Any) -> np.ndarray:
         """Values at the rows of X, (n, k)."""
         X = checks.finite_matrix(X)
+        if X.shape[1] != self.d:
+            raise ValueError(f"`X` has {X.shape[1]} columns; {self!r} takes {self.d}")
         X = np.hstack([X, np.ones((len(X), 1))])
         norms = checks.row_norms(X)
         found = np.zeros((len(X), self.outputs))

@@ -91,6 +91,8 @@ class HierarchicalTarget(AbstractTarget):
         known = getattr(self.F, "d", None)
         if known is None and self.d == 0:
             raise ValueError("`d` is not given and `F` does not know it; pass d=, how many inputs F takes")
+        if known is not None and self.d not in (0, known):
+            raise ValueError(f"`d` is {self.d!r} and `F` takes {known} inputs; leave `d` out")
         set_(self, "d", whole_number(self.d if known is None else known, "d", 1))
         if is_of_one_number(self.F):
             set_(self, "F", coordinatewise(self.F, self.d))

@@ -58,7 +58,7 @@ def padded_inputs(n: int, d: int, *, key: Any) -> np.ndarray:
     >>> np.allclose((X**2).sum(axis=1), 1), X[:, -1].tolist(), bool((X[:, -2] >= 0).all())
     (True, [0.5, 0.5, 0.5], True)
     """
-    n = whole_number(n, "n", 1)
+    n, d = whole_number(n, "n", 1), whole_number(d, "d", 1)
     if d < 3:
         raise ValueError(f"`d` is {d!r}; expected at least 3: one coordinate of the data and the two padded ones")
     sphere = generator(key).standard_normal((n, d - 1))

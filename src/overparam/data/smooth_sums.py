@@ -84,6 +84,8 @@ class SmoothSum:
     def __call__(self, X: Any) -> np.ndarray:
         """Values at the rows of X, (n, k)."""
         X = checks.finite_matrix(X)
+        if X.shape[1] != self.d:
+            raise ValueError(f"`X` has {X.shape[1]} columns; {self!r} takes {self.d}")
         found = np.zeros((len(X), self.outputs))
         for r, i in np.argwhere(self.a):
             found[:, r] += self.a[r, i] * self.functions[r][i](X @ self.W[r, i])
@@ -95,11 +97,15 @@ class SmoothSum:
 
     def bound(self, radius: float = 1.0) -> float:
         """‖F(x)‖ ≤ this for ‖x‖ ≤ radius, by Σ_j |c_j| (radius/√2)^j of every term."""
+        if math.isinf(radius):
+            return math.inf
         R = radius / math.sqrt(2)
         return row_sums(self.a, self.functions, lambda series: series.log_complexity(R, C=1.0))
 
     def lipschitz(self, radius: float = 1.0) -> float:
         """‖F(x) − F(x′)‖ ≤ this · ‖x − x′‖ for norms ≤ radius, by Σ_j j|c_j| (radius/√2)^{j−1}/√2 of every term."""
+        if math.isinf(radius):
+            return math.inf
         R = radius / math.sqrt(2)
         return row_sums(self.a, self.functions, lambda s: s.derivative().log_complexity(R, C=1.0)) / math.sqrt(2)
 

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.data.input_laws import padded_inputs, whole_number
+from overparam.data.input_laws import finite, padded_inputs, whole_number
 from overparam.data.keys import generator
 from overparam.data.layer_complexity import LayerComplexity, with_second_layer
 from overparam.data.smooth_functions import Smooth, SmoothFunction, as_functions, shown
@@ -73,6 +73,7 @@ class ThreeLayerTarget(AbstractTarget):
                 raise ValueError(f"`{name}` has a row whose norm is not 1; divide each by its norm")
         if np.abs(self.a).max() > 1:
             raise ValueError(f"`a` has an entry of size {np.abs(self.a).max():g}; expected at most 1")
+        object.__setattr__(self, "scale", finite(self.scale, "scale"))
         for name, count in (("outer", p1), ("first", p2), ("second", p2)):
             object.__setattr__(self, name, as_functions(getattr(self, name), count, name))
 
@@ -161,9 +162,11 @@ class ThreeLayerTarget(AbstractTarget):
         return np.stack([f(Z[:, j]) for j, f in enumerate(functions)], axis=1)
 
     def complexity(self, epsilon: float = 0.01, C: float = 1e4) -> LayerComplexity:
-        """ln C(φ, R) with R = √log(1/ε), and ln C(Φ, √p₂ C(φ, R)), the largest over the functions of each layer.
+        """ln C(φ, R) with R = √log(1/ε), and ln C(Φ, √p₂ C(φ, R) R), the largest over the functions of each layer.
 
-        Ref: beyond_two_layers, Eq. (17), (18), Thm 4.2
+        Ref: beyond_two_layers, Eq. (17), (18), Lemma 5.3
+
+        Differs from the paper: Thm 4.2 as printed leaves out the last R, which Lemma 5.3 has.
         """
         return with_second_layer((*self.first, *self.second), self.outer, self.p2, epsilon, C)
 

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.data.input_laws import padded_inputs, whole_number
+from overparam.data.input_laws import finite, padded_inputs, whole_number
 from overparam.data.keys import generator
 from overparam.data.layer_complexity import LayerComplexity, largest_at
 from overparam.data.smooth_functions import Smooth, as_functions, shown
@@ -57,6 +57,7 @@ class TwoLayerTarget(AbstractTarget):
                 raise ValueError(f"`{name}` has a row whose norm is not 1; divide each by its norm")
         if np.abs(self.a).max() > 1:
             raise ValueError(f"`a` has an entry of size {np.abs(self.a).max():g}; expected at most 1")
+        object.__setattr__(self, "scale", finite(self.scale, "scale"))
         object.__setattr__(self, "functions", as_functions(self.functions, self.p, "functions"))
 
     @classmethod
@@ -113,7 +114,7 @@ class TwoLayerTarget(AbstractTarget):
 
         Ref: beyond_two_layers, Eq. (17), (18), Thm 4.1
         """
-        return largest_at(self.functions, self.p / epsilon, epsilon, C)
+        return largest_at(self.functions, float(self.p), epsilon, C)
 
     def __repr__(self) -> str:
         return f"TwoLayerTarget(d={self.d}, p={self.p}, outputs={self.outputs}, functions {shown(self.functions)})"

@@ -46,6 +46,8 @@ class Complexity:
     def __str__(self) -> str:
         if self.log_upper == math.inf:
             return f"{'infinite' if self.exact else 'not bounded'} ({self.reason})"
+        if self.log_upper == -math.inf:
+            return "0"
         if self.exact:
             return f"e^{self.log_upper:.7g}"
         return f"between e^{self.log_lower:.7g} and e^{self.log_upper:.7g} ({self.reason})"
@@ -145,6 +147,29 @@ def log_norm_bound(phi: PowerSeries, log_r: Decimal) -> Decimal:
     """log of Σ|c_i| r^i or a bound on it, for r = e^{log_r} of any size: complexities of complexities leave float64."""
     with decimal.localcontext(BOUNDS):
         return phi.part.log_majorant(log_r.exp())
+
+
+def second_layer(
+    log_first: float, outer: Sequence[PowerSeries], *, p2: int, epsilon: float, C: float = CONSTANT
+) -> tuple[float, Decimal]:
+    """log R₂ and the largest log C(Φ, R₂), R₂ = √p₂ C(φ, √log(1/ε)) √log(1/ε), from log C(φ, √log(1/ε)).
+
+    Ref: beyond_two_layers, Eq. (18), Lemma 5.3
+
+    Differs from the paper: Thm 4.2 prints R₂ without its last factor (and with a bracket left open); Lemma 5.3, Lemma 5.6,
+    the text below Eq. (19), and the proof, which applies Lemma 5.1 to z ↦ Φ(√p₂ C(φ, √log(1/ε)) z), all have it.
+
+    φ(z) = z at ε = e⁻⁴ and C = 10 has C(φ, 2) = 20, so R₂ = √4 · 20 · 2 and C(Φ, R₂) = 10 R₂ where Φ(z) = z too:
+
+    >>> from overparam.functions import series
+    >>> log_radius, log_second = second_layer(math.log(20), [series("identity")], p2=4, epsilon=math.exp(-4), C=10.0)
+    >>> round(math.exp(log_radius), 9), round(math.exp(log_second), 9)
+    (80.0, 800.0)
+    """
+    log_radius = log_first + 0.5 * math.log(p2) + 0.5 * math.log(math.log(1 / epsilon))
+    with decimal.localcontext(BOUNDS):
+        inside = Decimal(log_radius) + Decimal(float(C)).ln()
+    return log_radius, max(log_norm_bound(f, inside) for f in outer)
 
 
 def _at_radius(part: AbstractPart, radius: Decimal) -> Complexity:

@@ -61,8 +61,9 @@ class SmoothTarget:
             raise ValueError(
                 f"`W1`, `W2` and `a` have shapes {self.W1.shape}, {self.W2.shape}, {a.shape}; they do not fit"
             )
+        checks.require_finite(a, "a")
         if not np.all(np.abs(a) <= 1):
-            raise ValueError(f"`a` has an entry of size {np.nanmax(np.abs(a)):g}; expected at most 1")
+            raise ValueError(f"`a` has an entry of size {np.abs(a).max():g}; expected at most 1")
         given = (self.functions,) if isinstance(self.functions, PowerSeries) else tuple(self.functions)
         given = given * p if len(given) == 1 else given
         if len(given) != p or not all(isinstance(f, PowerSeries) for f in given):
@@ -77,6 +78,8 @@ class SmoothTarget:
     def __call__(self, X: Any) -> np.ndarray:
         """(n, k) values."""
         X = checks.finite_matrix(X)
+        if X.shape[1] != self.d:
+            raise ValueError(f"`X` has {X.shape[1]} features; the target takes {self.d}")
         norms = checks.usable_norms(X)[:, None]
         cosines = np.clip(X @ self.W1.T / norms, -1.0, 1.0)
         inner = np.stack([f(cosines[:, i]) for i, f in enumerate(self.functions)], axis=1)

@@ -249,9 +249,7 @@ def indicator_average(h: IndicatorFunction, x: Any) -> np.ndarray:
     >>> bool(abs(indicator_average(h, 0.5) - 0.25) < 1e-10)
     True
     """
-    points = np.atleast_1d(np.asarray(x, dtype=np.float64))
-    if not np.all(np.abs(points) <= 1):
-        raise ValueError("`x` has values outside [−1, 1]; the lemma is about inner products of unit vectors")
+    points = _cosines(x)
     return np.array([_average_at(h, float(point)) for point in points]).reshape(np.shape(x))[()]
 
 
@@ -278,7 +276,7 @@ def indicator_sampled(h: IndicatorFunction, x: Any, *, draws: int, key: int) -> 
         draws: of (α, β, b₀), all stretches together.
         key: an int.
     """
-    points = np.atleast_1d(np.asarray(x, dtype=np.float64))
+    points = _cosines(x)
     rng, root2 = np.random.default_rng(key), math.sqrt(2.0)
     stretches: list[tuple[float, float, float]] = [(0.0, 0.0, 0.5 if h.bias else 1.0)]  # (from, to, chance), b₀ < 0
     if h.bias:
@@ -303,6 +301,13 @@ def indicator_sampled(h: IndicatorFunction, x: Any, *, draws: int, key: int) -> 
             mean[j] += chance * kept.mean()
             variance[j] += chance**2 * kept.var(ddof=1) / each
     return mean.reshape(np.shape(x))[()], np.sqrt(variance).reshape(np.shape(x))[()]
+
+
+def _cosines(x: Any) -> np.ndarray:
+    points = np.atleast_1d(np.asarray(x, dtype=np.float64))
+    if not np.all(np.abs(points) <= 1):
+        raise ValueError("`x` has values outside [−1, 1]; the lemma is about inner products of unit vectors")
+    return points
 
 
 def _average_at(h: IndicatorFunction, x: float) -> float:

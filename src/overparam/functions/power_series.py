@@ -57,7 +57,8 @@ class PowerSeries:
     order: int = ORDER
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, bool) or self.order != int(self.order) or self.order < 0:
+        whole = isinstance(self.order, int | np.integer) and not isinstance(self.order, bool)
+        if not whole or self.order < 0:
             raise ValueError(f"`order` is {self.order!r}; expected a whole number ≥ 0")
 
     @property
@@ -115,6 +116,8 @@ class PowerSeries:
     def truncated(self, z: Any) -> np.ndarray:
         """Σ_{i≤order} ĉ_i z^i, summed in 80 digits (about 15 µs a point at order 64)."""
         points = np.asarray(z, dtype=np.float64)
+        if np.any(np.isinf(points)):
+            raise ValueError("`z` has an infinite value; the sum is of finite ones")
         found = np.empty(points.shape)
         with decimal.localcontext(EXACT):
             for place, point in np.ndenumerate(points):

@@ -6,7 +6,6 @@ logarithms, and in words what it hides: the degree and coefficients of poly, and
 
 from __future__ import annotations
 
-import decimal
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,10 +22,9 @@ from overparam.functions.complexity import (
     complexity_of,
     complexity_s,
     largest,
-    log_norm_bound,
+    second_layer,
 )
 from overparam.functions.power_series import PowerSeries
-from overparam.functions.series_parts import BOUNDS
 
 LOG_M = "powers of log m"
 POLY = "poly's degree and coefficients"
@@ -141,7 +139,8 @@ def three_layer_scales(
 
     Ref: beyond_two_layers, Thm 4.2, Thm 4.3, Lemma 5.3
 
-    Differs from the paper: the text of Thm 4.2 leaves out the second √log(1/ε), which Lemma 5.3 has.
+    Differs from the paper: Thm 4.2 as printed leaves out the second √log(1/ε), which Lemma 5.3 has; it is kept here, as in
+    `second_layer`.
 
     Args:
         outer, inner: Φ_i and φ_j; the largest complexities count.
@@ -159,10 +158,7 @@ def three_layer_scales(
     _require(epsilon, p1=p1, p2=p2, k=k)
     far = math.sqrt(math.log(1 / epsilon))
     first = largest([complexity_of(f, far, C) for f in _many(inner)])
-    log_radius = first.log_upper + 0.5 * math.log(p2) + math.log(far)
-    with decimal.localcontext(BOUNDS):
-        inside = Decimal(log_radius) + Decimal(float(C)).ln()
-        second = max(log_norm_bound(f, inside) for f in _many(outer))
+    _, second = second_layer(first.log_upper, _many(outer), p2=p2, epsilon=epsilon, C=C)
     diverges = not second.is_finite()
     why = "C·R₂ is outside the convergence of Φ" if diverges and not first.reason else first.reason
     parts = (
@@ -335,5 +331,5 @@ def _require(epsilon: float | None, **counts: int) -> None:
     if epsilon is not None and not 0 < epsilon < 1:
         raise ValueError(f"`epsilon` is {epsilon!r}; expected a number between 0 and 1")
     for name, value in counts.items():
-        if isinstance(value, bool) or value != int(value) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= 1 or value % 1:
             raise ValueError(f"`{name}` is {value!r}; expected a whole number ≥ 1")

@@ -255,9 +255,9 @@ class Polynomial(AbstractPart):
         return found[0] if len(found) == 1 else None
 
     def text(self, argument: str) -> str:
-        if self.title is not None:
-            return self.title.replace("z", argument)
         plain = argument if argument.isalnum() and argument[:1].isalpha() else f"({argument})"
+        if self.title is not None:
+            return argument if self.title == "z" else self.title.replace("z", plain)
         shown = [_term(c, i, plain) for i, c in enumerate(self.terms) if c]
         return " + ".join(shown).replace("+ -", "− ") if shown else "0"
 
@@ -436,8 +436,12 @@ def _larger(first: int | None, second: int | None) -> int | None:
 
 
 def _bracketed(part: AbstractPart, argument: str) -> str:
-    text = part.text(argument)
-    return f"({text})" if isinstance(part, Sum) or (isinstance(part, Polynomial) and " " in text) else text
+    text, depth = part.text(argument), 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == " " and not depth:  # a sum, whatever it is made of
+            return f"({text})"
+    return text
 
 
 def _term(c: Decimal, i: int, argument: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb, inf, log
+from fractions import Fraction
+from math import comb, exp, floor, inf, log
 from typing import Any, final
 
 import numpy as np
@@ -106,17 +107,18 @@ def dimension_certificate(
     _require_between("probability", probability, 0, 1)
     subsets, used = comb(int(d), int(k)), int(samples) * int(kernels)
     whole = counts["outputs"] * float(alpha) ** 2
-    below = used / (1 - share)  # fewer subsets than this
-    bad = max(0, -int(-below // 1) - 1)  # so at most this many
+    left = 1 - _fraction(share)
+    below = used / left  # fewer subsets than this; in fractions, for counts beyond float64
+    bad = max(0, -floor(-below) - 1)  # so at most this many
     chance = max(0.0, 1 - bad / subsets)
     # bad ≤ (1 − p) subsets wherever JN/(1 − t) ≤ ⌊(1 − p) subsets⌋ + 1
-    allowed = int((1 - probability) * subsets + 1e-9) + 1
+    allowed = floor((1 - _fraction(probability)) * subsets) + 1
     return DimensionCertificate(
         mean=whole * max(0.0, 1 - used / subsets),
         level=share * whole,
         probability=chance,
         subsets=subsets,
-        largest_samples=int(allowed * (1 - share) / kernels + 1e-9),
+        largest_samples=floor(allowed * left / int(kernels)),
         vacuous=used >= subsets,
         assumptions=(
             Assumption("the kernel and X are fixed before S is drawn", "not checked", "so trained kernels are outside"),
@@ -149,11 +151,13 @@ def printed_range(d: int, k: int) -> PrintedRange:
         words = f"no number of samples: the range is empty for k = {k} below d = {first:,}"
     else:
         words = f"N ≤ {largest:,.6g}"
-    return PrintedRange(int(d), int(k), largest, largest < 1, 40 / (d / 5) ** (k / 4), first, words)
+    alpha = 40 * exp(-k / 4 * log(d / 5))
+    return PrintedRange(int(d), int(k), largest, largest < 1, alpha, first, words)
 
 
 def _printed(d: Any, k: int) -> float:
-    return float((d / (20 * k**2 * log(d) ** 2)) ** (k / 2))
+    power = k / 2 * log(d / (20 * k**2 * log(d) ** 2))
+    return exp(power) if power < 709 else inf
 
 
 def _first_dimension(k: int) -> int:
@@ -165,6 +169,11 @@ def _first_dimension(k: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if _printed(middle, k) >= 1 else (middle, high)
     return high
+
+
+def _fraction(number: float) -> Fraction:
+    """The decimal fraction that was written: .99 is 99/100."""
+    return Fraction(str(float(number)))
 
 
 def _require_between(name: str, value: Any, low: float, high: float) -> None:

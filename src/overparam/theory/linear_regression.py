@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.spectrum.left_out import class_margins
 from overparam.theory.tuned_regression import TunedRegression, end_of, ridge_grid
 
 
@@ -19,9 +20,9 @@ def linear_regression(features: Any, y: Any, new: Any) -> TunedRegression:
     Args:
         features: Φ, (n, p), n ≥ 2.
         y: labels, (n,) or (n, k).
-        new: features of new rows, (…, p).
+        new: features of new rows, (new rows, p).
 
-    One feature and ridge 1, by hand: w = Σ φ y/(Σ φ² + 1).
+    One feature, by hand: w = Σ φ y/(Σ φ² + ridge).
 
     >>> found = linear_regression([[1.0], [1.0]], [3.0, 3.0], [[1.0]])
     >>> bool(abs(found.outputs[0] - 6 / (2 + found.ridge)) < 1e-9)
@@ -47,15 +48,16 @@ def linear_regression(features: Any, y: Any, new: Any) -> TunedRegression:
         score = float(np.sum(residuals**2) / len(Y))
         tried.append((ridge, score))
         if best is None or score < best[1]:
-            best = ridge, score, coefficients
+            best = ridge, score, coefficients, residuals
     assert best is not None
-    ridge, score, coefficients = best
+    ridge, score, coefficients, residuals = best
+    margins = class_margins(y, y - residuals.reshape(y.shape))
     outputs = Z @ (Vt.T @ ((s / (s**2 + ridge))[:, None] * rotated))
     return TunedRegression(
         outputs=outputs[:, 0] if y.ndim == 1 else outputs,
         ridge=ridge,
         left_out=score,
-        left_out_error=None,
+        left_out_error=None if margins is None else float(np.mean(margins <= 0)),
         at_end=end_of(ridge, tried),
         tried=tuple(tried),
         coefficients=coefficients[:, 0] if y.ndim == 1 else coefficients,
