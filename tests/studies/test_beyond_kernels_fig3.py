@@ -20,7 +20,7 @@ from overparam.studies.beyond_kernels_fig3_existence import (
     smallest,
     trained_on_the_cube,
 )
-from overparam.studies.beyond_kernels_fig3_numbers import PAPER_PAIRS
+from overparam.studies.beyond_kernels_fig3_numbers import PAPER_PAIRS, cell_values, over_cells
 from overparam.studies.beyond_kernels_fig3_page import findings
 from overparam.studies.study import StudyResult, reproduce
 
@@ -205,9 +205,11 @@ def test_the_plan_knows_the_work():
     assert widths == {200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000}
 
 
-def fake(fresh, longer, norm, train=0.05, worse=0.0):
+SHORT, LONG = (study.Cell(200, epochs, (5.0,), (0.0, 5e-5)) for epochs in ((400, 400), (2000, 400)))
+
+
+def fake(fresh, longer, norm, train=0.05, worse=0.0, cells=(SHORT, LONG)):
     """Findings of two programs at d = 40 with given errors on fresh rows and norms; one run each diverged."""
-    cells = [study.Cell(200, (400, 400), (5.0,), (0.0, 5e-5)), study.Cell(200, (2000, 400), (5.0,), (0.0, 5e-5))]
     done = {
         cell: {
             "runs": np.array(cell.runs), "epochs": np.array([0.0, 1.0]), "train": np.array([[1.0, np.nan], [1.0, train]]),
@@ -229,12 +231,14 @@ def tone(found, part):
 
 def test_the_words_follow_the_numbers(tmp_path):
     agrees = fake(0.7, 0.69, norm=40.0)
-    assert tone(agrees, "no test error better than 0.69. We found at best 0.700 ± 0.010") == "good"
+    assert tone(agrees, "no test error better than 0.69. We found at best 0.700 ± 0.01") == "good"
     assert tone(agrees, "More time does not do it") == "good"
     assert tone(agrees, "the least norm is 40√d") == "good"
     told = agrees.values["by_inputs"]["40"]
-    objective = (0.05 + 0.5 * 5e-5 * 40 * 40**2) / least_objective(5e-5, 40)
-    assert told["objective_over_least"] == [pytest.approx(objective), pytest.approx(objective)]
+    least = least_objective(5e-5, 40)
+    missed = (0.05 + 0.5 * 5e-5 * 40 * 40**2 - least) / (1 - least)
+    assert told["objective_missed"] == [pytest.approx(missed), pytest.approx(missed)]
+    assert (told["grid_runs"], told["grid_better"], told["fits"], told["fits_on_grid"]) == (2, 0, 2, 1)
 
     better = fake(0.5, 0.1, norm=20.0)
     assert tone(better, "That is better") == "bad"
@@ -243,6 +247,48 @@ def test_the_words_follow_the_numbers(tmp_path):
     assert tone(fake(0.675, 0.7, norm=20.0, train=0.5), "That agrees") == "good"
     assert tone(fake(0.675, 0.7, norm=20.0, train=0.5), "no run has a training error") == "good"
     off = fake(0.5, 0.7, norm=40.0, worse=0.3)
-    assert tone(off, "at best 0.800 ± 0.010") == "good"
-    assert tone(off, "Off its grid of rates and decays, {1, 2, 5}·10^k: 0.500 ± 0.010") == "good"
+    assert tone(off, "at best 0.800 ± 0.01") == "good"
+    assert tone(off, "Off its grid of rates and decays, {1, 2, 5}·10^k: 0.500 ± 0.01") == "good"
     StudyResult("beyond-kernels-fig3", "t", "smoke", better).save(tmp_path)
+
+
+def test_a_norm_that_only_longer_or_other_runs_reach_is_said_to_be_theirs():
+    short, long = replace(SHORT, rates=(7.0,)), replace(LONG, rates=(7.0,))
+    found = fake(0.7, 0.1, norm=20.0, cells=(short, long))
+    assert tone(found, "within 800 epochs no run has a training error of at most 0.12") == "warning"
+    assert tone(found, "the least norm is 20√d (m = 200, rate 7, decay 5e-05, 400 + 400 epochs") == "warning"
+    told = found.values["by_inputs"]["40"]
+    assert (told["grid_runs"], told["fits"], told["fits_on_grid"]) == (0, 2, 0)
+
+
+def test_a_network_that_is_nearly_0_gains_nothing():
+    """Its objective is 1 whatever the decay, close to the least where the decay is large: no success of SGD."""
+    heavy = tuple(replace(cell, decays=(0.0, 1e-3)) for cell in (SHORT, LONG))
+    told = fake(1.0, 1.0, norm=1e-6, train=1.0, cells=heavy).values["by_inputs"]["40"]
+    assert 1 / least_objective(1e-3, 40) < 1.3
+    assert told["objective_missed"] == [pytest.approx(1.0), pytest.approx(1.0)]
+
+
+def test_test_rows_choose_and_fresh_ones_only_measure():
+    """Of two programs the one of less test error is told, though the other has less error on fresh rows."""
+    cells = (SHORT, replace(SHORT, m=500))
+    found = fake(0.4, 0.5, norm=40.0, cells=cells)
+    done = {
+        cell: {"fresh": fresh, "test": test} for cell, fresh, test in zip(cells, (0.45, 0.44), (0.4, 0.5), strict=True)
+    }
+    rows = [
+        row | done[cell] | {"grid": row["grid"] | done[cell]}
+        for row, cell in zip(found.values["cells"], cells, strict=True)
+    ]
+    told = over_cells(rows, {}, 40)
+    assert (told["best"]["m"], told["best"]["fresh"]) == (told["best_on_grid"]["m"], 0.45) == (200, 0.45)
+
+
+def test_runs_from_other_starts_are_told_beside_the_best():
+    cell = replace(SHORT, decays=(5e-5,), scales=(0.1, 1.0), seeds=2)
+    found = {
+        "runs": np.array(cell.runs), "train": np.full((4, 1), 0.1), "test": np.array([[1.2], [0.1], [np.nan], [0.9]]),
+        "norm": np.ones(4), "best": np.array(1), "best_fresh": np.array(0.1), "best_standard_error": np.array(0.01),
+        "seconds_per_step": np.array(1e-3),
+    }  # fmt: skip
+    assert cell_values(cell, found)["others"] == [1.2, None, 0.9]

@@ -12,7 +12,7 @@ from overparam.data import whole_cube
 from overparam.studies import beyond_kernels_theorem2 as study
 from overparam.studies import beyond_kernels_theorem2_kernels as kernels
 from overparam.studies import beyond_kernels_theorem2_networks as networks
-from overparam.studies.beyond_kernels_theorem2_numbers import Found, certificates, exponent
+from overparam.studies.beyond_kernels_theorem2_numbers import OF_KERNELS, Found, certificates, exponent
 from overparam.studies.beyond_kernels_theorem2_page import findings
 from overparam.studies.study import StudyResult, reproduce
 from overparam.theory import tuned_regression
@@ -197,6 +197,28 @@ def test_words_and_colours_follow_the_numbers(result):
     json.dumps(page.values["curves"], allow_nan=False)
     json.dumps([page.values["exponents"], page.values["over_alpha"], sections.to_json(page.sections)], allow_nan=False)
     assert any("d = 16: never" in text.body and text.tone == "bad" for text in texts(page))
+
+
+def test_where_there_are_too_many_rows_for_kernels_the_page_speaks_of_the_others(result):
+    """Kernels up to N = 64 alone: the ResNet has its error at 256, and no kernel is said to be behind it there."""
+    fewer = replace(SMOKE, most_for_kernels=64)
+    found = collected(result)
+    few = {cell: run for cell, run in found.kernels.items() if cell[1] == 64}
+    page = findings(fewer, replace(found, kernels=few))
+    before, after = result.values["curves"], page.values["curves"]
+    assert after[0] == before[0]
+    assert {key for key in after[1] if after[1][key] != before[1][key]} == set(OF_KERNELS)
+    assert all(after[1][key] is None for key in OF_KERNELS)
+    assert {row["N"] for row in page.values["kernels"]} == {64}
+    json.dumps(sections.to_json(page.sections), allow_nan=False)
+    assert (
+        before[1]["network"] < SMOKE.alpha**2 / 4 < before[0]["network"]
+    )  # first at 256, where kernels were not tried
+    (said,) = [text for text in texts(page) if text.body.startswith("Cor. 7.1")]
+    assert "a kernel not by N = 64" in said.body
+    assert said.tone == "bad"
+    (whole,) = [text for text in texts(result.findings) if text.body.startswith("Cor. 7.1")]
+    assert whole.tone == "good"
 
 
 def collected(result) -> Found:

@@ -210,6 +210,14 @@ def test_runs_with_rows_and_starts_of_their_own():
     ("change", "said"),
     [
         ({"settings": []}, "`settings` is empty"),
+        ({"settings": None}, "`settings` is empty"),
+        (
+            {"settings": [(0.1, 0.0, [1, 2])]},
+            r"`settings` has \(0.1, 0.0, \[1, 2\]\); expected \(lr, weight_decay, key\)",
+        ),
+        ({"schedule": StepDecay(5)}, r"`schedule` is StepDecay\(at=5, factor=0.1\); expected a tuple of steps"),
+        ({"schedule": StepDecay((5,), float("nan"))}, "expected a factor > 0"),
+        ({"schedule": StepDecay((1.5,))}, "`at` is 1.5; expected a whole number"),
         ({"settings": [(0.1, 0.0)]}, r"`settings` has \(0.1, 0.0\); expected \(lr, weight_decay, key\)"),
         ({"data": [DATA]}, "`data` has 1 data sets and there are 2 runs"),
         ({"data": [DATA, DATA.take(range(5))]}, "data set 1 has rows of another shape or number"),

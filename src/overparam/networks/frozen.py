@@ -26,6 +26,11 @@ class Frozen(AbstractNetwork):
     network: AbstractNetwork
     layers: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if isinstance(self.layers, str):
+            raise ValueError(f"`layers` is {self.layers!r}; expected a tuple of names, such as ({self.layers!r},)")
+        object.__setattr__(self, "layers", tuple(self.layers))  # a list could not go into a compiled program
+
     def init(self, key: Any, inputs: int | tuple[int, ...]) -> Params:
         """The network's own weights, sorted anew."""
         return self.freeze(self.network.init(key, inputs))

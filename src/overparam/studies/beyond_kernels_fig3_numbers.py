@@ -67,43 +67,59 @@ def cell_values(cell: Any, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def _one(found: Mapping[str, np.ndarray], name: str) -> dict[str, Any]:
+    """The run chosen; `others`: test errors of the runs that differ from it in their first weights and batches alone."""
     i = int(found[name])
     rate, decay, scale, seed = (float(value) for value in found["runs"][i])
     ends = {"train": found["train"][i, -1], "test": found["test"][i, -1], "norm": found["norm"][i]}
     ends |= {key: found[f"{name}_{key}"] for key in ("fresh", "standard_error")}
+    alike = (found["runs"][:, :2] == found["runs"][i, :2]).all(axis=1) & (np.arange(len(found["runs"])) != i)
     settings = {"rate": rate, "decay": decay, "scale": scale, "seed": int(seed)}
-    return settings | {key: or_none(value) for key, value in ends.items()}
+    others = [or_none(value) for value in found["test"][alike, -1]]
+    return settings | {key: or_none(value) for key, value in ends.items()} | {"others": others}
 
 
 def over_cells(cells: Sequence[Mapping[str, Any]], done: Done, d: int) -> dict[str, Any]:
-    """Of one d: the best within the paper's epochs and beyond, the least norm that fits, and the objective over the least.
+    """Of one d: the best by test error within the paper's epochs and beyond, the least norm that fits, and what of the
+    objective is missed; "grid" is the paper's rates and decays within its epochs.
 
-    The objective is what a run with a decay lowers, training error + ½·decay·‖W‖²; the least is that of t·y.
+    The objective is what a run with a decay lowers, training error + ½·decay·‖W‖². The network F = t·y made by hand has the
+    least one, and the network that is 0 has 1: `objective_missed` is the share of that difference that a run does not gain.
     """
     told: dict[str, Any] = {"N": cells[0]["N"]}
     within = [cell for cell in cells if not cell["longer"]]
     groups = {"best": within, "best_on_grid": [cell["grid"] for cell in within if cell["grid"]]}
     for name, group in (groups | {"best_longer": [cell for cell in cells if cell["longer"]]}).items():
         own = [cell for cell in group if cell["fresh"] is not None]
-        told[name] = min(own, key=lambda cell: cell["fresh"]) if own else None
-    ratios, fits = [], []
+        told[name] = min(own, key=lambda cell: cell["test"]) if own else None
+    missed, fits, grid = [], [], []
     for cell, found in done.items():
         if cell.d != d:
             continue
-        for (_, decay, _, _), train, test, norm in zip(
+        for (rate, decay, _, _), train, test, norm in zip(
             found["runs"], found["train"][:, -1], found["test"][:, -1], found["norm"], strict=True
         ):
+            papers = on_grid(rate, decay) and sum(cell.epochs) <= PAPER_EPOCHS
+            grid += [float(test)] if papers else []
             if not np.isfinite([train, test, norm]).all():
                 continue
             if decay:
-                ratios.append((train + 0.5 * decay * d * norm**2) / least_objective(float(decay), d))
+                least = least_objective(float(decay), d)
+                missed.append((train + 0.5 * decay * d * norm**2 - least) / (1 - least))
             if train <= FITTED:
-                fits.append((float(norm), float(train), float(test), cell.m))
-    fit = min(fits) if fits else None
-    told["fits"] = len(fits)
-    told["least_norm_that_fits"] = None if fit is None else dict(zip(("norm", "train", "test", "m"), fit, strict=True))
-    told["objective_over_least"] = [min(ratios), float(np.median(ratios))] if ratios else None
+                about = {"norm": norm, "train": train, "test": test, "rate": rate, "decay": decay}
+                fits.append({name: float(value) for name, value in about.items()} | _sizes(cell, papers))
+    on = [fit for fit in fits if fit["on_grid"]]
+    for name, own in (("", fits), ("_on_grid", on)):
+        told[f"fits{name}"] = len(own)
+        told[f"least_norm_that_fits{name}"] = min(own, key=lambda fit: fit["norm"]) if own else None
+    told["objective_missed"] = [min(missed), float(np.median(missed))] if missed else None
+    told["grid_runs"], better = len(grid), PAPER_BEST.get(d)
+    told["grid_better"] = None if better is None else sum(test < better for test in grid)
     return told
+
+
+def _sizes(cell: Any, papers: bool) -> dict[str, Any]:
+    return {"m": cell.m, "epochs": list(cell.epochs), "on_grid": papers}
 
 
 def or_none(value: Any) -> float | None:

@@ -17,7 +17,7 @@ def curve_figure(settings: Any, d: int, rows: Sequence[Mapping[str, Any]]) -> se
     """Error against N at one d; the shaded part cannot be reached on average over S, whatever the kernel."""
     N = [row["N"] for row in rows]
     spread = [row["network_spread"] or 0.0 for row in rows]
-    mean = [np.nan if row["network"] is None else row["network"] for row in rows]
+    mean = _column(rows, "network")
     floor = min(v for v in (*mean, settings.alpha**2 / 4) if np.isfinite(v)) / 2
     bound = np.array([row["dimension"] for row in rows])
     bound = np.where(bound > floor, bound, np.nan)
@@ -27,14 +27,18 @@ def curve_figure(settings: Any, d: int, rows: Sequence[Mapping[str, Any]]) -> se
         sections.series(
             "best kernel by leave-one-out",
             N,
-            [row["kernel_error"] for row in rows],
-            lower=[row["least_kernel"] for row in rows],
-            upper=[row["most_kernel"] for row in rows],
+            _column(rows, "kernel_error"),
+            lower=_column(rows, "least_kernel"),
+            upper=_column(rows, "most_kernel"),
             role="random",
         ),
-        sections.series("predicted for it", N, [row["predicted"] for row in rows], role="accent", dashed=True),
+        sections.series("predicted for it", N, _column(rows, "predicted"), role="accent", dashed=True),
         sections.series(
-            "certificate (i)", N, [_shown(row["spectral"], floor) for row in rows], role="worst", dashed=True
+            "certificate (i)",
+            N,
+            [_shown(value, floor) for value in _column(rows, "spectral")],
+            role="worst",
+            dashed=True,
         ),
         sections.series(
             "certificate (ii)", N, bound, lower=np.where(np.isnan(bound), np.nan, floor), upper=bound, role="muted"
@@ -122,6 +126,11 @@ def _curve(settings: Any, rows: Sequence[Mapping[str, Any]], learner: str, N: in
     name = WORDS[learner] + (f", N = {N}" if learner == "one pass" else "")
     lower = np.maximum(mean - spread, mean / 10)
     return sections.series(name, settings.alphas, mean, lower=lower, upper=mean + spread, role=ROLES[learner])
+
+
+def _column(rows: Sequence[Mapping[str, Any]], what: str) -> list[float]:
+    """Numbers of all rows; nothing is drawn where there is none."""
+    return [np.nan if row[what] is None else row[what] for row in rows]
 
 
 def _shown(value: float, floor: float) -> float:

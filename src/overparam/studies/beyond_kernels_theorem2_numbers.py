@@ -14,6 +14,10 @@ from overparam.theory.dimension_certificate import dimension_certificate, printe
 
 Arrays = Mapping[str, np.ndarray]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+OF_KERNELS = (
+    "kernel", "kernel_error", "kernel_spread", "spectral", "predicted", "missed", "least_kernel", "most_kernel"
+)  # fmt: skip
+"""What a row of `curve` says of kernels."""
 
 
 @final
@@ -66,21 +70,9 @@ def curve(settings: Any, found: Found, d: int) -> list[dict[str, Any]]:
     result, picked = [], chosen(dict(found.networks[d]))
     cells = settings.cells(d)
     for N in settings.samples[settings.dimensions.index(d)]:
-        runs = [found.kernels[d, N, seed] for seed in range(settings.seeds_of[d, N])]
-        best = [int(run["left_out"].argmin()) for run in runs]
-        of_best = {
-            what: mean_and_error([run[what][i] for run, i in zip(runs, best, strict=True)])
-            for what in ("error", "spectral", "predicted", "missed")
-        }
         own = np.array([place for place, cell in enumerate(cells) if cell[0] == N])
         network = mean_and_error(picked["error"][own])
-        result.append({
-            "d": d, "N": N, "kernel": settings.kernels[best[0]], "kernel_error": of_best["error"][0],
-            "kernel_spread": of_best["error"][1], "spectral": of_best["spectral"][0],
-            "predicted": of_best["predicted"][0], "missed": of_best["missed"][0],
-            "least_kernel": float(min(run["error"].min() for run in runs)),
-            "most_kernel": float(max(run["error"].max() for run in runs)),
-            "dimension": float(runs[0]["dimension"]), "probability": float(runs[0]["probability"]), "dimension_chosen": float(runs[0]["dimension_chosen"]),
+        result.append({"d": d, "N": N} | _of_kernels(settings, found, d, N) | {
             "network": or_none(network[0]), "network_spread": network[1],
             "network_least": or_none(float(picked["least"][own].mean())), "fit": or_none(float(picked["fit"][own].mean())),
             "rate": float(np.quantile([settings.rates[i] for i in picked["rate"][own]], 0.5, method="lower")),
@@ -89,11 +81,36 @@ def curve(settings: Any, found: Found, d: int) -> list[dict[str, Any]]:
     return result
 
 
+def _of_kernels(settings: Any, found: Found, d: int, N: int) -> dict[str, Any]:
+    """The kernels' part of a row of `curve`; None where N is too many for them, but for certificate (ii), a formula."""
+    one, all_of_them = (
+        dimension_certificate(d, settings.k, N, settings.alpha, kernels=J) for J in (1, len(settings.kernels))
+    )
+    counted = {"dimension": one.mean, "probability": one.probability, "dimension_chosen": all_of_them.mean}
+    runs = [found.kernels[d, N, seed] for seed in range(settings.seeds_of.get((d, N), 0))]
+    if not runs:
+        return dict.fromkeys(OF_KERNELS) | counted
+    best = [int(run["left_out"].argmin()) for run in runs]
+    of_best = {
+        what: mean_and_error([run[what][i] for run, i in zip(runs, best, strict=True)])
+        for what in ("error", "spectral", "predicted", "missed")
+    }
+    least, most = min(run["error"].min() for run in runs), max(run["error"].max() for run in runs)
+    row = (
+        settings.kernels[best[0]], *of_best["error"], of_best["spectral"][0], of_best["predicted"][0], of_best["missed"][0],
+        float(least), float(most),
+    )  # fmt: skip
+    return dict(zip(OF_KERNELS, row, strict=True)) | counted
+
+
 def kernel_rows(settings: Any, found: Found) -> list[dict[str, Any]]:
     """Every kernel at the largest N up to d^{k/2}, for each d, over seeds."""
     result = []
     for d, of_d in zip(settings.dimensions, settings.samples, strict=True):
-        N = max((N for N in of_d if settings.d_power(d) >= N), default=of_d[0])
+        tried = [N for N in of_d if (d, N) in settings.seeds_of]
+        if not tried:
+            continue
+        N = max((N for N in tried if settings.d_power(d) >= N), default=tried[0])
         runs = [found.kernels[d, N, seed] for seed in range(settings.seeds_of[d, N])]
         for i, name in enumerate(settings.kernels):
             means = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -233,13 +234,19 @@ def _over_grid(path: RidgePath, grid: Sequence[float], tell: Progress) -> tuple[
         return least(path, grid)
     coarse = sorted({*range(0, len(grid), A_DECADE), len(grid) - 1})
     tried: list[tuple[float, float]] = []
-    for done, index in enumerate(coarse):
+    for done, index in enumerate(reversed(coarse)):  # from the largest: the smallest may be no ridge at all to rounding
         tell(done / (len(coarse) + 2), 1.0, "leave-one-out")
-        tried += least(path, [grid[index]])[1]
+        try:
+            tried += least(path, [grid[index]])[1]
+        except ValueError:
+            if not tried:
+                raise
+            break
     place = grid.index(min(tried, key=lambda pair: pair[1])[0])
     for index in (place - 1, place + 1):
         if 0 <= index < len(grid) and index not in coarse:
-            tried += least(path, [grid[index]])[1]
+            with contextlib.suppress(ValueError):  # not positive definite
+                tried += least(path, [grid[index]])[1]
     return min(tried, key=lambda pair: pair[1])[0], tried
 
 

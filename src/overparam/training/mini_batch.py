@@ -246,6 +246,12 @@ class StepDecay:
 
 def _as_tree(schedule: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
     """A schedule that may go into a compiled program as an argument: one that is no tree is part of the program."""
-    if schedule is None or isinstance(schedule, StepDecay):
-        return schedule
+    if schedule is None:
+        return None
+    if isinstance(schedule, StepDecay):  # checked here: a tree is made anew inside programs, from what are no numbers
+        if not isinstance(schedule.at, list | tuple):
+            raise ValueError(f"`schedule` is {schedule!r}; expected a tuple of steps, such as StepDecay((1000,))")
+        if not 0 < schedule.factor < float("inf"):
+            raise ValueError(f"`schedule` is {schedule!r}; expected a factor > 0, such as 0.1")
+        return StepDecay(tuple(whole_number(step, "at") for step in schedule.at), float(schedule.factor))
     return jax.tree_util.Partial(schedule)

@@ -284,10 +284,10 @@ def _stacked(kind: Any, *leaves: Any) -> Any:
 
 
 def _checked(settings: Sequence[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
-    settings = list(settings)
+    settings = [] if settings is None else list(settings)
     if not settings:
         raise ValueError("`settings` is empty; expected (lr, weight_decay, key) of at least one run")
-    wrong = [setting for setting in settings if np.ndim(setting) != 1 or len(setting) != 3]
+    wrong = [s for s in settings if not isinstance(s, list | tuple | np.ndarray) or len(s) != 3 or any(map(np.ndim, s))]
     if wrong:
         raise ValueError(f"`settings` has {wrong[0]!r}; expected (lr, weight_decay, key) of a run")
     return [(rate, decay, whole_number(key, "keys")) for rate, decay, key in settings]
