@@ -28,8 +28,10 @@ _ROOMS = (
 )
 _NAMES = {
     "Analysis": "analysis",
+    "Comparison": "analysis",
     "RunComparison": "analysis",
     "analyze": "analysis",
+    "compare": "analysis",
     "read": "analysis",
     "train_and_compare": "analysis",
     "from_equinox": "adapters",

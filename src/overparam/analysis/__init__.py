@@ -1,4 +1,4 @@
-"""The questions users ask: what will a wide network do with this data set, and did a run go as predicted?"""
+"""The questions users ask: what will a wide network do with this data, did a run go as predicted, is a kernel enough?"""
 
 from __future__ import annotations
 
@@ -9,12 +9,31 @@ from overparam.analysis.reading import read
 from overparam.analysis.whole import Analysis, analyze, plan_analysis
 
 if TYPE_CHECKING:
+    from overparam.analysis.compare_plan import ComparisonPlan, plan_comparison
+    from overparam.analysis.compare_whole import Comparison, compare
     from overparam.analysis.prediction_and_run import RunComparison, train_and_compare
     from overparam.analysis.run_plan import RunPlan, plan_run
 
-__all__ = ["Analysis", "RunComparison", "RunPlan", "analyze", "plan_analysis", "plan_run", "read", "train_and_compare"]
+__all__ = [
+    "Analysis",
+    "Comparison",
+    "ComparisonPlan",
+    "RunComparison",
+    "RunPlan",
+    "analyze",
+    "compare",
+    "plan_analysis",
+    "plan_comparison",
+    "plan_run",
+    "read",
+    "train_and_compare",
+]
 
 _RUNS = {
+    "Comparison": "compare_whole",
+    "ComparisonPlan": "compare_plan",
+    "compare": "compare_whole",
+    "plan_comparison": "compare_plan",
     "RunComparison": "prediction_and_run",
     "RunPlan": "run_plan",
     "plan_run": "run_plan",

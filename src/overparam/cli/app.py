@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from overparam._version import __version__
-from overparam.cli import analyze, datasets, doctor, report, reproduce, train
+from overparam.cli import analyze, compare, datasets, doctor, report, reproduce, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,6 +33,7 @@ def root(
 
 
 app.command("analyze")(analyze.command)
+app.command("compare")(compare.command)
 app.command("train")(train.command)
 app.command("reproduce")(reproduce.command)
 app.command("report")(report.command)

@@ -7,6 +7,7 @@ from typing import Any
 
 KINDS = {
     "analysis": "overparam.analysis.whole.Analysis",
+    "comparison": "overparam.analysis.compare_whole.Comparison",
     "run-comparison": "overparam.analysis.prediction_and_run.RunComparison",
     "trajectory": "overparam.training.trajectory.Trajectory",
     "sweep": "overparam.training.sweeps.Sweep",

@@ -1,0 +1,199 @@
+"""The network side of a comparison: rates, decays and lengths searched on validation rows, then runs on all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from overparam.analysis.compare_data import Ground
+from overparam.core.network import AbstractNetwork
+from overparam.core.progress import Progress
+from overparam.data import Dataset
+from overparam.networks import Plain, ThreeLayerResNet
+from overparam.training import StepDecay, Sweep, side_by_side
+from overparam.training.precision import computing
+
+NETWORKS = ("two-layer", "three-layer", "residual")
+RATES = (2.0, 0.7, 0.2)
+"""Rates tried, over the largest curvature of the mean loss at the start."""
+DECAYS = (1e-3, 1e-2)
+"""Weight decays tried."""
+BATCH, MOMENTUM = 50, 0.9
+RECORDS = 20
+"""Lengths of training that the validation rows may choose from; the rate falls to a tenth after half the steps."""
+CURVATURE_ROWS, CURVATURE_STEPS = 300, 12
+"""Rows and power iterations of the largest curvature: a few percent are enough for a grid of rates."""
+LOWERINGS, LOWERED_BY = 3, 3.0
+"""How often, and by what, a rate is lowered at which training fails."""
+FAILED_BY, FAILED_SHARE = 3.0, 0.1
+"""Training has failed where its loss ends above this many times the loss on validation rows and this share of its start."""
+TIMED_STEPS = 40
+"""Steps of a run that is only timed."""
+SEARCH_KEY = 1_000
+"""First key of the search, apart from those of the runs."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the validation rows chose: a rate, a decay and how many steps, with the validation error and loss."""
+
+    rate: float
+    decay: float
+    steps: int
+    error: float
+    loss: float
+
+
+def make_network(name: str, width: int, outputs: int) -> AbstractNetwork:
+    """A network by name, hidden layers trained and the output layer fixed, as in the paper's experiments."""
+    if name == "residual":
+        return ThreeLayerResNet(width, outputs)
+    return Plain(width, 1 if name == "two-layer" else 2, outputs)
+
+
+def settings_tried(curvature: float) -> list[tuple[float, float]]:
+    """(rate, decay) of every run of a search."""
+    return [(share / curvature, decay) for share in RATES for decay in DECAYS]
+
+
+def search(
+    ground: Ground,
+    network: AbstractNetwork,
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    steps: int,
+    *,
+    seed: int,
+    dtype: str,
+    device: str | None,
+    progress: Progress,
+) -> Setting:
+    """The rate, decay and length with the least validation error, its mean over `parts`: (rows to fit, rows to judge).
+
+    All runs go as one program. A run that is not finite counts as the worst.
+    """
+    sets = [ground.dataset(fit, held) for fit, held in parts]
+    curvature = largest_curvature(network, sets[0].X, seed, dtype, device)
+    tried = settings_tried(curvature)
+    runs = [(rate, decay, SEARCH_KEY + seed + part) for rate, decay in tried for part in range(len(sets))]
+    several = [sets[i % len(sets)] for i in range(len(runs))] if len(sets) > 1 else sets[0]  # one is not copied
+    found = _train(
+        network, several, runs, steps, steps,
+        record=range(0, steps + 1, max(1, steps // RECORDS)), dtype=dtype, device=device, progress=progress,
+    )  # fmt: skip
+    return choose(found, tried, len(sets), ground.k)
+
+
+def choose(found: Sweep, tried: Sequence[tuple[float, float]], draws: int, outputs: int) -> Setting:
+    """The best setting and step of a sweep whose runs are `draws` for each of the settings tried."""
+    losses = _over_draws(found.records["test_loss"], draws)
+    errors = 2 * losses / outputs  # the loss is half the square, and targets have variance 1 an output
+    if "test_accuracy" in found.records:
+        errors = 1 - _over_draws(found.records["test_accuracy"], draws)
+    bad = ~np.isfinite(losses)
+    errors, losses = np.where(bad, np.inf, errors), np.where(bad, np.inf, losses)
+    errors[:, 0] = losses[:, 0] = np.inf  # not trained at all
+    if np.isinf(losses).all():
+        raise ValueError("every run of a search diverged; scale the features, or use `preprocess='auto'`")
+    run, place = min(np.ndindex(errors.shape), key=lambda at: (errors[at], losses[at]))
+    rate, decay = tried[run]
+    return Setting(rate, decay, int(found.steps[place]), float(errors[run, place]), float(losses[run, place]))
+
+
+def run_all(
+    ground: Ground,
+    network: AbstractNetwork,
+    subsets: Sequence[np.ndarray],
+    chosen: Setting,
+    steps: int,
+    *,
+    seed: int,
+    dtype: str,
+    device: str | None,
+    progress: Progress,
+) -> tuple[np.ndarray, float]:
+    """Losses on the test rows, (subsets, rows), of a network trained on all of each subset, and the rate that was used.
+
+    The chosen rate is lowered while the training loss of a run says that it failed: it is above its start, or still near
+    it and far above what validation rows had. The search saw other rows and other initial weights, and at the edge of
+    stability that is enough to diverge, or to leave all neurons dead.
+    """
+    sets = [ground.dataset(rows) for rows in subsets]
+    rate = chosen.rate
+    for left in range(LOWERINGS, -1, -1):
+        found = _train(
+            network, sets, [(rate, chosen.decay, seed + draw) for draw in range(len(sets))], chosen.steps, steps,
+            record=(0, chosen.steps), measures=("outputs",), dtype=dtype, device=device, progress=progress,
+        )  # fmt: skip
+        first, last = found.records["loss"][:, 0], found.final("loss")
+        stuck = (last > FAILED_BY * chosen.loss) & (last > FAILED_SHARE * first)
+        if not (found.diverged | stuck).any() or not left:
+            return np.stack([ground.losses(outputs) for outputs in found.records["test_outputs"][:, -1]]), rate
+        rate /= LOWERED_BY
+    raise AssertionError("the last try returns")
+
+
+def _train(
+    network: AbstractNetwork,
+    sets: Dataset | list[Dataset],
+    runs: list[tuple[float, float, int]],
+    steps: int,
+    whole: int,
+    **options: Any,
+) -> Sweep:
+    """Heavy-ball SGD on the mean squared loss; the rate falls after half of `whole`, however long this run is."""
+    options.setdefault("measures", ())
+    first = sets if isinstance(sets, Dataset) else sets[0]
+    return side_by_side(
+        network, sets, runs, steps, batch=min(BATCH, first.n), momentum=MOMENTUM,
+        schedule=StepDecay((whole // 2,)), loss="mean", **options,
+    )  # fmt: skip
+
+
+def largest_curvature(network: AbstractNetwork, X: np.ndarray, seed: int, dtype: str, device: str | None) -> float:
+    """The largest eigenvalue of JᵀJ/n, J the derivative of the outputs in the weights at their start, to some percent.
+
+    The mean loss ½Σ‖u − y‖²/n has it as its curvature where the fit is good.
+    """
+    with computing(dtype, device) as kind:
+        rows = jnp.asarray(X[:: max(1, len(X) // CURVATURE_ROWS)][:CURVATURE_ROWS], kind)
+        params = jax.tree.map(lambda leaf: leaf.astype(kind), network.init(SEARCH_KEY + seed, X.shape[1]))
+        return float(_curvature(network, params, rows))
+
+
+@partial(jax.jit, static_argnums=0)
+def _curvature(network: AbstractNetwork, params: Any, rows: Any) -> Any:
+    def outputs(trained: Any) -> Any:
+        return network.apply(replace(params, trained=trained), rows)
+
+    start, pull = jax.vjp(outputs, params.trained)
+
+    def product(_: Any, v: Any) -> Any:
+        pushed = jax.jvp(outputs, (params.trained,), pull(v / jnp.linalg.norm(v)))[1]
+        return pushed / rows.shape[0]
+
+    v = jax.random.normal(jax.random.key(0), start.shape, start.dtype)
+    return jnp.linalg.norm(jax.lax.fori_loop(0, CURVATURE_STEPS, product, v))
+
+
+def _over_draws(values: np.ndarray, draws: int) -> np.ndarray:
+    """(settings, records): the mean over the draws of each setting."""
+    return values.reshape(-1, draws, values.shape[1]).mean(axis=1)
+
+
+def step_seconds(
+    ground: Ground, network: AbstractNetwork, size: int, runs: int, own: bool, dtype: str, device: str | None
+) -> float:
+    """Seconds of one step of that many runs side by side, each with rows of its own where asked, after compiling."""
+    rows = np.arange(min(size, ground.n))
+    data, settings = ground.dataset(rows, rows[:1]), [(1e-6, 0.0, SEARCH_KEY)] * runs
+    found = _train(
+        network, [data] * runs if own else data, settings, TIMED_STEPS, TIMED_STEPS, record=(0, TIMED_STEPS),
+        dtype=dtype, device=device,
+    )  # fmt: skip
+    return found.seconds_per_step
