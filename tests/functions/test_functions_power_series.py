@@ -139,14 +139,14 @@ def test_radius_of_a_composition_is_where_the_outer_series_still_converges():
 def test_split_leaves_no_even_powers():
     z = np.array([-0.9, -1e-3, -1e-9, 0.0, 1e-12, 0.01, 0.3, 1.0])
     for f in (series("exp"), series("cos", 3.0), series("sigmoid"), polynomial([1.0, 2.0, -3.0, 4.0, 5.0])):
-        plus, minus = f.split()
+        plus, minus = f.odd_parts()
         assert np.allclose(plus(z) + z * minus(z), f(z), rtol=0, atol=1e-14)
         assert not np.any(plus.coefficients[2::2])
         assert not np.any(minus.coefficients[::2])
         with mp.workdps(40):
             small = [float(sum(mp.mpf(float(c)) * mp.mpf(t) ** i for i, c in enumerate(minus.coefficients))) for t in z]
         assert np.allclose(minus(z), small, rtol=1e-13, atol=1e-14)
-    odd, rest = series("sin").split()
+    odd, rest = series("sin").odd_parts()
     assert str(odd) == "sin(z)"
     assert str(rest) == "0"
 

@@ -114,7 +114,7 @@ def split_even(f: Any) -> tuple[Function, Function]:
     (array([7.]), array([3., 0.]))
     """
     if isinstance(f, PowerSeries | SmoothFunction):
-        return series_of(f).split()
+        return series_of(f).odd_parts()
     zero = f(np.zeros(1))[0]
 
     def minus(z: np.ndarray) -> np.ndarray:

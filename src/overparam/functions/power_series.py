@@ -241,12 +241,12 @@ class PowerSeries:
         """
         return PowerSeries(_folded(self.part.derivative()), self.order)
 
-    def split(self) -> tuple[PowerSeries, PowerSeries]:
+    def odd_parts(self) -> tuple[PowerSeries, PowerSeries]:
         """φ⁺ and φ⁻ with φ(z) = φ⁺(z) + z φ⁻(z), neither with even powers but the zeroth.
 
         Ref: beyond_kernels, Lemma B.2
 
-        >>> plus, minus = polynomial([1.0, 2.0, 3.0, 4.0]).split()
+        >>> plus, minus = polynomial([1.0, 2.0, 3.0, 4.0]).odd_parts()
         >>> print(plus, "|", minus)
         1 + 2z + 4z^3 | 3z
         """
