@@ -26,7 +26,7 @@ def run(settings: Settings, workplace: Workplace) -> Findings:
         for m, samples in zip(settings.widths, settings.samples, strict=True):
             if N in samples and MOST_FOR_KERNELS[m != settings.widths[0]] >= N:
                 runs.kernels[m, N] = kernel_errors(settings, workplace, N, m)
-        if N in settings.samples[0] and MOST_FOR_KERNELS[0] >= N:
+        if N in settings.samples[0] and MOST_FOR_KERNELS[2] >= N:
             runs.kernels[None, N] = kernel_errors(settings, workplace, N, None)
     return findings(settings, runs)
 

@@ -197,6 +197,7 @@ def _how(settings: Settings, values: Row) -> sections.Section:
         "seed 0, so that this scale with that seed is not a fresh test.",
         f"The tangent kernel of 8 outputs is 8 × 8 blocks. The ridge regression uses one kernel for all outputs, the mean "
         f"of the diagonal blocks. Compared with the whole at m = {m}, N = {settings.coupled_samples}: {coupled}. Kernels are "
-        f"tried up to N = {MOST_FOR_KERNELS[0]}, those of other widths than {m} up to {MOST_FOR_KERNELS[1]}, for their cost.",
+        f"tried up to N = {MOST_FOR_KERNELS[0]}, those of other widths than {m} up to {MOST_FOR_KERNELS[1]}, those that are no "
+        f"network's of this width up to {MOST_FOR_KERNELS[2]}, for their cost.",
     )
     return sections.Section("How it was run", (*(sections.Text(text) for text in texts), *settings_used(values)))
