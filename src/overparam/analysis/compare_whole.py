@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
@@ -19,18 +18,16 @@ from overparam.analysis.compare_plan import ComparisonPlan, settle_plan
 from overparam.analysis.compare_runs import METHODS, Choice, Measured, measure_all
 from overparam.analysis.compare_verdict import Gap, decide, error_bar, margin_of, paired_gap
 from overparam.analysis.compare_words import give_words
-from overparam.analysis.saving import save_with_page
-from overparam.core import folder as folders
+from overparam.analysis.saving import AbstractAnswer
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
-from overparam.core.records import put_together, take_apart
 from overparam.core.sections import Section
 from overparam.training.workplace import Workplace
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(AbstractAnswer):
     """Tuned kernels against trained networks on growing parts of a data set; `save(folder)`, `verdict`, `answer`, …
 
     answer: "kernel" (enough), "network" (ahead) or "undecided", at the largest size. gaps: network minus kernel at every
@@ -88,30 +85,6 @@ class Comparison:
     def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""
         return make_comparison_sections(self)
-
-    def parts(self) -> folders.Parts:
-        """The result taken apart, as it goes into a folder."""
-        values, arrays = take_apart(self)
-        values.pop("provenance")
-        return folders.Parts(self.kind, self.title, values, arrays, self.sections(), self.provenance)
-
-    @classmethod
-    def from_parts(cls, parts: folders.Parts) -> Comparison:
-        """The result that `parts` took apart."""
-        values = {**parts.values, "provenance": parts.provenance.to_json()}
-        return put_together(cls, values, parts.arrays)
-
-    def save(self, folder: str | os.PathLike[str], *, samples: bool = True) -> Path:
-        """Write result.json, arrays.npz and report.html; without plotly all but the page."""
-        return save_with_page(self.parts(), folder, samples=samples)
-
-    def _repr_html_(self) -> str:
-        from overparam.report import render_fragment
-
-        return render_fragment(self.parts())
-
-    def __str__(self) -> str:
-        return "\n".join([self.title, *self.verdict.sentences])
 
     def __repr__(self) -> str:
         return f"Comparison({self.name!r}, {self.answer}: {self.verdict.sentences[0]})"

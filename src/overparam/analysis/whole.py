@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -23,14 +21,12 @@ from overparam.analysis.answers import (
 )
 from overparam.analysis.page import make_sections
 from overparam.analysis.problems import find_problems
-from overparam.analysis.saving import save_with_page
+from overparam.analysis.saving import AbstractAnswer
 from overparam.analysis.setting import Setting, make_trial, standardised_targets
 from overparam.analysis.verdict import give_verdict
-from overparam.core import folder as folders
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
-from overparam.core.records import put_together, take_apart
 from overparam.core.sections import Section
 from overparam.data import Dataset, as_dataset, preprocess
 from overparam.engines import gram
@@ -43,7 +39,7 @@ CPU_ROWS = 10_000
 
 @final
 @dataclass(frozen=True, eq=False)
-class Analysis:
+class Analysis(AbstractAnswer):
     """What a wide two-layer ReLU network will do with a data set; `save(folder)`, `verdict`, `complexity`, …
 
     Every field is data; `op.read(folder)` gives the object back.
@@ -79,29 +75,6 @@ class Analysis:
     def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""
         return make_sections(self)
-
-    def parts(self) -> folders.Parts:
-        """The result taken apart, as it goes into a folder."""
-        values, arrays = take_apart(self)
-        values.pop("provenance")
-        return folders.Parts(self.kind, self.title, values, arrays, self.sections(), self.provenance)
-
-    @classmethod
-    def from_parts(cls, parts: folders.Parts) -> Analysis:
-        values = {**parts.values, "provenance": parts.provenance.to_json()}
-        return put_together(cls, values, parts.arrays)
-
-    def save(self, folder: str | os.PathLike[str], *, samples: bool = True) -> Path:
-        """Write result.json, arrays.npz and report.html; without plotly all but the page."""
-        return save_with_page(self.parts(), folder, samples=samples)
-
-    def _repr_html_(self) -> str:
-        from overparam.report import render_fragment
-
-        return render_fragment(self.parts())
-
-    def __str__(self) -> str:
-        return "\n".join([self.title, *self.verdict.sentences])
 
     def __repr__(self) -> str:
         return f"Analysis({self.name!r}, n={self.n:,}, {self.task}: {self.verdict.sentences[0]})"

@@ -13,8 +13,8 @@ from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
 from overparam.engines.cross import require_alike
 from overparam.engines.dense import DenseGram
-from overparam.spectrum.left_out import checked_ridges, class_margins
-from overparam.theory.tuned_regression import TunedRegression, default_ridges, end_of
+from overparam.spectrum.left_out import checked_ridges
+from overparam.theory.tuned_regression import TunedRegression, default_ridges, tuned
 
 if TYPE_CHECKING:
     from overparam.kernels import Empirical
@@ -93,25 +93,13 @@ def coupled_regression(
         raise ValueError("the kernel is singular to rounding at every ridge; add a larger one to `ridges`")
     ridge = min(tried, key=lambda pair: pair[1])[0]
     c, residuals = path.at(ridge)
-    margins = class_margins(y, y - residuals.reshape(y.shape))
     outputs = [
         np.einsum("ijab,jb->ia", kernel.full(Z[i : i + NEW_ROWS], X), c.reshape(n, k))
         for i in range(0, len(Z), NEW_ROWS)
     ]
     tell(1.0, 1.0, "outputs")
-    return TunedRegression(
-        outputs=np.concatenate(outputs).reshape(len(Z), *y.shape[1:]),
-        ridge=ridge,
-        left_out=path.mean_square(ridge),
-        left_out_error=None if margins is None else float(np.mean(margins <= 0)),
-        at_end=end_of(ridge, tried),
-        tried=tuple(tried),
-        coefficients=c.reshape(y.shape),
-        squared_norm=max(0.0, float(c @ (y.reshape(-1) - ridge * c))),
-        kernel=kernel.settings,
-        get="ntk",
-        device="cpu",
-    )
+    new = np.concatenate(outputs).reshape(len(Z), *y.shape[1:])
+    return tuned(y, residuals.reshape(y.shape), c.reshape(y.shape), new, ridge, tried, kernel=kernel.settings)
 
 
 class _BlockPath:

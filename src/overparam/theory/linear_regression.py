@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
-from overparam.spectrum.left_out import class_margins
-from overparam.theory.tuned_regression import TunedRegression, end_of, ridge_grid
+from overparam.theory.tuned_regression import TunedRegression, ridge_grid, tuned
 
 
 def linear_regression(features: Any, y: Any, new: Any) -> TunedRegression:
@@ -50,19 +49,7 @@ def linear_regression(features: Any, y: Any, new: Any) -> TunedRegression:
         if best is None or score < best[1]:
             best = ridge, score, coefficients, residuals
     assert best is not None
-    ridge, score, coefficients, residuals = best
-    margins = class_margins(y, y - residuals.reshape(y.shape))
+    ridge, _, coefficients, residuals = best
     outputs = Z @ (Vt.T @ ((s / (s**2 + ridge))[:, None] * rotated))
-    return TunedRegression(
-        outputs=outputs[:, 0] if y.ndim == 1 else outputs,
-        ridge=ridge,
-        left_out=score,
-        left_out_error=None if margins is None else float(np.mean(margins <= 0)),
-        at_end=end_of(ridge, tried),
-        tried=tuple(tried),
-        coefficients=coefficients[:, 0] if y.ndim == 1 else coefficients,
-        squared_norm=max(0.0, float(np.sum(coefficients * (Y - ridge * coefficients)))),
-        kernel=f"linear in {Phi.shape[1]} features",
-        get="ntk",
-        device="cpu",
-    )
+    left, c, new = (array.reshape(len(array), *y.shape[1:]) for array in (residuals, coefficients, outputs))
+    return tuned(y, left, c, new, ridge, tried, kernel=f"linear in {Phi.shape[1]} features")

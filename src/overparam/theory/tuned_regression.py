@@ -127,9 +127,25 @@ def tuned_regression(
         ridge, tried = least(path, grid)
     tried = sorted(set(tried))
     residuals, coefficients = path.residuals(ridge), path.coefficients(ridge)
-    margins = class_margins(y, y - residuals)
     outputs = _outputs(kernel, H, Z, coefficients)
     tell(1.0, 1.0, "outputs")
+    return tuned(y, residuals, coefficients, outputs, ridge, tried, kernel=kernel.settings, get=get, device=H.device)
+
+
+def tuned(
+    y: np.ndarray,
+    residuals: np.ndarray,
+    coefficients: np.ndarray,
+    outputs: np.ndarray,
+    ridge: float,
+    tried: Sequence[tuple[float, float]],
+    *,
+    kernel: str,
+    get: str = "ntk",
+    device: str = "cpu",
+) -> TunedRegression:
+    """What follows from the leave-one-out residuals and the coefficients of the chosen ridge; arrays in the shape of y."""
+    margins = class_margins(y, y - residuals)
     return TunedRegression(
         outputs=outputs,
         ridge=ridge,
@@ -139,9 +155,9 @@ def tuned_regression(
         tried=tuple(tried),
         coefficients=coefficients,
         squared_norm=max(0.0, float(np.sum(coefficients * (y - ridge * coefficients)))),
-        kernel=kernel.settings,
+        kernel=kernel,
         get=get,
-        device=H.device,
+        device=device,
     )
 
 
