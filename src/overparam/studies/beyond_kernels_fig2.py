@@ -5,7 +5,7 @@ from __future__ import annotations
 from overparam.studies.beyond_kernels_fig2_kernels import coupling, kernel_errors
 from overparam.studies.beyond_kernels_fig2_numbers import Runs
 from overparam.studies.beyond_kernels_fig2_page import findings
-from overparam.studies.beyond_kernels_fig2_settings import MOST_FOR_KERNELS, NETWORKS, Settings
+from overparam.studies.beyond_kernels_fig2_settings import NETWORKS, Settings
 from overparam.studies.beyond_kernels_fig2_training import best_settings, layer_wise, repeated, searched
 from overparam.studies.study import Findings, Study, Workplace
 
@@ -22,12 +22,9 @@ def run(settings: Settings, workplace: Workplace) -> Findings:
     for beta in settings.betas:
         runs.beta_kernels[beta] = kernel_errors(settings, workplace, settings.beta_samples, settings.widths[0], beta)
     runs.coupling = coupling(settings, workplace)
-    for N in sorted({N for own in settings.samples for N in own}):
-        for m, samples in zip(settings.widths, settings.samples, strict=True):
-            if N in samples and MOST_FOR_KERNELS[m != settings.widths[0]] >= N:
-                runs.kernels[m, N] = kernel_errors(settings, workplace, N, m)
-        if N in settings.samples[0] and MOST_FOR_KERNELS[2] >= N:
-            runs.kernels[None, N] = kernel_errors(settings, workplace, N, None)
+    for m, samples in zip((*settings.widths, None), (*settings.samples, settings.samples[0]), strict=True):
+        for N in samples:
+            runs.kernels[m, N] = kernel_errors(settings, workplace, N, m)
     return findings(settings, runs)
 
 

@@ -18,7 +18,7 @@ from overparam.studies.beyond_kernels_fig2_figures import (
     shown,
 )
 from overparam.studies.beyond_kernels_fig2_numbers import Runs, all_values
-from overparam.studies.beyond_kernels_fig2_settings import MOST_FOR_KERNELS, NETWORKS, Settings
+from overparam.studies.beyond_kernels_fig2_settings import NETWORKS, Settings
 from overparam.studies.study import Findings
 
 
@@ -196,8 +196,6 @@ def _how(settings: Settings, values: Row) -> sections.Section:
         "1,000 on other rows (72 of the ResNet, 25 of two and 27 of three layers) and a first run of the small scale with "
         "seed 0, so that this scale with that seed is not a fresh test.",
         f"The tangent kernel of 8 outputs is 8 × 8 blocks. The ridge regression uses one kernel for all outputs, the mean "
-        f"of the diagonal blocks. Compared with the whole at m = {m}, N = {settings.coupled_samples}: {coupled}. Kernels are "
-        f"tried up to N = {MOST_FOR_KERNELS[0]}, those of other widths than {m} up to {MOST_FOR_KERNELS[1]}, those that are no "
-        f"network's of this width up to {MOST_FOR_KERNELS[2]}, for their cost.",
+        f"of the diagonal blocks. Compared with the whole at m = {m}, N = {settings.coupled_samples}: {coupled}.",
     )
     return sections.Section("How it was run", (*(sections.Text(text) for text in texts), *settings_used(values)))

@@ -12,9 +12,6 @@ from overparam.networks import Plain, ThreeLayerResNet
 
 NETWORKS = ("3resnet", "3layer", "2layer")
 BATCH, MOMENTUM, OUTPUTS = 50, 0.9, 8
-MOST_FOR_KERNELS = (5_000, 1_000, 2_000)
-"""N up to which kernels are tried: those of the first width, of other widths, and of the house. Each is an
-eigendecomposition, and the tangent kernel of a wide `3layer` more than that."""
 
 
 @dataclass(frozen=True)
