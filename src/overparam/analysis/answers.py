@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from overparam.theory import Assumption
-
-Tone = Literal["good", "warning", "bad"]
 
 
 @dataclass(frozen=True)
@@ -28,14 +26,6 @@ class Range:
         return cls(
             float(found.value), float(found.lower), float(found.upper) if np.isfinite(found.upper) else None, certified
         )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The analysis in plain words; the first sentence answers whether the labels can be learned."""
-
-    tone: Tone
-    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from overparam.analysis.answers import Verdict
 from overparam.analysis.compare_crossing import Crossing, find_crossing
 from overparam.analysis.compare_data import Ground, make_ground
 from overparam.analysis.compare_page import make_comparison_sections
@@ -18,10 +17,11 @@ from overparam.analysis.compare_plan import ComparisonPlan, settle_plan
 from overparam.analysis.compare_runs import METHODS, Choice, Measured, measure_all
 from overparam.analysis.compare_verdict import Gap, decide, error_bar, margin_of, paired_gap
 from overparam.analysis.compare_words import give_words
-from overparam.analysis.saving import AbstractAnswer
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
+from overparam.core.verdict import Verdict
+from overparam.report.saving import AbstractAnswer
 from overparam.training.workplace import Workplace
 
 

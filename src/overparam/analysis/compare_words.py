@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from overparam.analysis.answers import Verdict
 from overparam.analysis.compare_crossing import Crossing
 from overparam.analysis.compare_verdict import CONFIDENCE, Answer, Gap, rows_to_decide
+from overparam.core.verdict import Verdict
 
 if TYPE_CHECKING:
     from overparam.analysis.compare_whole import Comparison

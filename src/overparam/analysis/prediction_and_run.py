@@ -11,7 +11,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis import forecast
-from overparam.analysis.answers import Verdict
 from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting, relative_error
 from overparam.analysis.run_choices import (
     Recipe,
@@ -29,13 +28,14 @@ from overparam.analysis.run_numbers import measure_run
 from overparam.analysis.run_page import make_run_sections
 from overparam.analysis.run_start import begin
 from overparam.analysis.run_verdict import give_run_verdict
-from overparam.analysis.saving import save_with_page
 from overparam.core import folder as folders
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.records import put_together, take_apart
 from overparam.core.sections import Section
+from overparam.core.verdict import Verdict
 from overparam.networks import TwoLayer
+from overparam.report.saving import save_with_page
 from overparam.theory.linear_rates import rounding_floor
 from overparam.training import Trajectory, train
 from overparam.training.inputs import Trainee, checked_steps, record_steps

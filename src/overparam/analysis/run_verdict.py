@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.analysis.answers import Tone, Verdict
 from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting
+from overparam.core.verdict import Tone, Verdict
 from overparam.report.numbers import number
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.analysis.answers import Learnability, NewData, Problems, Speed, Tone, Trust, Verdict
+from overparam.analysis.answers import Learnability, NewData, Problems, Speed, Trust
 from overparam.analysis.setting import Setting
+from overparam.core.verdict import Tone, Verdict
 from overparam.report.numbers import number
 
 CLEAR = 2.0

@@ -8,30 +8,21 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis import learning, trust
-from overparam.analysis.answers import (
-    Learnability,
-    NewData,
-    NoiseSweep,
-    Problems,
-    Range,
-    Spectrum,
-    Speed,
-    Trust,
-    Verdict,
-)
+from overparam.analysis.answers import Learnability, NewData, NoiseSweep, Problems, Range, Spectrum, Speed, Trust
 from overparam.analysis.page import make_sections
 from overparam.analysis.problems import find_problems
-from overparam.analysis.saving import AbstractAnswer
 from overparam.analysis.setting import Setting, make_trial, standardised_targets
 from overparam.analysis.verdict import give_verdict
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
+from overparam.core.verdict import Verdict
 from overparam.data import Dataset, as_dataset, preprocess
 from overparam.engines import gram
 from overparam.engines.plan import Plan, make_plan, shown_seconds
 from overparam.kernels import TwoLayer
+from overparam.report.saving import AbstractAnswer
 
 CPU_ROWS = 10_000
 """More rows than this are subsampled on a CPU unless asked for: the factors cost n³."""

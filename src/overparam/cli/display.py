@@ -17,8 +17,8 @@ from overparam.core.progress import Progress as Teller
 from overparam.core.progress import silent
 
 if TYPE_CHECKING:
-    from overparam.analysis.answers import Verdict
     from overparam.core.provenance import Provenance
+    from overparam.core.verdict import Verdict
 
 COLOURS = {"good": "green", "warning": "yellow", "bad": "red"}
 

@@ -94,8 +94,8 @@ def _run(display: Display, study: Study, scale: Any, place: Path, device: str | 
 
 def _write(result: Any, place: Path) -> list[Path]:
     """The folder, its page, and every figure as SVG and PNG where matplotlib is there."""
-    from overparam.analysis.saving import save_with_page
     from overparam.report import export_figures
+    from overparam.report.saving import save_with_page
 
     parts = result.parts()
     save_with_page(parts, place)
@@ -106,8 +106,8 @@ def _write(result: Any, place: Path) -> list[Path]:
 
 def _show(display: Display, result: Any, place: Path, figures: list[Path]) -> None:
     """The words of the first section: what the paper says and what agreed."""
-    from overparam.analysis.answers import Tone, Verdict
     from overparam.core.sections import Text
+    from overparam.core.verdict import Tone, Verdict
 
     first = result.findings.sections[0] if result.findings.sections else None
     texts = [block for block in (first.blocks if first else ()) if isinstance(block, Text)]

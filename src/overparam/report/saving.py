@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from typing import ClassVar, Self
 
-from overparam.analysis.answers import Verdict
 from overparam.core import folder as folders
 from overparam.core.provenance import Provenance
 from overparam.core.records import put_together, take_apart
 from overparam.core.sections import Section
+from overparam.core.verdict import Verdict
 
 
 class AbstractAnswer(abc.ABC):
