@@ -118,7 +118,7 @@ def test_with_noise_the_gradient_has_the_moments_of_materialised_noise(variant):
     state = algorithm.begin(network, params, Problem(X, y), jax.random.key(0))
 
     def fast(key):
-        return smoothed_gradient(params, W, V, X, y, algorithm.draw(key, state), s_w, s_v, 0.9, LOSS)
+        return smoothed_gradient(params, W, V, X, y, algorithm.noise(key, state), s_w, s_v, 0.9, LOSS)
 
     def plain(key):
         for_W, for_V, for_signs = jax.random.split(key, 3)
@@ -164,7 +164,7 @@ def test_a_whole_step_is_one_step_down_the_written_objective(variant):
     after = jax.jit(lambda: algorithm.step(network, state, Problem(X, y), 7))()
     choose, draw, _, _ = jax.random.split(jax.random.fold_in(state.key, 7), 4)
     row = int(jax.random.randint(choose, (1,), 0, 6)[0])
-    signs = algorithm.draw(draw, state).signs
+    signs = algorithm.noise(draw, state).signs
     signs = None if variant == "L1" else signs[0]
     slope = jax.jit(
         jax.grad(
@@ -246,12 +246,12 @@ def test_signs_are_plus_and_minus_one_and_each_point_has_its_own():
         lr=0.1, steps=1, sigma_w=0.1, sigma_v=0.1, lambda_w=0.0, lambda_v=0.0, variant="L2", batch=2000
     )
     state = algorithm.begin(network, params, Problem(X, y), jax.random.key(0))
-    signs = np.asarray(algorithm.draw(jax.random.key(1), state).signs)
+    signs = np.asarray(algorithm.noise(jax.random.key(1), state).signs)
     assert signs.shape == (2000, M1)
     assert set(np.unique(signs)) == {-1.0, 1.0}
     assert np.abs(signs.mean(axis=0)).max() < 4.5 / np.sqrt(2000)
     plain = replace(algorithm, variant="L1")
-    assert plain.draw(jax.random.key(1), state).signs == ()
+    assert plain.noise(jax.random.key(1), state).signs == ()
 
 
 def test_flipping_the_increments_commutes_with_a_step_of_the_second_variant():
@@ -393,3 +393,12 @@ def test_bad_arguments_are_one_line(change, said):
     with pytest.raises(ValueError, match=re.escape(said)) as raised:
         smoothed_sgd(data=DATA, **options)
     assert "\n" not in str(raised.value)
+
+
+def test_a_run_recorded_at_few_steps_ends_like_one_recorded_at_many():
+    """Steps between records are made in blocks, which once asked the algorithm for draws it has none of."""
+    data = ([[0.6, 0.8], [0.8, 0.6], [1.0, 0.0]], [1.0, 0.0, -1.0])
+    options = {"lr": 0.1, "sigma_w": 0.1, "sigma_v": 0.1, "lambda_w": 0.1, "lambda_v": 0.1, "draws": 1, "measures": ()}
+    few = smoothed_sgd(ThreeLayer(4), data, steps=64, record=64, **options)
+    many = smoothed_sgd(ThreeLayer(4), data, steps=64, record=1, **options)
+    np.testing.assert_allclose(few.params.trained["V"], many.params.trained["V"], rtol=1e-10)

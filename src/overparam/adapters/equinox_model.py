@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from overparam.core.network import AbstractNetwork, Params, Trace
+from overparam.core.program_relus import traced
 
 
 @final
@@ -57,9 +59,11 @@ class EquinoxNetwork(AbstractNetwork):
         leaves, tree = jax.tree.flatten(self.rest)
         return EquinoxForm(tree, tuple(leaves))
 
-    def trace(self, params: Params, x: Any) -> Trace:
-        """The output alone: the inside of the model is not known."""
-        return Trace(self.apply(params, x), (), ())
+    def trace(
+        self, params: Params, x: Any, shifts: Sequence[Any] | None = None, gates: Sequence[Any] | None = None
+    ) -> Trace:
+        """The output and every ReLU that is found in the steps of its program, units flat: (n, units)."""
+        return traced(self.apply, params, x, shifts, gates)
 
 
 def from_equinox(model: Any, state: Any = None) -> EquinoxNetwork:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import jax.numpy as jnp
 
 from overparam.core.network import AbstractNetwork, Params, Trace
+from overparam.core.program_relus import traced
 
 EVALUATION = {
     "train": False,
@@ -64,9 +66,11 @@ class FlaxNetwork(AbstractNetwork):
         """Outputs of a batch (n, …); (n,) where the model has one."""
         return self.without_weights(params, x)
 
-    def trace(self, params: Params, x: Any) -> Trace:
-        """The output alone: the inside of the model is not known."""
-        return Trace(self.apply(params, x), (), ())
+    def trace(
+        self, params: Params, x: Any, shifts: Sequence[Any] | None = None, gates: Sequence[Any] | None = None
+    ) -> Trace:
+        """The output and every ReLU that is found in the steps of its program, units flat: (n, units)."""
+        return traced(self.apply, params, x, shifts, gates)
 
 
 def from_flax(module: Any, variables: Any = None, **options: Any) -> FlaxNetwork:

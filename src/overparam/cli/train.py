@@ -107,7 +107,7 @@ def command(
         seed=seed,
         missing=missing,
     )
-    loaded = _with_test_rows(loaded, test, seed)
+    loaded = with_test_rows(loaded, test, seed)
     net = make_network(network, loaded, width, depth, kappa, paired)
     shape: dict[str, Any] = {
         "lr": lr,
@@ -156,7 +156,7 @@ def _forget(kept: Path) -> None:
         kept.rmdir()
 
 
-def _with_test_rows(data: Dataset, asked: str | None, seed: int) -> Dataset:
+def with_test_rows(data: Dataset, asked: str | None, seed: int) -> Dataset:
     """A fifth held out where the data has no test rows and none were asked for; 0 takes away those it has."""
     if asked == "0":
         return data if data.test is None else data.replace(test=None)

@@ -7,6 +7,8 @@ from typing import Any
 
 KINDS = {
     "analysis": "overparam.analysis.whole.Analysis",
+    "audit": "overparam.audits.whole.Audit",
+    "landscape": "overparam.landscapes.whole.Landscape",
     "comparison": "overparam.analysis.compare_whole.Comparison",
     "run-comparison": "overparam.analysis.prediction_and_run.RunComparison",
     "trajectory": "overparam.training.trajectory.Trajectory",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -30,11 +31,17 @@ class Params:
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One forward pass seen from inside: the output and, ReLU layer by ReLU layer, what goes in and comes out."""
+    """One forward pass seen from inside: the output and, ReLU layer by ReLU layer, what goes in and comes out.
+
+    slopes: of each ReLU below 0, where they are known: 0, or that of a leaky one.
+    unseen: what else bends the network, in words.
+    """
 
     output: Any
     pre_activations: tuple[Any, ...]
     activations: tuple[Any, ...]
+    slopes: tuple[float, ...] = field(default=(), metadata={"static": True})
+    unseen: tuple[str, ...] = field(default=(), metadata={"static": True})
 
     @property
     def signs(self) -> tuple[Any, ...]:
@@ -61,8 +68,17 @@ class AbstractNetwork(abc.ABC):
         return self.apply(params, x), params.state
 
     @abc.abstractmethod
-    def trace(self, params: Params, x: Any) -> Trace:
-        """The output with every ReLU's pre-activations and activations."""
+    def trace(
+        self, params: Params, x: Any, shifts: Sequence[Any] | None = None, gates: Sequence[Any] | None = None
+    ) -> Trace:
+        """The output with every ReLU's pre-activations and activations, leaky ReLUs among them.
+
+        Args:
+            params: of the network.
+            x: a batch (n, …).
+            shifts: added to the activations, ReLU by ReLU: derivatives by an activation are those by its shift.
+            gates: factors of the units in place of the slopes of their ReLUs: the network with signs held.
+        """
 
 
 def as_key(key: Any) -> Any:

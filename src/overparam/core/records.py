@@ -25,7 +25,12 @@ def take_apart(record: Any, prefix: str = "") -> tuple[dict[str, Any], dict[str,
             values[field.name], inner = take_apart(value, f"{path}.")
             arrays.update(inner)
         elif isinstance(value, tuple) and any(is_dataclass(item) for item in value):
-            values[field.name] = [take_apart(item)[0] for item in value]
+            pieces = [take_apart(item, f"{path}.{place}.") for place, item in enumerate(value)]
+            values[field.name] = [own for own, _ in pieces]
+            for _, inner in pieces:
+                arrays.update(inner)
+        elif isinstance(value, Mapping) and any(isinstance(item, np.ndarray) for item in value.values()):
+            arrays.update({f"{path}.{name}": np.asarray(item) for name, item in value.items()})
         else:
             values[field.name] = value
     return values, arrays
@@ -41,6 +46,8 @@ def put_together(
         path, hint = f"{prefix}{field.name}", hints[field.name]
         if path in arrays:
             given[field.name] = arrays[path]
+        elif typing.get_origin(hint) is Mapping and typing.get_args(hint) == (str, np.ndarray):
+            given[field.name] = {name[len(path) + 1 :]: arrays[name] for name in arrays if name.startswith(f"{path}.")}
         elif field.name in values:
             given[field.name] = _restored(hint, values[field.name], arrays, f"{path}.")
     return kind(**given)
@@ -57,5 +64,6 @@ def _restored(hint: Any, value: Any, arrays: Mapping[str, np.ndarray], prefix: s
     if typing.get_origin(hint) is tuple and isinstance(value, list):
         inner = typing.get_args(hint)
         kinds = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else list(inner)
-        return tuple(_restored(k, item, arrays, prefix) for k, item in zip(kinds, value, strict=False))
+        pairs = enumerate(zip(kinds, value, strict=False))
+        return tuple(_restored(k, item, arrays, f"{prefix}{place}.") for place, (k, item) in pairs)
     return value

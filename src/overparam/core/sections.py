@@ -1,4 +1,4 @@
-"""A page as plain data: sections made of text, tables and figures, which `report` renders.
+"""A page as plain data: sections made of text, tables, figures and surfaces, which `report` renders.
 
 A result lists its sections, they are stored in result.json, and a page is drawn from
 them later without computing anything. Everything here is JSON: strings, numbers, lists.
@@ -63,7 +63,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Figure:
-    """Axes, series and reference lines, and the sentence that says what the figure shows."""
+    """Axes, series and reference lines, and the sentence that says what the figure shows.
+
+    `small` figures that follow one another stand side by side where the page is wide enough.
+    """
 
     title: str
     caption: str
@@ -73,9 +76,30 @@ class Figure:
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
     lines: tuple[Line, ...] = ()
+    small: bool = False
 
 
-Block = Text | Table | Figure
+@dataclass(frozen=True)
+class Surface:
+    """A function of two variables on a grid, z[i][j] at (x[j], y[i]), shown in space and as contours.
+
+    `marked` is a point (x, y, z) with a stick through it; `path` are points (x, y) that a line joins.
+    """
+
+    title: str
+    caption: str
+    x_label: str
+    y_label: str
+    z_label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    z: tuple[tuple[float | None, ...], ...]
+    z_scale: Scale = "linear"
+    marked: tuple[float, float, float] | None = None
+    path: tuple[tuple[float, float], ...] = ()
+
+
+Block = Text | Table | Figure | Surface
 
 
 @dataclass(frozen=True)
@@ -103,6 +127,39 @@ def series(
     (1.0, None)
     """
     return Series(name, _x(x), _y(y), _y(lower), _y(upper), mark, role, dashed)
+
+
+def surface(
+    title: str,
+    caption: str,
+    x: Any,
+    y: Any,
+    z: Any,
+    *,
+    x_label: str,
+    y_label: str,
+    z_label: str,
+    z_scale: Scale = "linear",
+    marked: tuple[float, float, float] | None = None,
+    path: Any = (),
+) -> Surface:
+    """A `Surface` from arrays x (p,), y (q,) and z (q, p); heights that are not finite become gaps.
+
+    >>> surface("", "", [0, 1], [0, 1], [[1, 2], [3, float("inf")]], x_label="", y_label="", z_label="").z
+    ((1.0, 2.0), (3.0, None))
+    """
+    heights = np.asarray(z, dtype=np.float64)
+    if heights.shape != (len(y), len(x)) or min(heights.shape) < 2:
+        raise ValueError(f"`z` has shape {heights.shape}; expected ({len(y)}, {len(x)}), each at least 2")
+    return Surface(
+        title, caption, x_label, y_label, z_label, _numbers(x), _numbers(y), tuple(_y(row) for row in heights), z_scale,
+        None if marked is None else (float(marked[0]), float(marked[1]), float(marked[2])),
+        tuple((float(a), float(b)) for a, b in path),
+    )  # fmt: skip
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
 
 
 def _x(values: Any) -> tuple[float | str, ...]:
@@ -150,6 +207,11 @@ def _block_from_json(fields: dict[str, Any]) -> Block:
         fields["series"] = tuple(_series_from_json(s) for s in fields["series"])
         fields["lines"] = tuple(Line(**line) for line in fields["lines"])
         return Figure(**fields)
+    if kind == "surface":
+        fields |= {name: tuple(fields[name]) for name in ("x", "y")}
+        fields |= {name: tuple(tuple(row) for row in fields[name]) for name in ("z", "path")}
+        fields["marked"] = None if fields["marked"] is None else tuple(fields["marked"])
+        return Surface(**fields)
     raise ValueError(f"a section has a block of unknown kind {kind!r}; this result was written by a newer version")
 
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.core.network import AbstractNetwork, Params
+from overparam.core.program import Step, program_of
 from overparam.kernels.empirical_parts import AbstractPart, Lookup, Outer, Whole
-from overparam.kernels.empirical_program import Step, program_of
 from overparam.kernels.empirical_uses import Structure, Together, Use, View, structure_of
 
 SMALL = 2**16

@@ -11,7 +11,7 @@ from typing import Any, Literal, final
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.kernels.empirical_program import Program, Step
+from overparam.core.program import Program, Step
 
 Kind = Literal["dense", "convolution", "lookup", "added"]
 

@@ -42,6 +42,11 @@ class AbstractActivation(AbstractLayer):
     def homogeneous(self) -> bool:
         """Whether φ(cx) = cφ(x) for c > 0: then norms of inputs factor out where no layer has biases."""
 
+    @property
+    def slope(self) -> float | None:
+        """Below 0, of a function that is the identity above 0 and a line below; None for all others."""
+        return None
+
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
         """None."""
         return ()
@@ -53,9 +58,7 @@ class AbstractActivation(AbstractLayer):
     def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
         """φ(x)."""
         h = self.function(x)
-        if seen is not None:
-            seen.append((x, h))
-        return h
+        return h if seen is None else seen.tap(x, h, self.slope, type(self).__name__)
 
 
 def require_numbers(activation: Any) -> None:

@@ -16,6 +16,7 @@ from overparam.layers.chain import any_pools, applied, passed, weights_of
 from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
 from overparam.layers.pairs import Pairs, positions_against, rows_against, rows_with_themselves
 from overparam.layers.positions import equal_positions
+from overparam.layers.running import InTraining
 
 
 @final
@@ -51,17 +52,23 @@ class Composition:
                 raise ValueError(f"two layers share the weights `{weight.name}` but not their shape, law or training")
         return tuple(found.values())
 
-    def draw(self, key: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Trained and fixed weights by name, each from a key of its own: adding a layer changes no other's draw."""
-        trained, fixed = {}, {}
+    def draw(self, key: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Trained, fixed and running weights by name, each from a key of its own: adding a layer changes no other's."""
+        trained, fixed, running = {}, {}, {}
         for weight in self.weights():
             own = jax.random.fold_in(key, crc32(weight.name.encode()))
-            (trained if weight.trained else fixed)[weight.name] = weight.law.draw(own, weight.shape)
-        return trained, fixed
+            place = trained if weight.trained else running if weight.running else fixed
+            place[weight.name] = weight.law.draw(own, weight.shape)
+        return trained, fixed, running
 
     def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None = None) -> Any:
         """Outputs of a batch (n, …)."""
         return applied(self.layers, weights, self.arranged(x), seen)
+
+    def apply_train(self, weights: Mapping[str, Any], x: Any) -> tuple[Any, dict[str, Any]]:
+        """Outputs of a batch in training, and what the running weights become."""
+        within = InTraining(weights)
+        return self.apply(within, x), within.new
 
     def arranged(self, x: Any) -> Any:
         """(n, …) to (n, features), or to (n, *grid, channels), which is taken as it is."""

@@ -24,6 +24,11 @@ class Identity(AbstractActivation):
         """Yes."""
         return True
 
+    @property
+    def slope(self) -> float:
+        """1: a line."""
+        return 1.0
+
     def function(self, x: Any) -> Any:
         """x."""
         return x

@@ -92,6 +92,27 @@ class ZeroOrNormal(AbstractLaw):
 
 @final
 @dataclass(frozen=True)
+class Constant(AbstractLaw):
+    """Every entry is `value`: scales, shifts and averages at their start.
+
+    >>> Constant(2.0).draw(None, (2,)).tolist()
+    [2.0, 2.0]
+    """
+
+    value: float
+
+    def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
+        """Equal entries."""
+        return jnp.full(shape, self.value, dtype=jnp.result_type(float))
+
+    @property
+    def cases(self) -> tuple[tuple[float, float], ...]:
+        """About 0: variance value²."""
+        return ((1.0, self.value**2),)
+
+
+@final
+@dataclass(frozen=True)
 class Twinned(AbstractLaw):
     """Entries 2i and 2i + 1 of the first axis are equal, or of opposite sign; the pairs follow `law`."""
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+from overparam.core.seen import Seen
 from overparam.layers.laws import AbstractLaw
 from overparam.layers.pairs import Pairs
 
 Shape = tuple[int, ...]
-Seen = list[tuple[Any, Any]]
-"""Where activations put what goes in and what comes out, in the order of the forward pass."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,8 @@ class Weight:
     shape: Shape
     law: AbstractLaw
     trained: bool
+    running: bool = False
+    """Changed by training without a gradient: a running average, part of `Params.state`."""
 
 
 class AbstractLayer(abc.ABC):

@@ -50,6 +50,8 @@ class LayerNorm(AbstractLayer):
 
     def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
         """Sample by sample."""
+        if seen is not None:
+            seen.say("layer norm: divides by a size that depends on the sample")
         axes = (*(axis + 1 for axis in self.axes), x.ndim - 1)
         centred = x - jnp.mean(x, axis=axes, keepdims=True)
         return centred * jax.lax.rsqrt(jnp.mean(jnp.square(centred), axis=axes, keepdims=True) + self.epsilon)

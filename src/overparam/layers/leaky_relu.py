@@ -56,6 +56,11 @@ class LeakyRelu(AbstractActivation):
         """λ = (b − a)²/(a² + b²), from 0 for a line to 2 for |x|."""
         return (self.positive - self.negative) ** 2 / (2 * self.power)
 
+    @property
+    def slope(self) -> float | None:
+        """a, where b = 1."""
+        return self.negative if self.positive == 1 else None
+
     def function(self, x: Any) -> Any:
         """b x above 0, a x elsewhere."""
         return jnp.where(x > 0, self.positive * x, self.negative * x)

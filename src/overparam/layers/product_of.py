@@ -43,6 +43,8 @@ class Product(AbstractLayer):
 
     def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
         """The product."""
+        if seen is not None:
+            seen.say("product of branches: not linear between the ReLUs")
         first, *others = (applied(chain, weights, x, seen) for chain in self.branches)
         for other in others:
             first = first * other

@@ -38,6 +38,11 @@ class Relu(AbstractActivation):
         """Yes."""
         return True
 
+    @property
+    def slope(self) -> float:
+        """0: nothing below 0 comes out."""
+        return 0.0
+
     def function(self, x: Any) -> Any:
         """max(x, 0)."""
         return jax.nn.relu(x)

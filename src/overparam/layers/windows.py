@@ -11,8 +11,9 @@ import numpy as np
 
 from overparam.layers.layer import Shape
 
-Padding = Literal["SAME", "VALID", "CIRCULAR"]
-"""Zeros around so that stride 1 keeps the positions; nothing around; the other end around, periodically."""
+Padding = Literal["SAME", "VALID", "CIRCULAR", "CENTRED"]
+"""Zeros around so that stride 1 keeps the positions; nothing around; the other end around, periodically; zeros around so
+that windows have positions 0, s, 2s, … in their middle, s the stride, as PyTorch's `padding=side // 2`."""
 
 Sides = int | tuple[int, ...]
 """One number for every axis, or one an axis."""
@@ -24,7 +25,8 @@ class Windows:
     """Windows of `sides` positions, one every `strides`: output o reads inputs o · stride − before + p, p < side.
 
     "SAME" and "CIRCULAR" have ⌈length / stride⌉ outputs and pad, as XLA does, (outputs − 1) · stride + side − length
-    positions, the smaller half of them before. "VALID" pads none.
+    positions, the smaller half of them before. "VALID" pads none. "CENTRED" has as many outputs, and pads ⌊side/2⌋
+    positions before and what is missing after.
 
     >>> Windows((3,), (2,), "SAME").reads((6,), 0)[0]  # 6 positions need one more at the end
     array([[0, 1, 2],
@@ -50,6 +52,8 @@ class Windows:
         missing = [
             max((o - 1) * s + k - n, 0) for n, o, k, s in zip(grid, outputs, self.sides, self.strides, strict=True)
         ]
+        if self.padding == "CENTRED":
+            return tuple((k // 2, max(m - k // 2, 0)) for m, k in zip(missing, self.sides, strict=True))
         return tuple((m // 2, m - m // 2) for m in missing)
 
     def reads(self, grid: Shape, axis: int) -> tuple[np.ndarray, np.ndarray]:
@@ -84,9 +88,9 @@ class Windows:
 def windows_on(grid: Shape, sides: Sides, strides: Sides, padding: Padding, name: str) -> Windows:
     """Windows for that grid, checked; `name` is what the sides are called."""
     if padding not in get_args(Padding):
-        raise ValueError(f"`padding` is {padding!r}; expected 'SAME', 'VALID' or 'CIRCULAR'")
+        raise ValueError(f"`padding` is {padding!r}; expected 'SAME', 'VALID', 'CIRCULAR' or 'CENTRED'")
     windows = Windows(_each(sides, grid, name), _each(strides, grid, "strides"), padding)
-    if padding != "SAME" and any(k > n for k, n in zip(windows.sides, grid, strict=True)):
+    if padding in ("VALID", "CIRCULAR") and any(k > n for k, n in zip(windows.sides, grid, strict=True)):
         less = "may not be larger, " if padding == "CIRCULAR" else "does not fit without padding, "
         raise ValueError(f"`{name}` is {sides} and the positions are {grid}; a window {less}take a smaller `{name}`")
     return windows

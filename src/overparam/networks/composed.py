@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, final
@@ -29,18 +30,19 @@ class AbstractComposed(AbstractNetwork):
 
     def init(self, key: Any, inputs: int | tuple[int, ...]) -> Params:
         """Fresh weights for rows of `inputs` numbers, or samples of that shape, from an int or a JAX key."""
-        trained, fixed = self.composition_of(_shape(inputs)).draw(as_key(key))
-        return Params(trained, fixed)
+        trained, fixed, running = self.composition_of(_shape(inputs)).draw(as_key(key))
+        return Params(trained, fixed, running or ())
 
     def apply(self, params: Params, x: Any) -> Any:
         """(n,) for one output, else (n, k), of a batch (n, …)."""
         return self._run(params, x, None)
 
-    def trace(self, params: Params, x: Any) -> Trace:
+    def trace(
+        self, params: Params, x: Any, shifts: Sequence[Any] | None = None, gates: Sequence[Any] | None = None
+    ) -> Trace:
         """The output with what goes into and comes out of every ReLU, first layer first."""
-        seen: Seen = []
-        output = self._run(params, x, seen)
-        return Trace(output, tuple(g for g, _ in seen), tuple(h for _, h in seen))
+        seen = Seen(shifts, gates)
+        return seen.trace(self._run(params, x, seen))
 
     def kernel(self) -> AbstractCompositionKernel:
         """Of one output as the width grows, in this network's own scale: `get="ntk"` is the tangent kernel of the
@@ -50,12 +52,16 @@ class AbstractComposed(AbstractNetwork):
         """
         return CompositionKernel(self)
 
+    def apply_train(self, params: Params, x: Any) -> tuple[Any, Any]:
+        """Outputs as in training, batch norms by the moments of the batch, and the new running averages."""
+        if not params.state:
+            return self.apply(params, x), params.state
+        x = _batch(x)
+        return self.composition_of(x.shape[1:]).apply_train(_weights(params), x)
+
     def _run(self, params: Params, x: Any, seen: Seen | None) -> Any:
-        x = jnp.asarray(x)
-        if x.ndim < 2:
-            raise ValueError(f"`x` has shape {x.shape}; expected a batch (n, …), such as `x[None]` for one sample")
-        weights = {**params.fixed, **params.trained}
-        return self.composition_of(x.shape[1:]).apply(weights, x, seen)
+        x = _batch(x)
+        return self.composition_of(x.shape[1:]).apply(_weights(params), x, seen)
 
 
 @final
@@ -73,6 +79,17 @@ class CompositionKernel(AbstractCompositionKernel):
     def composition(self, shape: Shape) -> Composition:
         """The network's."""
         return self.network.composition_of(shape)
+
+
+def _batch(x: Any) -> Any:
+    x = jnp.asarray(x)
+    if x.ndim < 2:
+        raise ValueError(f"`x` has shape {x.shape}; expected a batch (n, …), such as `x[None]` for one sample")
+    return x
+
+
+def _weights(params: Params) -> dict[str, Any]:
+    return {**params.fixed, **(params.state or {}), **params.trained}
 
 
 def _shape(inputs: int | tuple[int, ...]) -> Shape:

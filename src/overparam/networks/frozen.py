@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -62,6 +63,8 @@ class Frozen(AbstractNetwork):
         """What the network gives in training."""
         return self.network.apply_train(self.thaw(params), x)
 
-    def trace(self, params: Params, x: Any) -> Trace:
+    def trace(
+        self, params: Params, x: Any, shifts: Sequence[Any] | None = None, gates: Sequence[Any] | None = None
+    ) -> Trace:
         """What the network gives, seen from inside."""
-        return self.network.trace(self.thaw(params), x)
+        return self.network.trace(self.thaw(params), x, shifts, gates)

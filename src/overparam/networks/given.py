@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import jax.numpy as jnp
 
 from overparam.core.network import AbstractNetwork, Params, Trace, as_key
+from overparam.core.program_relus import traced
 
 
 @final
@@ -63,6 +64,8 @@ class Given(AbstractNetwork):
             )
         return out
 
-    def trace(self, params: Params, x: Any) -> Trace:
-        """The output alone: the inside of the function is not known."""
-        return Trace(self.apply(params, x), (), ())
+    def trace(
+        self, params: Params, x: Any, shifts: Sequence[Any] | None = None, gates: Sequence[Any] | None = None
+    ) -> Trace:
+        """The output and every ReLU that is found in the steps of its program, units flat: (n, units)."""
+        return traced(self.apply, params, x, shifts, gates)

@@ -16,8 +16,12 @@ from overparam.report.svg import swatch
 MOST_ROWS = 500
 MOST_CHARACTERS = 400
 _TONES = ("good", "warning", "bad")
-_STATES = {"met": ("good", "✓"), "unmet": ("bad", "✗"), "not checked": ("warning", "○")}
-"""The three words every assumption gets; a sign beside the colour, for those who do not see it."""
+_STATES = {
+    **dict.fromkeys(("met", "holds", "holds with constant"), ("good", "✓")),
+    **dict.fromkeys(("unmet", "fails"), ("bad", "✗")),
+    **dict.fromkeys(("not checked", "out of range", "not measured"), ("warning", "○")),
+}
+"""The words every assumption and every law gets; a sign beside the colour, for those who do not see it."""
 
 
 def text(block: Text, large: bool = False) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from html import escape
 
 from overparam.core.folder import Parts
-from overparam.core.sections import Figure, Section, Table, Text
+from overparam.core.sections import Figure, Section, Surface, Table, Text
 from overparam.report import blocks, style
 from overparam.report.numbers import duration
+from overparam.report.surface_figures import thinned
+from overparam.report.surface_svg import render_surface_svg
 from overparam.report.svg import render_svg
 
 _POINTS = 200
@@ -77,6 +79,11 @@ def _inside(section: Section, large: bool, samples: bool) -> str:
             parts.append(
                 f'<figure><p class="name">{escape(block.title)}</p>{render_svg(block, _POINTS)}'
                 f"{blocks.legend(block, button=False)}"
+                f"<figcaption>{escape(block.caption)}</figcaption></figure>"
+            )
+        elif isinstance(block, Surface):
+            parts.append(
+                f'<figure><p class="name">{escape(block.title)}</p>{render_surface_svg(thinned(block))}'
                 f"<figcaption>{escape(block.caption)}</figcaption></figure>"
             )
     return "".join(parts)

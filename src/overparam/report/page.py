@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -14,11 +15,13 @@ from typing import Any
 
 from overparam.core.folder import REPORT, Parts, read, write_whole
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Figure, Section, Table, Text
+from overparam.core.sections import Figure, Section, Surface, Table, Text
 from overparam.report import blocks, style
 from overparam.report.axes import Canvas, canvas
 from overparam.report.figures import embedded, plotly_of, points_a_series
 from overparam.report.numbers import MISSING, duration, memory, number
+from overparam.report.surface_figures import surface_json, thinned
+from overparam.report.surface_svg import render_surface_svg
 from overparam.report.svg import render_svg
 
 KINDS = {"run-comparison": "training run"}
@@ -29,13 +32,18 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
     """The page of a result as text; `samples=False` leaves out tables that show the user's own rows."""
     sections = list(parts.sections)
     figures = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
-    plotly = _plotly_js() if figures else ""
+    surfaces = [block for section in sections for block in section.blocks if isinstance(block, Surface)]
+    plotly = _plotly_js() if figures or surfaces else ""
     limit = points_a_series(figures)
     canvases = [canvas(figure, limit) for figure in figures]
-    numbered = enumerate(canvases)
-    body = "".join(_section(section, index, numbered, samples) for index, section in enumerate(sections))
+    numbered, reliefs = enumerate(canvases), enumerate(surfaces)
+    body = "".join(_section(section, index, numbered, reliefs, samples) for index, section in enumerate(sections))
     early = style.packaged("theme.js")
     scripts = [early, *([plotly] if plotly else []), style.packaged("places.js"), style.packaged("page.js")]
+    scripts += [style.packaged("surfaces.js")] if surfaces else []
+    heights = (
+        f'<script type="application/json" id="surfaces">{embedded([surface_json(s) for s in surfaces])}</script>\n'
+    )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">\n'
@@ -45,6 +53,7 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
         f'{_header(parts)}\n<div class="columns">\n{_contents(sections)}\n<main>\n{body}</main>\n</div>\n'
         f"{_footer(parts)}\n"
         f'<script type="application/json" id="figures">{embedded([plotly_of(drawn) for drawn in canvases])}</script>\n'
+        + (heights if surfaces else "")
         + "".join(f"<script>{script}</script>\n" for script in scripts[1:])
         + "</body>\n</html>\n"
     )
@@ -107,7 +116,13 @@ def _contents(sections: list[Section]) -> str:
     return f'<nav aria-label="Contents"><ol>{entries}<li><a href="#made">How this was made</a></li></ol></nav>'
 
 
-def _section(section: Section, index: int, figures: Iterator[tuple[int, Canvas]], samples: bool) -> str:
+def _section(
+    section: Section,
+    index: int,
+    figures: Iterator[tuple[int, Canvas]],
+    surfaces: Iterator[tuple[int, Surface]],
+    samples: bool,
+) -> str:
     first = index == 0
     inside = []
     for block in section.blocks:
@@ -115,12 +130,24 @@ def _section(section: Section, index: int, figures: Iterator[tuple[int, Canvas]]
             inside.append(blocks.text(block, large=first))
         elif isinstance(block, Table):
             inside.append(blocks.table(block, samples))
+        elif isinstance(block, Surface):
+            inside.append(_surface(*next(surfaces)))
         else:
             inside.append(_figure(*next(figures)))
     tone = _tone(section) if first else ""
     return (
         f'<section id="s{index}" class="{"verdict " + tone if first else "part"}">'
-        f"<h2>{escape(section.title)}</h2>{''.join(inside)}</section>\n"
+        f"<h2>{escape(section.title)}</h2>{_grouped(inside)}</section>\n"
+    )
+
+
+def _grouped(blocks_of_section: list[str]) -> str:
+    """The blocks one after the other, small figures that follow one another in a grid."""
+    small = '<figure class="chart small">'
+    groups = itertools.groupby(blocks_of_section, lambda block: block.startswith(small))
+    return "".join(
+        f'<div class="small-figures">{"".join(group)}</div>' if is_small else "".join(group)
+        for is_small, group in groups
     )
 
 
@@ -137,10 +164,20 @@ def _figure(index: int, drawn: Canvas) -> str:
     name = escape(f"{figure.title}. {figure.caption}".strip())
     words = blocks.caption(drawn)
     return (
-        f'<figure class="chart"><h3>{escape(figure.title)}</h3>'
+        f'<figure class="chart{" small" if figure.small else ""}"><h3>{escape(figure.title)}</h3>'
         f'<div class="frame" role="img" aria-label="{name}"><div class="plot" data-figure="{index}"></div>'
         f'<div class="still">{render_svg(figure)}</div></div>'
         f"{blocks.legend(figure)}" + (f"<figcaption>{words}</figcaption>" if words else "") + "</figure>"
+    )
+
+
+def _surface(index: int, surface: Surface) -> str:
+    name = escape(f"{surface.title}. {surface.caption}".strip())
+    caption = f"<figcaption>{escape(surface.caption)}</figcaption>" if surface.caption else ""
+    return (
+        f'<figure class="chart"><h3>{escape(surface.title)}</h3>'
+        f'<div class="frame reliefs" role="img" aria-label="{name}" data-surface="{index}"><div class="relief"></div>'
+        f'<div class="relief"></div><div class="still">{render_surface_svg(thinned(surface))}</div></div>{caption}</figure>'
     )
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from overparam.core.folder import Parts
-from overparam.core.sections import Figure, Series
+from overparam.core.sections import Figure, Series, Surface
 from overparam.report import style
 from overparam.report.axes import Canvas, band, canvas, category, unit
 from overparam.report.labels import above, beside, obstacles
+from overparam.report.surface_static import draw_surface
 
 _LETTER = 0.72
 """Points to a unit of `labels`, which counts letters as 6.6 wide: one of 8 pt is about 4.75 pt."""
@@ -23,19 +24,25 @@ _DASH = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0
 _SYMBOLS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D", "cross": "X"}
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str], *, size: tuple[float, float] = (6.0, 3.9)) -> Path:
-    """Write one figure; the end of the name says the format (png, svg or pdf), `size` is in inches."""
+def save_figure(
+    figure: Figure | Surface, path: str | os.PathLike[str], *, size: tuple[float, float] | None = None
+) -> Path:
+    """Write one figure or surface; the end of the name says the format (png, svg or pdf), `size` is in inches."""
     target = Path(path)
     kind = target.suffix.lstrip(".").lower()
     if kind not in FORMATS:
         raise ValueError(f"{target.name!r} ends in {target.suffix!r}; expected .png, .svg or .pdf")
     backend, drawing = _matplotlib()
-    drawn = canvas(figure)
     with backend.rc_context(_rc()):
-        sheet = drawing.Figure(figsize=size, layout="constrained")
-        axes = sheet.add_subplot()
-        _draw(axes, drawn, size[0])
-        _draw_lines(sheet, axes, drawn)
+        if isinstance(figure, Surface):
+            sheet = drawing.Figure(figsize=size or (7.6, 3.5), layout="constrained")
+            draw_surface(sheet, figure)
+        else:
+            drawn, wide = canvas(figure), size or (6.0, 3.9)
+            sheet = drawing.Figure(figsize=wide, layout="constrained")
+            axes = sheet.add_subplot()
+            _draw(axes, drawn, wide[0])
+            _draw_lines(sheet, axes, drawn)
         try:
             sheet.savefig(target, dpi=200, metadata=_no_date(kind))
         except OSError as error:
@@ -44,10 +51,10 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, size: tuple[flo
 
 
 def export_figures(parts: Parts, folder: str | os.PathLike[str], *, kind: str = "pdf") -> list[Path]:
-    """Write every figure of a result into `folder`, numbered in the order of the page."""
+    """Write every figure and surface of a result into `folder`, numbered in the order of the page."""
     if kind not in FORMATS:
         raise ValueError(f"`kind` is {kind!r}; expected one of {', '.join(FORMATS)}")
-    figures = [block for section in parts.sections for block in section.blocks if isinstance(block, Figure)]
+    figures = [block for section in parts.sections for block in section.blocks if isinstance(block, Figure | Surface)]
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)
     return [

@@ -5,6 +5,9 @@ from overparam.studies import (
     beyond_kernels_fig3,
     beyond_kernels_theorem2,
     beyond_two_layers,
+    convergence_fig1,
+    convergence_laws,
+    convergence_rates,
     fine_grained_fig1,
     fine_grained_fig2,
     laziness,
@@ -21,6 +24,9 @@ STUDIES: dict[str, Study] = {
         beyond_kernels_fig2,
         beyond_kernels_fig3,
         beyond_kernels_theorem2,
+        convergence_fig1,
+        convergence_laws,
+        convergence_rates,
     )
 }
 

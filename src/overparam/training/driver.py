@@ -52,7 +52,8 @@ def train(
         params: where to start: a `Params`, or the pytree of trained weights; fresh ones from `key` if None.
         record: the steps to record, or every how many; about 40, evenly in log(step), if None.
         measures: out of "outputs", "movement", "spectral", "flips", "kernel", "gradient"; all of them if None
-            (outputs only while they stay below 128 MiB). Loss and accuracy are always recorded.
+            (outputs only while they stay below 128 MiB). Loss and accuracy are always recorded. "weights" is recorded
+            where it is named: all trained weights as one row, for `op.landscape`.
         kernel_rows: the drift of the kernel is measured on that many rows.
         rows_at_once: a record sends that many rows through the network together; as many as fit if None.
         dtype: "float64", "float32", or "tf32" (float32 with products rounded to 3 digits, on NVIDIA GPUs).

@@ -17,7 +17,7 @@ from overparam.data import Dataset
 from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
 from overparam.training.losses import AbstractLoss
-from overparam.training.measurements import MEASURES
+from overparam.training.measurements import MEASURES, ON_REQUEST
 from overparam.training.precision import cast
 from overparam.training.trees import layer_names
 
@@ -91,7 +91,7 @@ def require_weights(trained: Any) -> None:
 
 
 def require_weights_of(network: AbstractComposed, d: int, start: Params) -> None:
-    """Raise unless `start` has the weights of the network, trained or fixed, by name and shape."""
+    """Raise unless `start` has the weights of the network, trained, fixed or running, by name and shape."""
     wanted, given = _shapes(jax.eval_shape(lambda: network.init(0, d))), _shapes(start)
     which = f"{describe(network)} on {checks.count_of(d, 'feature')}"
     for name, shape in wanted.items():
@@ -104,7 +104,7 @@ def require_weights_of(network: AbstractComposed, d: int, start: Params) -> None
 
 
 def _shapes(params: Params) -> dict[str, tuple[int, ...]]:
-    trees = (params.trained, params.fixed)
+    trees = (params.trained, params.fixed, params.state)
     return {
         name: np.shape(leaf)
         for tree in trees
@@ -207,10 +207,11 @@ def checked_measures(measures: Sequence[str] | None, records: int, data: Dataset
         return MEASURES if 8 * size * records * runs <= OUTPUT_BYTES else MEASURES[1:]
     if isinstance(measures, str):
         measures = (measures,)
-    unknown = [name for name in measures if name not in MEASURES]
+    known = (*MEASURES, *ON_REQUEST)
+    unknown = [name for name in measures if name not in known]
     if unknown:
-        raise ValueError(f"`measures` has {unknown[0]!r}; expected names out of {', '.join(MEASURES)}")
-    return tuple(name for name in MEASURES if name in measures)
+        raise ValueError(f"`measures` has {unknown[0]!r}; expected names out of {', '.join(known)}")
+    return tuple(name for name in known if name in measures)
 
 
 def describe(thing: Any, leave_out: Sequence[str] = ()) -> str:

@@ -19,6 +19,9 @@ from overparam.training.spectral import spectral_norms
 MEASURES = ("outputs", "movement", "spectral", "flips", "kernel", "gradient")
 """What may be left out; loss and accuracy, on training and test rows, are always recorded."""
 
+ON_REQUEST = ("weights",)
+"""What is recorded only where it is named: it may be large."""
+
 SIGN_BYTES = 2**30
 """Most memory for the signs at the start; beyond it, flips are counted on the first rows that fit."""
 
@@ -44,7 +47,7 @@ class Recorder:
     """Which measures to take, and on how many rows: part of the compiled program.
 
     Args:
-        measures: names out of `MEASURES`.
+        measures: names out of `MEASURES` and `ON_REQUEST`.
         classes: whether an accuracy makes sense.
         flip_rows: flips are counted on that many rows; 0 for none.
         kernel_rows: H(s) is compared on that many rows, spread evenly; 0 for none.
@@ -126,6 +129,8 @@ class Recorder:
     def _movement(self, params: Params, reference: Reference) -> dict[str, Any]:
         moves = jax.tree.leaves(jax.tree.map(jnp.subtract, params.trained, reference.trained))
         record = {}
+        if "weights" in self.measures:
+            record["weights"] = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(params.trained)])
         if "movement" in self.measures:
             record["movement"] = jnp.stack([jnp.linalg.norm(move.ravel()) for move in moves])
         if "spectral" in self.measures:

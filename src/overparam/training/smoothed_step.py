@@ -175,7 +175,7 @@ class SmoothedSGD(AbstractAlgorithm):
         )
         scale, decay_at = self.shrunk(state, step, later, lr)
         rows = jax.random.randint(choose, (self.batch,), 0, problem.n)
-        noise = self.draw(draw, state)
+        noise = self.noise(draw, state)
         W, V = state.W, state.V
         grad_W, grad_V = smoothed_gradient(
             state.start, W, V, problem.X[rows], problem.y[rows], noise, sigma_w, sigma_v, scale, self.objective
@@ -195,7 +195,7 @@ class SmoothedSGD(AbstractAlgorithm):
         following = jax.random.randint(key, (), before + wait, before + 2 * wait + 1, jnp.int32)
         return jnp.where(due, (1 - lr) * state.scale, state.scale), jnp.where(due, following, state.decay_at)
 
-    def draw(self, key: Any, state: SmoothedState) -> StepNoise:
+    def noise(self, key: Any, state: SmoothedState) -> StepNoise:
         """The noise of one step."""
         (m2, m1), kind, b = state.V.shape, state.V.dtype, self.batch
         gaussian, coins = jax.random.split(key)

@@ -30,6 +30,7 @@ WORDS = {
     "test_loss": "mean test loss",
     "test_accuracy": "test accuracy",
     "test_outputs": "outputs on test rows",
+    "weights": "all trained weights as one row, layer after layer",
 }
 
 FIGURES: tuple[tuple[str, sections.Scale, tuple[str, ...]], ...] = (

@@ -1,0 +1,216 @@
+"""A law away from the start: its quantity at random, training and adversarial perturbations of every radius."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from overparam.audits.law import Finding, Law, made, not_measured
+from overparam.audits.perturbations import Weights
+from overparam.audits.setting import KINDS, Setting, ascend
+from overparam.core.assumptions import Assumption
+from overparam.core.network import Trace
+
+Measure = Callable[[Setting, dict[str, np.ndarray], float], Mapping[str, np.ndarray]]
+Slope = Callable[[Setting, dict[str, np.ndarray]], Mapping[str, np.ndarray]]
+
+OPENING_STEPS = 2
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """A law on the network at hand. bound: its right side with constant 1, by radius. range: what it asks for."""
+
+    law: Law
+    bound: Callable[[float], float]
+    range: tuple[Assumption, ...] = ()
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Climb:
+    """An adversary: ascent on the quantity of the law `name` (descent where the law is a lower bound).
+
+    slope: the gradient, at weights, of the quantity of the worst sample and layer. opening: another direction to begin
+    with, where the quantity is flat or its gradient sees only half of it, such as one that flips many signs. value: the
+    quantity alone, where measuring all of them costs more.
+    """
+
+    name: str
+    slope: Slope
+    opening: Slope | None = None
+    value: Callable[[Setting, dict[str, np.ndarray], float], np.ndarray] | None = None
+
+
+def findings(
+    setting: Setting,
+    stated: Sequence[Stated],
+    measure: Measure,
+    climbs: Sequence[Climb] = (),
+    *,
+    few: Setting | None = None,
+    note: str = "",
+) -> list[Finding]:
+    """One finding for each law and each kind of perturbation, over all radii.
+
+    At every radius an adversary begins at the random perturbation, at the training direction, at its opening and at
+    what it found at the radius before, and climbs from the worst of them. All that was visited within the ball counts for
+    every law, so an adversary finds at least what random perturbations do, and at least what it found within smaller balls.
+
+    Args:
+        setting: where the quantities are measured.
+        stated: the laws.
+        measure: of a setting, weights and ω; by the law's name, its quantity layer by layer (or row by row), of which the
+            worst counts.
+        climbs: the adversaries.
+        few: where adversaries climb, if not on all samples.
+        note: a sentence for the words of every finding.
+    """
+    radii = sorted(omega for omega in setting.omegas if omega > 0)
+    if not radii:
+        return [not_measured(one.law, kind, "no radius is above 0", one.range) for one in stated for kind in KINDS]
+    sides = {one.law.name: -1.0 if one.law.side == "lower" else 1.0 for one in stated}
+    tables: dict[str, list[dict[str, np.ndarray]]] = {kind: [] for kind in KINDS}
+    before: dict[str, tuple[float, dict[str, np.ndarray]]] = {}
+    for omega in radii:
+        plain = {kind: setting.perturbation(kind, omega) for kind in ("random", "training")}
+        visited = []
+        for kind, direction in plain.items():
+            seen = _arrays(measure(setting, setting.moved(direction), omega))
+            tables[kind].append(seen)
+            visited.append(seen)
+        for climb in climbs:
+            starts = list(plain.values())
+            warm = climb.name in before
+            if warm:
+                last, found = before[climb.name]
+                starts.append({name: omega / last * W for name, W in found.items()})
+                if sides[climb.name] < 0:  # what makes a quantity small may lie well within the ball
+                    starts.append(found)
+            found = _climbed(few or setting, climb, sides[climb.name], omega, starts, measure, warm)
+            before[climb.name] = omega, found
+            visited.append(_arrays(measure(setting, setting.moved(found), omega)))
+        visited += tables["adversarial"][-1:]  # the ball of the radius before lies in this one
+        tables["adversarial"].append(
+            {name: max((seen[name] for seen in visited), key=lambda v: _worst(v, side)) for name, side in sides.items()}
+        )
+    found_all = []
+    for one in stated:
+        side = sides[one.law.name]
+        for kind in KINDS:
+            rows = [table[one.law.name] for table in tables[kind]]
+            values = [side * _worst(row, side) for row in rows]
+            bounds = [one.bound(omega) for omega in radii]
+            detail = {"by part": np.array(rows)} if len({row.shape for row in rows}) == 1 else {}
+            found_all.append(made(one.law, kind, radii, values, bounds, one.range, detail, note=note))
+    return found_all
+
+
+def _climbed(
+    few: Setting, climb: Climb, side: float, omega: float, starts: list[Any], measure: Measure, warm: bool
+) -> dict[str, np.ndarray]:
+    """The worst perturbation found from these starts."""
+
+    def value(weights: dict[str, np.ndarray]) -> float:
+        if climb.value is not None:
+            return _worst(np.atleast_1d(climb.value(few, weights, omega)), side)
+        return _worst(_arrays(measure(few, weights, omega))[climb.name], side)
+
+    def slope(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: side * G for name, G in climb.slope(few, weights).items()}
+
+    ranked = sorted(((value(few.moved(W)), i, W) for i, W in enumerate(starts)), reverse=True)
+    opening = climb.opening
+    if opening is not None:
+        W = ranked[0][2]
+        for turn in range(OPENING_STEPS):  # whole steps, each a perturbation of its own
+            opened = ascend(few, omega, lambda weights: opening(few, weights), start=W, steps=1)
+            W = _difference(opened, few.weights)
+            ranked.append((value(opened), len(starts) + turn, W))
+        ranked.sort(reverse=True)
+    # What was found at the radius before is scaled, so a few steps are enough there; the first radius gets more.
+    tries, steps = (1, max(1, few.effort.ascent_steps // 4)) if warm else (few.effort.starts, _half(few))
+    best: tuple[float, Any] = ranked[0][0], ranked[0][2]
+    for _, _, start in ranked[:tries]:
+        climbed = ascend(few, omega, slope, start=start, value=value, steps=steps)
+        reached = value(climbed)
+        if reached > best[0]:
+            best = reached, _difference(climbed, few.weights)
+    return best[1]
+
+
+def _half(setting: Setting) -> int:
+    return max(1, setting.effort.ascent_steps // 2)
+
+
+def _difference(weights: Weights, start: Weights) -> dict[str, np.ndarray]:
+    return {name: W - start[name] for name, W in weights.items()}
+
+
+def _arrays(measured: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: np.atleast_1d(np.asarray(value, float)) for name, value in measured.items()}
+
+
+def _worst(values: np.ndarray, side: float) -> float:
+    """The largest, or minus the smallest for a lower law: more is always worse."""
+    return float((side * values).max())
+
+
+def one_hot(setting: Setting, row: int, output: int) -> np.ndarray:
+    """(n, k) with a single 1: as the cotangent of the outputs it gives ∇y_output(x_row)."""
+    U = np.zeros((setting.samples, setting.outputs))
+    U[row, output] = 1.0
+    return U
+
+
+def of_output(U: np.ndarray) -> Trace:
+    """The cotangent that sees the outputs alone."""
+    return Trace(U, (), ())
+
+
+def of_layer(setting: Setting, layer: int, row: int, u: np.ndarray, which: str = "pre_activations") -> Trace:
+    """The cotangent u of g_layer (or of h_layer: "activations") at one sample."""
+    U = np.zeros((setting.samples, setting.inside.widths[layer]))
+    U[row] = u
+    arrays = tuple(U if place == layer else None for place in range(setting.inside.count))
+    return Trace(None, arrays, ()) if which == "pre_activations" else Trace(None, (), arrays)
+
+
+def sizes_of(direction: Weights) -> float:
+    """‖·‖_F over all layers.
+
+    >>> sizes_of({"a": np.array([3.0]), "b": np.array([4.0])})
+    5.0
+    """
+    return float(np.sqrt(inner(direction, direction)))
+
+
+def inner(first: Weights, second: Weights) -> float:
+    """Σ over layers of ⟨·, ·⟩.
+
+    >>> inner({"a": np.array([1.0, 2.0])}, {"a": np.array([3.0, 1.0])})
+    5.0
+    """
+    return sum(product(W, second[name]) for name, W in first.items())
+
+
+def product(first: np.ndarray, second: np.ndarray) -> float:
+    """⟨·, ·⟩ of two arrays, not by BLAS: the threads of a short product cost more than it does on a busy machine.
+
+    >>> product(np.array([1.0, 2.0]), np.array([3.0, 1.0]))
+    5.0
+    """
+    return float(np.einsum("i,i->", np.ravel(first), np.ravel(second)))
+
+
+def minus(first: Weights, second: Weights) -> dict[str, np.ndarray]:
+    """Layer by layer.
+
+    >>> minus({"a": np.array([3.0])}, {"a": np.array([1.0])})
+    {'a': array([2.])}
+    """
+    return {name: W - second[name] for name, W in first.items()}

@@ -1,0 +1,210 @@
+"""Long products of layers when the weights move: their norms, and how much those that end in the output change.
+
+No product is formed. The difference of two of them is applied to vectors as two products, one after the other.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from overparam.audits.away import Climb, Stated, findings
+from overparam.audits.gains import largest_gains
+from overparam.audits.law import Finding, Law, not_measured
+from overparam.audits.radius_ranges import of_backward, of_products, sizes
+from overparam.audits.setting import KINDS, Setting
+from overparam.audits.sign_changes import towards_flips_everywhere
+
+PRODUCTS = Law(
+    "intermediate stability",
+    "convergence, Lemma 8.6",
+    "‖W_b D_{b−1} ⋯ D_a W_a‖₂ ≤ O(√L) at W⁰ + W′, its own signs",
+    "upper",
+    {"omega": 0.0, "L": 0.5, "m": 0.0, "n": 0.0},
+    quantity="‖W_b D ⋯ D W_a‖₂",
+)
+BACKWARD = Law(
+    "backward stability",
+    "convergence, Lemma 8.7",
+    "‖B D_L W_L ⋯ W_{a+1} D_a − the same at W⁰‖₂ ≤ O(ω^{1/3} L² √(m log m/k))",
+    "upper",
+    {"omega": 1 / 3, "L": 2.0, "m": 0.5, "n": 0.0},
+    quantity="‖B D_L W_L ⋯ D_a − B D⁰_L W⁰_L ⋯ D⁰_a‖₂",
+)
+
+EXACT_OUTPUTS = 12
+"""Up to this many outputs the difference is known row by row; beyond, its norm is found by Lanczos from below."""
+MOST_PLACES = 4
+"""Products looked at, spread over the depth."""
+LEAST_ROWS = 8
+
+_KEPT: WeakKeyDictionary[Setting, dict[int, np.ndarray]] = WeakKeyDictionary()
+
+
+def intermediate_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
+    """The largest ‖W_b D_{b−1} ⋯ D_a W_a‖₂ at perturbed weights, over samples, by radius, of the longest product.
+
+    That is the one of all hidden layers, from the first ReLU layer to the last.
+
+    Ref: convergence, Lemma 8.6
+
+    Differs from the paper: D are the signs at the perturbed weights, not all that differ in few places.
+
+    Args:
+        setting: the network and what to spend.
+        constant: C of the conditions.
+    """
+    asked = of_products(setting, constant)
+    if setting.inside.count < 2:
+        return [not_measured(PRODUCTS, kind, "there is one ReLU layer, so no product", asked) for kind in KINDS]
+    L, _ = sizes(setting)
+    few = setting.on_rows(max(LEAST_ROWS, setting.effort.rows // 4))
+    stated = (Stated(PRODUCTS, lambda omega: sqrt(L), asked),)
+    climbs = (Climb(PRODUCTS.name, towards_long_product, value=rough_product_norm),)
+    return findings(few, stated, product_norms, climbs, note=_rows(few, setting))
+
+
+def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
+    """The largest change of B D_L W_L ⋯ W_{a+1} D_a in spectral norm, over samples and a, by radius.
+
+    Ref: convergence, Lemma 8.7
+
+    Differs from the paper: D are the signs at the perturbed weights, not all that differ in few places.
+
+    Args:
+        setting: the network and what to spend.
+        constant: C of the conditions.
+    """
+    L, m = sizes(setting)
+    # Every output costs a product.
+    few = setting.on_rows(max(LEAST_ROWS, setting.effort.rows // max(1, setting.outputs // 2)))
+    stated = (
+        Stated(
+            BACKWARD,
+            lambda omega: omega ** (1 / 3) * L**2 * sqrt(m * log(m) / setting.outputs),
+            of_backward(setting, constant),
+        ),
+    )
+    climbs = (Climb(BACKWARD.name, towards_change, towards_flips_everywhere, longest_change),)
+    return findings(few, stated, backward_changes, climbs, note=_rows(few, setting))
+
+
+def product_norms(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+    """The norm of the product of all hidden layers, the largest over samples."""
+    return {PRODUCTS.name: _longest(setting, weights, setting.effort.power_steps)[0].max(keepdims=True)}
+
+
+def rough_product_norm(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> np.ndarray:
+    """The same from fewer products, enough for an adversary to see where it climbs."""
+    return _longest(setting, weights, _fewer(setting))[0]
+
+
+def towards_long_product(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The gradient of uᵀ(product)v in the sample whose norm is largest, u and v its singular vectors."""
+    gains, v = _longest(setting, weights, _fewer(setting))
+    row, end = int(gains.argmax()), setting.inside.count - 1
+    V = np.zeros_like(v)
+    V[row] = v[row]
+    U = setting.inside.push(weights, 0, V, end)
+    return setting.inside.push_gradient(weights, 0, V, end, U)
+
+
+def backward_changes(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+    """Norms of the change for each a, the largest over samples."""
+    values = [change_norms(setting, weights, place)[0].max() for place in places(setting)]
+    return {BACKWARD.name: np.array(values)}
+
+
+def longest_change(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> np.ndarray:
+    """The same for the first a alone, whose product is the longest."""
+    return change_norms(setting, weights, places(setting)[0])[0]
+
+
+def change_norms(
+    setting: Setting, weights: dict[str, np.ndarray], place: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """‖B D_L W_L ⋯ D_a − B D⁰_L W⁰_L ⋯ D⁰_a‖₂ of every sample for a = place, with its singular vectors u, v.
+
+    It is exact up to `EXACT_OUTPUTS` outputs, and a lower bound beyond.
+    """
+    inside = setting.inside
+    if setting.outputs <= EXACT_OUTPUTS:
+        rows = backward_rows(setting, weights, place) - _start_rows(setting, place)
+        squares, left = np.linalg.eigh(rows @ np.swapaxes(rows, 1, 2))
+        u = left[:, :, -1]
+        return np.sqrt(np.maximum(squares[:, -1], 0.0)), u, _unit(np.einsum("nk,nkm->nm", u, rows))
+    gate, gate0 = (inside.gates(trace)[place] for trace in (inside.trace(weights), setting.start))
+
+    def pull(U: np.ndarray) -> np.ndarray:
+        back = inside.pull(weights, inside.count, U, place)
+        return gate * back - gate0 * inside.pull(setting.weights, inside.count, U, place)
+
+    def push(V: np.ndarray) -> np.ndarray:
+        there = inside.push(weights, place, gate * V, inside.count)
+        return there - inside.push(setting.weights, place, gate0 * V, inside.count)
+
+    # In the outputs' space, which is the smaller one.
+    steps, rng = setting.effort.power_steps, setting.rng(21, place)
+    gains, u = largest_gains(pull, push, setting.samples, setting.outputs, steps, rng)
+    return gains, u, _unit(pull(u))
+
+
+def backward_rows(setting: Setting, weights: dict[str, np.ndarray], place: int) -> np.ndarray:
+    """(n, k, width): B D_L W_L ⋯ W_{a+1} D_a for a = place, row by row."""
+    inside = setting.inside
+    units = [np.tile(unit, (setting.samples, 1)) for unit in np.eye(setting.outputs)]
+    rows = np.stack([inside.pull(weights, inside.count, U, place) for U in units], axis=1)
+    return rows * inside.gates(inside.trace(weights))[place][:, None]
+
+
+def towards_change(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The gradient of uᵀ(change)v in the sample whose longest product changes most; signs do not move."""
+    inside, place = setting.inside, places(setting)[0]
+    norms, u, v = change_norms(setting, weights, place)
+    row = int(norms.argmax())
+    gate = inside.gates(inside.trace(weights))[place][row]
+    U, V = np.zeros((setting.samples, setting.outputs)), np.zeros((setting.samples, inside.widths[place]))
+    U[row], V[row] = u[row], gate * v[row]
+    return inside.push_gradient(weights, place, V, inside.count, U)
+
+
+def places(setting: Setting) -> list[int]:
+    """The a of the products that end in the output: 1 … L, at most `MOST_PLACES` of them; 0 where there is no other."""
+    last = setting.inside.count - 1
+    if last < 1:
+        return [0]
+    return sorted({int(place) for place in np.linspace(1, last, min(last, MOST_PLACES)).round()})
+
+
+def _longest(setting: Setting, weights: dict[str, np.ndarray], steps: int) -> tuple[np.ndarray, np.ndarray]:
+    inside, end = setting.inside, setting.inside.count - 1
+    return largest_gains(
+        lambda V: inside.push(weights, 0, V, end),
+        lambda U: inside.pull(weights, end, U, 0),
+        setting.samples,
+        inside.widths[0],
+        steps,
+        setting.rng(22),
+    )
+
+
+def _fewer(setting: Setting) -> int:
+    return max(4, setting.effort.power_steps // 3)
+
+
+def _start_rows(setting: Setting, place: int) -> np.ndarray:
+    """`backward_rows` at W⁰, which every change is taken from: made once."""
+    kept = _KEPT.setdefault(setting, {})
+    if place not in kept:
+        kept[place] = backward_rows(setting, setting.weights, place)
+    return kept[place]
+
+
+def _unit(V: np.ndarray) -> np.ndarray:
+    return V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), 1e-300)
+
+
+def _rows(few: Setting, setting: Setting) -> str:
+    return "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."

@@ -1,0 +1,290 @@
+"""Whether the loss falls at a linear rate along gradient descent and SGD, and how that rate stands to the network's kernel.
+
+‖∇F‖² = rᵀKr for loss vectors r and the tangent kernel K at the present weights, so ‖∇F‖²/(2F) ≥ λ_min(K): where K hardly
+changes, the loss falls at least as fast as (1 − ηλ_min)^{2t}.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any, Literal, final
+
+import numpy as np
+
+from overparam.audits.away import inner, of_output
+from overparam.audits.gradients import NOT_APART, objective
+from overparam.audits.law import Finding, Law, made, not_measured
+from overparam.audits.own_kernel import kernel_by_layers, own_kernel
+from overparam.audits.perturbations import added
+from overparam.audits.radius_ranges import sizes
+from overparam.audits.ranges import of_network
+from overparam.audits.setting import Setting
+from overparam.core.assumptions import Assumption, checked
+from overparam.theory.linear_rates import LinearRate, linear_rate, rounding_floor
+
+Algorithm = Literal["gradient descent", "SGD"]
+THEOREMS: dict[Algorithm, str] = {"gradient descent": "convergence, Thm 1", "SGD": "convergence, Thm 2"}
+WINDOWS = 8
+"""Stretches of the run between which the fall of the loss is taken."""
+STEPS_PER_TRAINING_STEP = 8
+COSTLY = 64
+"""Rows of a kernel that is made gradient by gradient."""
+BATCH_SHARE = 4
+"""SGD takes one sample of four at a step."""
+
+
+def ratio_law(algorithm: Algorithm) -> Law:
+    """The gradient is large as long as the loss is."""
+    return Law(
+        f"gradient along {algorithm}",
+        f"{THEOREMS[algorithm]}, Thm 3",
+        "‖∇F‖² ≥ Ω(F · δ m/(k n²)) at every step",
+        "lower",
+        {"m": 1.0, "n": -2.0},
+        quantity="‖∇F‖²/F",
+    )
+
+
+def fall_law(algorithm: Algorithm) -> Law:
+    """The loss falls by a constant factor a step."""
+    return Law(
+        f"linear convergence of {algorithm}",
+        f"{THEOREMS[algorithm]}, Eq. (12.2)",
+        "F(t + 1) ≤ (1 − Ω(η δ m/(k n²))) F(t)" + (", from the start on" if algorithm == "SGD" else ""),
+        "lower",
+        {"m": 1.0, "n": -2.0},
+        quantity="log(F(t)/F(t + 1))/η",
+    )
+
+
+def kernel_law(algorithm: Algorithm) -> Law:
+    """The factor is that of the smallest eigenvalue of the network's own kernel, where the kernel does not change."""
+    return Law(
+        f"rate of {algorithm} against the kernel",
+        THEOREMS[algorithm],
+        "F falls at least like exp(−2ηλ_min t), λ_min of the network's kernel at the start",
+        "lower",
+        {},
+        quantity="log(F(t)/F(t + 1))/(2η)",
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """What a run went through, on n samples. rate: η of the summed loss. ratios: ‖∇F‖²/F at the steps. smallest, largest: eigenvalues
+    of the kernel at the start, None where they are not known."""
+
+    algorithm: Algorithm
+    n: int
+    steps: np.ndarray
+    losses: np.ndarray
+    ratios: np.ndarray
+    rate: float | None
+    batch: int
+    smallest: float | None = None
+    largest: float | None = None
+
+    def fitted(self) -> LinearRate | None:
+        """log F ≈ log F₀ − rate·t over all steps; None where the loss is at rounding from the start."""
+        try:
+            return linear_rate((self.steps, self.losses))
+        except ValueError:
+            return None
+
+
+def descent(setting: Setting, constant: float = 1.0) -> list[Finding]:
+    """Gradient descent and SGD on a few samples: PL ratio, fall of the loss, and both against the network's kernel.
+
+    The rate is 1/λ_max of the kernel at the start; SGD takes a quarter of the samples a step and a quarter of that rate.
+
+    Ref: convergence, Thm 1, Thm 2, Eq. (12.2)
+
+    Assumes: the squared loss of the sum.
+
+    Args:
+        setting: the network and what to spend.
+        constant: C of the width and the rate that the theorems ask for.
+    """
+    few = setting.on_rows(setting.effort.rows)
+    K = kernel_by_layers(few, few.weights)
+    if K is None:  # every row of the kernel costs a gradient
+        few = setting.on_rows(min(setting.effort.rows, max(4, COSTLY // few.outputs)))
+        K = own_kernel(few, few.weights)
+    eigenvalues = np.linalg.eigvalsh(K)
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
+    if not largest > 0:
+        laws = (ratio_law("gradient descent"), fall_law("gradient descent"), kernel_law("gradient descent"))
+        return [not_measured(law, "trajectory", "the outputs do not depend on the weights") for law in laws]
+    found = []
+    for algorithm in THEOREMS:
+        run = descend(few, algorithm, 1 / largest, few.effort.training_steps * STEPS_PER_TRAINING_STEP)
+        found += of_descent(few, replace(run, smallest=smallest, largest=largest), constant, note)
+    return found
+
+
+def descend(setting: Setting, algorithm: Algorithm, rate: float, steps: int) -> Descent:
+    """A run of W ← W − η ∇F, or of η (n/b) Σ over a random batch of ∇F_i, from W⁰ on ½ Σ_i ‖f(x_i) − y_i‖²."""
+    inside, n = setting.inside, setting.samples
+    batch = n if algorithm == "gradient descent" else max(1, n // BATCH_SHARE)
+    rate *= batch / n
+    recorded = set(np.unique(np.linspace(0, steps, min(steps, 2 * WINDOWS) + 1).round().astype(int)).tolist())
+    rng, here = setting.rng(61), setting.weights
+    times, losses, ratios = [], [], []
+    for step in range(steps + 1):
+        with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is a finding
+            each, residual = objective(setting, here)
+            F = float(each.sum())
+        whole = None
+        if step in recorded:
+            whole = inside.gradient(here, of_output(residual))
+            times.append(step)
+            losses.append(F)
+            ratios.append(inner(whole, whole) / max(F, np.finfo(float).tiny))
+        if step == steps or not np.isfinite(F) or rounding_floor(None, losses[0]) > F:
+            break
+        if batch == n:
+            slope = whole if whole is not None else inside.gradient(here, of_output(residual))
+        else:
+            chosen = np.zeros((n, 1))
+            chosen[rng.permutation(n)[:batch]] = n / batch
+            slope = inside.gradient(here, of_output(chosen * residual))
+        here = added(here, slope, -rate)
+    return Descent(algorithm, n, np.array(times), np.array(losses), np.array(ratios), rate, batch)
+
+
+def of_descent(setting: Setting, run: Descent, constant: float = 1.0, note: str = "") -> list[Finding]:
+    """What a run says of the laws, on the samples of this setting.
+
+    Args:
+        setting: the network on the samples of the run.
+        run: what it went through.
+        constant: C of the width and the rate that the theorems ask for.
+        note: a sentence for the words.
+    """
+    _, m = sizes(setting)
+    n, k = run.n, setting.outputs
+    asked = asked_of(setting, run, constant)
+    expected = setting.separation * m / (k * n**2)  # with constant 1
+    fit = run.fitted()
+    detail = {"loss": run.losses, "steps": run.steps}
+    if fit is not None:
+        detail["fitted rate"] = np.array([fit.rate, np.nan if fit.standard_error is None else fit.standard_error])
+    ratio, fall, kernel = ratio_law(run.algorithm), fall_law(run.algorithm), kernel_law(run.algorithm)
+    apart = 0 < setting.separation < np.inf
+    found = []
+    if not apart:
+        found.append(not_measured(ratio, "trajectory", NOT_APART, asked))
+    elif np.isfinite(run.ratios).all() and len(run.ratios):
+        bounds = np.full(len(run.steps), expected)
+        found.append(made(ratio, "trajectory", run.steps, run.ratios, bounds, asked, detail, note=note))
+    else:
+        found.append(not_measured(ratio, "trajectory", "the gradient was not recorded, or is not finite", asked))
+    times, falls = falls_of(run.steps, run.losses, since_start=run.algorithm == "SGD")
+    if run.rate is None or not len(times):
+        why = "the rate of the run is not known" if run.rate is None else "the loss is at rounding from the start"
+        return [*found, *(not_measured(law, "trajectory", why, asked) for law in (fall, kernel))]
+    words = f"{note} {_fitted_words(run, fit)}".strip()
+    if apart:
+        bounds = np.full(len(times), expected)
+        found.append(made(fall, "trajectory", times, falls / run.rate, bounds, asked, detail, note=words))
+    else:
+        found.append(not_measured(fall, "trajectory", NOT_APART, asked))
+    if run.smallest is None:
+        found.append(not_measured(kernel, "trajectory", "the kernel of the network at the start is not known", asked))
+    elif not run.smallest > 0:
+        found.append(not_measured(kernel, "trajectory", "the kernel at the start is singular", asked))
+    else:
+        values, bounds = falls / (2 * run.rate), np.full(len(times), run.smallest)
+        found.append(made(kernel, "trajectory", times, values, bounds, asked, detail, note=words))
+    return found
+
+
+def of_run(setting: Setting, run: Any, *, lr: float | None = None, constant: float = 1.0) -> list[Finding]:
+    """The same laws on a recorded `Trajectory`.
+
+    Args:
+        setting: the network on the samples it was trained on.
+        run: the trajectory; its gradients, where they were recorded.
+        lr: the rate of the run, in its own convention; None reads it from `run.algorithm`.
+        constant: C of the width and the rate that the theorems ask for.
+    """
+    share = 1.0 if run.loss_convention == "sum" else float(run.n)
+    rate = lr if lr is not None else _number(r"\blr=([-+.\deE]+)", run.algorithm)
+    batch = _number(r"\bbatch(?:_size)?=(\d+)", run.algorithm)
+    ratios = 2 * share * run.records["pl_ratio"] if "pl_ratio" in run.records else np.zeros(0)
+    full = run.algorithm.startswith("GradientDescent")
+    seen = Descent(
+        "gradient descent" if full else "SGD",
+        run.n,
+        np.asarray(run.steps, float),
+        share * np.asarray(run.loss, float),
+        ratios,
+        None if rate is None else rate / share,
+        run.n if full or batch is None else int(batch),
+    )
+    return of_descent(setting, seen, constant)
+
+
+def falls_of(
+    steps: Sequence[int] | np.ndarray, losses: np.ndarray, *, since_start: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """log(F(t)/F(t′))/(t′ − t) between at most `WINDOWS` + 1 records above rounding, and the middles of the stretches.
+
+    With `since_start` every t is 0 and the places are the t′: a step of SGD may raise the loss, and the theorem is about
+    where many of them lead.
+
+    >>> falls_of([0, 1, 2], np.array([8.0, 4.0, 2.0]))[1].round(12).tolist()
+    [0.69314718056, 0.69314718056]
+    """
+    x = np.asarray(steps, float)
+    used = np.isfinite(losses) & (losses > rounding_floor(None, float(losses[0])))
+    x, F = x[used], losses[used]
+    if len(x) < 2:
+        return np.zeros(0), np.zeros(0)
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), WINDOWS + 1)).round().astype(int))
+    x, F = x[kept], F[kept]
+    if since_start:
+        return x[1:], np.log(F[0] / F[1:]) / (x[1:] - x[0])
+    return (x[1:] + x[:-1]) / 2, -np.diff(np.log(F)) / np.diff(x)
+
+
+def asked_of(setting: Setting, run: Descent, constant: float = 1.0) -> tuple[Assumption, ...]:
+    """m ≥ n²⁴L¹²k log⁵m/(C δ⁸) and η ≤ C kδ/(n⁴L²m); for SGD m times b, and η ≤ C bkδ/(n⁵L²m log²m).
+
+    Ref: convergence, Thm 1, Thm 2
+    """
+    L, m = sizes(setting)
+    n, k, apart = float(run.n), setting.outputs, setting.separation
+    sgd = run.algorithm == "SGD"
+    if not 0 < apart < np.inf:
+        return (*of_network(setting), checked("no two rows are equal", False, "δ = 0"))
+    needed = n**24 * L**12 * k * log(m) ** 5 / (constant * apart**8) * (run.batch if sgd else 1)
+    limit = constant * k * apart / (n**4 * L**2 * m) * (run.batch / (n * log(m) ** 2) if sgd else 1.0)
+    words = "η ≤ C b k δ/(n⁵ L² m log² m)" if sgd else "η ≤ C k δ/(n⁴ L² m)"
+    wide = "m ≥ n²⁴ L¹² k b log⁵ m/(C δ⁸)" if sgd else "m ≥ n²⁴ L¹² k log⁵ m/(C δ⁸)"
+    return (
+        *of_network(setting),
+        checked(wide, m >= needed, f"m = {m:,}, {needed:.2g} needed"),
+        checked(words, None if run.rate is None else run.rate <= limit,
+                f"the limit is {limit:.2g}" + ("" if run.rate is None else f", η = {run.rate:.2g}")),
+    )  # fmt: skip
+
+
+def _fitted_words(run: Descent, fit: LinearRate | None) -> str:
+    if fit is None or run.rate is None:
+        return ""
+    bar = "" if fit.standard_error is None else f" ± {fit.standard_error:.2g}"
+    text = f"Fitted rate {fit.rate:.3g}{bar} a step (R² {fit.r_squared:.2f})"
+    if run.smallest is None:
+        return f"{text}."
+    return f"{text}; 2ηλ_min = {2 * run.rate * run.smallest:.3g}, 2ηλ_max = {2 * run.rate * (run.largest or 0):.3g}."
+
+
+def _number(pattern: str, words: str) -> float | None:
+    found = re.search(pattern, words)
+    return float(found.group(1)) if found else None

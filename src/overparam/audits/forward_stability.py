@@ -1,0 +1,73 @@
+"""How far hidden layers move when the weights do: g′ = g − g⁰ and h′ = h − h⁰."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+import numpy as np
+
+from overparam.audits.away import Climb, Stated, findings, of_layer
+from overparam.audits.law import Finding, Law
+from overparam.audits.radius_ranges import of_forward, sizes
+from overparam.audits.setting import Setting
+
+BEFORE = Law(
+    "forward stability before the ReLU",
+    "convergence, Lemma 8.2",
+    "‖g − g⁰‖ ≤ O(ω L^{5/2} √log m)",
+    "upper",
+    {"omega": 1.0, "L": 2.5, "m": 0.0, "n": 0.0},
+    quantity="‖g − g⁰‖",
+)
+AFTER = Law(
+    "forward stability",
+    "convergence, Lemma 8.2",
+    "‖h − h⁰‖ ≤ O(ω L^{5/2} √log m)",
+    "upper",
+    {"omega": 1.0, "L": 2.5, "m": 0.0, "n": 0.0},
+    quantity="‖h − h⁰‖",
+)
+
+
+def forward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
+    """‖g − g⁰‖ and ‖h − h⁰‖, the worst over samples and layers, by radius.
+
+    Ref: convergence, Lemma 8.2
+
+    Args:
+        setting: the network and what to spend.
+        constant: C of the radius the lemma reaches, C/(L^{9/2} log³ m).
+    """
+    L, m = sizes(setting)
+    asked = of_forward(setting, constant)
+    stated = (
+        Stated(BEFORE, lambda omega: omega * L**2.5 * sqrt(log(m)), asked),
+        Stated(AFTER, lambda omega: omega * L**2.5 * sqrt(log(m)), asked),
+    )
+    climbs = (Climb(AFTER.name, towards_movement),)
+    return findings(setting, stated, measured, climbs, few=setting.on_rows(setting.effort.rows))
+
+
+def measured(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+    """Both quantities, layer by layer, the largest over samples."""
+    now, then = setting.inside.trace(weights), setting.start
+    before = [g - g0 for g, g0 in zip(now.pre_activations, then.pre_activations, strict=True)]
+    after = [h - h0 for h, h0 in zip(now.activations, then.activations, strict=True)]
+    return {
+        BEFORE.name: _largest(before),
+        AFTER.name: _largest(after),
+    }
+
+
+def towards_movement(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The gradient of ½‖h − h⁰‖² in the sample and layer where it is largest."""
+    now, then = setting.inside.trace(weights), setting.start
+    moves = [h - h0 for h, h0 in zip(now.activations, then.activations, strict=True)]
+    norms = [np.linalg.norm(move, axis=1) for move in moves]
+    layer = max(range(len(norms)), key=lambda place: norms[place].max())
+    row = int(norms[layer].argmax())
+    return setting.inside.gradient(weights, of_layer(setting, layer, row, moves[layer][row], "activations"))
+
+
+def _largest(changes: list[np.ndarray]) -> np.ndarray:
+    return np.array([np.linalg.norm(change, axis=1).max() for change in changes])

@@ -1,0 +1,203 @@
+"""How large the gradient of the objective is for a given objective: no more than so much, and no less.
+
+F_i = ½‖f(x_i) − y_i‖², F = Σ_i F_i. Ratios ‖∇F‖²/F are shown, since F itself changes with the weights.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overparam.audits.away import Climb, Stated, findings, inner, of_output, product, sizes_of
+from overparam.audits.law import Finding, Law, not_measured
+from overparam.audits.perturbations import added
+from overparam.audits.radius_ranges import of_gradients, sizes
+from overparam.audits.setting import KINDS, Setting
+
+UPPER = Law(
+    "gradient upper bound",
+    "convergence, Thm 3",
+    "‖∇F‖² ≤ O(F · L n m/k)",
+    "upper",
+    {"omega": 0.0, "L": 1.0, "m": 1.0, "n": 1.0},
+    quantity="‖∇F‖²/F",
+)
+LAYERS = Law(
+    "gradient upper bound by layer",
+    "convergence, Thm 3",
+    "‖∇_{W_ℓ}F‖² ≤ O(F · n m/k)",
+    "upper",
+    {"omega": 0.0, "L": 0.0, "m": 1.0, "n": 1.0},
+    quantity="‖∇_{W_ℓ}F‖²/F",
+)
+SAMPLES = Law(
+    "gradient upper bound by sample",
+    "convergence, Thm 3",
+    "‖∇_{W_ℓ}F_i‖² ≤ O(F_i · m/k)",
+    "upper",
+    {"omega": 0.0, "L": 0.0, "m": 1.0, "n": 0.0},
+    quantity="‖∇_{W_ℓ}F_i‖²/F_i",
+)
+LOWER = Law(
+    "gradient lower bound",
+    "convergence, Thm 3, Remark 10.1",
+    "‖∇_{W_L}F‖² ≥ Ω(max_i F_i · δ m/(k n))",
+    "lower",
+    {"omega": 0.0, "m": 1.0, "n": -1.0},
+    quantity="‖∇_{W_L}F‖²/max F_i",
+)
+NO_CRITICAL = Law(
+    "no critical point",
+    "convergence, Thm 3",
+    "‖∇F‖² ≥ Ω(F · δ m/(k n²))",
+    "lower",
+    {"omega": 0.0, "m": 1.0, "n": -2.0},
+    quantity="‖∇F‖²/F",
+)
+
+NOT_APART = "two rows are equal, or there is one row: δ = 0, and the law says nothing"
+SINGLE_ROWS = 2
+"""Samples looked at one by one: those with the largest F_i."""
+SECANT = 0.05
+"""Second derivatives are secants over this share of ω."""
+
+
+def gradient_bounds(setting: Setting, constant: float = 1.0) -> list[Finding]:
+    """‖∇F‖² against F from above and from below, by radius; the adversary makes the ratio large, or small.
+
+    Ref: convergence, Thm 3, Remark 10.1
+
+    Assumes: the squared loss of the sum.
+
+    Args:
+        setting: the network and what to spend.
+        constant: C of the radius the theorem reaches, C δ^{3/2}/(n^{9/2} L⁶ log³ m).
+    """
+    few = setting.on_rows(setting.effort.rows)
+    L, m = sizes(few)
+    n, k, asked = few.samples, few.outputs, of_gradients(few, constant)
+    stated = [
+        Stated(UPPER, lambda omega: L * n * m / k, asked),
+        Stated(LAYERS, lambda omega: n * m / k, asked),
+        Stated(SAMPLES, lambda omega: m / k, asked),
+    ]
+    climbs = [Climb(UPPER.name, towards_large_gradient, value=gradient_ratio)]
+    missing: list[Finding] = []
+    apart = 0 < few.separation < np.inf
+    if not apart:
+        missing += [not_measured(law, kind, NOT_APART, asked) for law in (LOWER, NO_CRITICAL) for kind in KINDS]
+    else:
+        stated.append(Stated(NO_CRITICAL, lambda omega: few.separation * m / (k * n**2), asked))
+    if apart and last_layer(few):
+        stated.append(Stated(LOWER, lambda omega: few.separation * m / (k * n), asked))
+        climbs.append(Climb(LOWER.name, towards_large_last, value=last_ratio))
+    elif apart:
+        climbs.append(Climb(NO_CRITICAL.name, towards_large_gradient, value=gradient_ratio))
+        why = "no trained weight goes straight into the last ReLU layer"
+        missing += [not_measured(LOWER, kind, why, asked) for kind in KINDS]
+    note = "" if few is setting else f"On {n} of {setting.samples:,} rows."
+    return [*findings(few, stated, measured, climbs, note=note), *missing]
+
+
+def measured(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+    """All ratios at these weights. A sample whose F_i is 0 has no gradient and is left out."""
+    losses, residual = objective(setting, weights)
+    squares = _squares(setting, weights, residual)
+    whole = np.array([sum(squares.values())]) / _positive(losses.sum())
+    return {
+        UPPER.name: whole,
+        LAYERS.name: np.array(list(squares.values())) / _positive(losses.sum()),
+        SAMPLES.name: _by_sample(setting, weights, residual, losses),
+        NO_CRITICAL.name: whole,
+        LOWER.name: np.array([sum(squares[name] for name in last_layer(setting))]) / _positive(losses.max()),
+    }
+
+
+def gradient_ratio(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> np.ndarray:
+    """‖∇F‖²/F."""
+    losses, residual = objective(setting, weights)
+    return np.array([sum(_squares(setting, weights, residual).values())]) / _positive(losses.sum())
+
+
+def last_ratio(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> np.ndarray:
+    """‖∇_{W_L}F‖²/max_i F_i."""
+    losses, residual = objective(setting, weights)
+    squares = _squares(setting, weights, residual)
+    return np.array([sum(squares[name] for name in last_layer(setting))]) / _positive(losses.max())
+
+
+def objective(setting: Setting, weights: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """F_i of every sample and the loss vectors f(x_i) − y_i."""
+    residual = setting.inside.trace(weights).output - setting.y
+    return 0.5 * (residual**2).sum(axis=1), residual
+
+
+def last_layer(setting: Setting) -> list[str]:
+    """Names of the weights that go straight into the last ReLU layer, the paper's W_L."""
+    return [name for name, place in setting.places.items() if place == setting.inside.count - 1]
+
+
+def towards_large_gradient(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The gradient of ‖∇F‖²/F: (2 H∇F − (‖∇F‖²/F) ∇F)/F, H∇F from a secant."""
+    losses, residual = objective(setting, weights)
+    slope = setting.inside.gradient(weights, of_output(residual))
+    F = _positive(losses.sum())
+    bent = _secant(setting, weights, slope, slope)
+    ratio = inner(slope, slope) / F
+    return {name: (2 * bent[name] - ratio * G) / F for name, G in slope.items()}
+
+
+def towards_large_last(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The gradient of ‖∇_{W_L}F‖²/max_i F_i."""
+    losses, residual = objective(setting, weights)
+    slope = setting.inside.gradient(weights, of_output(residual))
+    names = last_layer(setting)
+    part = {name: G if name in names else np.zeros_like(G) for name, G in slope.items()}
+    bent = _secant(setting, weights, slope, part)
+    row = int(losses.argmax())
+    worst = _positive(losses[row])
+    alone = np.zeros_like(residual)
+    alone[row] = residual[row]
+    of_worst = setting.inside.gradient(weights, of_output(alone))
+    ratio = inner(part, part) / worst
+    return {name: (2 * bent[name] - ratio * G) / worst for name, G in of_worst.items()}
+
+
+def _secant(
+    setting: Setting, weights: dict[str, np.ndarray], slope: dict[str, np.ndarray], direction: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """(∇F(W + εp) − ∇F(W))/ε: the Hessian times p over a stretch that is small beside the radius."""
+    moved = sizes_of({name: W - setting.weights[name] for name, W in weights.items()})
+    length = sizes_of(direction)
+    if not length > 0 or not moved > 0:
+        return {name: np.zeros_like(G) for name, G in slope.items()}
+    step = SECANT * moved / length
+    there = added(weights, direction, step)
+    _, residual = objective(setting, there)
+    ahead = setting.inside.gradient(there, of_output(residual))
+    return {name: (ahead[name] - G) / step for name, G in slope.items()}
+
+
+def _by_sample(
+    setting: Setting, weights: dict[str, np.ndarray], residual: np.ndarray, losses: np.ndarray
+) -> np.ndarray:
+    """‖∇_{W_ℓ}F_i‖²/F_i, the largest over layers, of the samples with the largest F_i."""
+    found = []
+    for row in np.argsort(-losses)[:SINGLE_ROWS]:
+        if not losses[row] > 0:
+            break
+        alone = np.zeros_like(residual)
+        alone[row] = residual[row]
+        slope = setting.inside.gradient(weights, of_output(alone))
+        found.append(max(product(G, G) for G in slope.values()) / losses[row])
+    return np.array(found + [0.0] * (SINGLE_ROWS - len(found)))
+
+
+def _squares(setting: Setting, weights: dict[str, np.ndarray], residual: np.ndarray) -> dict[str, float]:
+    """‖∇_{W_ℓ}F‖² by layer."""
+    slope = setting.inside.gradient(weights, of_output(residual))
+    return {name: product(G, G) for name, G in slope.items()}
+
+
+def _positive(value: float) -> float:
+    """A loss of 0 has gradient 0, and their ratio is 0 rather than nothing."""
+    return max(float(value), float(np.finfo(float).tiny))

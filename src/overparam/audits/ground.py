@@ -1,0 +1,292 @@
+"""What an audit stands on: the network, its weights and the samples, brought together from what the user gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, final
+
+import jax
+import numpy as np
+
+from overparam.adapters.torch_module import TorchModule
+from overparam.audits.inside_of import inside_of
+from overparam.audits.perturbations import radius
+from overparam.audits.ranges import smallest_distance
+from overparam.audits.setting import EFFORTS, Architecture, Effort, Setting
+from overparam.core.inside import AbstractInside
+from overparam.core.network import AbstractNetwork, Params, as_key
+from overparam.core.progress import Progress
+from overparam.data import Dataset, as_dataset
+from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
+from overparam.data.preprocessing import unit_rows
+from overparam.networks.composed import AbstractComposed
+from overparam.training.inputs import describe, require_weights_of
+from overparam.training.trajectory import Trajectory
+
+ROWS = 1_000
+"""Most samples used unless told."""
+Prepare = Literal["auto", "paper", "none"]
+PREPARES: tuple[Prepare, ...] = ("auto", "paper", "none")
+ARCHITECTURES: dict[str, Architecture] = {
+    "FullyConnected": "fully connected",
+    "Residual": "residual",
+    "Convolutional": "convolutional",
+    "TwoLayer": "two-layer",
+    "BiasedTwoLayer": "biased two-layer",
+    "ThreeLayer": "three-layer",
+    "ThreeLayerResNet": "three-layer resnet",
+}
+SMALLEST, LARGEST = 1e-3, 1.0
+"""Radii of the perturbations unless told: a share of the spectral norms of the weights, which are about 2 to 3."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """Everything settled but nothing measured. words: the network in words. notes: what was done to the data."""
+
+    network: Any
+    params: Params | None
+    data: Dataset
+    X: np.ndarray
+    y: np.ndarray
+    words: str
+    architecture: Architecture
+    inside: AbstractInside
+    notes: tuple[str, ...]
+    run: Trajectory | None
+    key: int
+    dtype: str
+
+    def setting(self, omegas: tuple[float, ...], effort: Effort, progress: Progress) -> Setting:
+        """The setting of the measurements, at the start."""
+        inside = self.inside
+        return Setting(
+            inside=inside,
+            y=self.y,
+            X=self.X,
+            depth=inside.count - 1,
+            width=min(inside.widths),
+            separation=smallest_distance(self.X) if len(self.X) > 1 else 0.0,
+            omegas=omegas,
+            key=self.key,
+            effort=effort,
+            architecture=self.architecture,
+            network=self.network,
+            params=self.params,
+            stacked=self.stacked,
+            remake=partial(inside_of, self.network, self.params, dtype=self.dtype),
+            displacement=self.displacement(),
+            run=self.run,
+            progress=progress,
+        )
+
+    @property
+    def stacked(self) -> frozenset[str]:
+        """Weights that hold one matrix a position: those of the paper's convolutional network, but for its last."""
+        if self.architecture != "convolutional" or self.network.shared:
+            return frozenset()
+        return frozenset(name for name, shape in self.inside.shapes.items() if len(shape) > 2)
+
+    def displacement(self) -> dict[str, np.ndarray] | None:
+        """W − W⁰ of the run."""
+        if self.run is None:
+            return None
+        end, start = self.at_end().weights, self.inside.weights
+        return {name: end[name] - start[name] for name in start}
+
+    def remade(self, rows: int) -> AbstractInside:
+        """The network on the first rows."""
+        return inside_of(self.network, self.params, self.X[:rows], self.dtype)
+
+    def at_end(self) -> AbstractInside:
+        """The network at the last weights of the run."""
+        assert self.run is not None
+        return inside_of(self.network, self.run.params, self.X, self.dtype)
+
+
+def make_ground(
+    network: Any,
+    data: Any,
+    *,
+    params: Any = None,
+    key: int = 0,
+    rows: int | None = None,
+    run: Any = None,
+    prepare: str = "auto",
+    dtype: str = "float64",
+) -> Ground:
+    """Check everything and bring it together; one line where something does not fit."""
+    if prepare not in PREPARES:
+        raise ValueError(f"`prepare` is {prepare!r}; expected one of {', '.join(PREPARES)}")
+    if isinstance(key, bool) or not isinstance(key, int | np.integer) or key < 0:
+        raise ValueError(f"`key` is {key!r}; expected a whole number ≥ 0")
+    if run is not None and not isinstance(run, Trajectory):
+        raise ValueError(f"`run` is a {type(run).__name__}; expected the `Trajectory` of a training run")
+    if not isinstance(network, AbstractNetwork | TorchModule):
+        raise ValueError(
+            f"`network` is a {type(network).__name__}; expected one of op.networks, or what `op.from_torch`, "
+            "`op.from_equinox` or `op.from_flax` gives"
+        )
+    given = as_dataset(data)
+    wanted = ROWS if rows is None else rows
+    if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or wanted < 1:
+        raise ValueError(f"`rows` is {rows!r}; expected how many samples to use, 1 or more")
+    few = given.subset(min(int(wanted), given.n))
+    notes = [] if few.n == given.n else [f"{few.n:,} of {given.n:,} rows"]
+    architecture = ARCHITECTURES.get(type(network).__name__, "other")
+    ready = _prepared(few, network, architecture, params, run, prepare)
+    if ready.notes != few.notes:
+        notes += [note for note in ready.notes if note not in few.notes]
+    X, weights = _matched(network, ready, params, int(key), run)
+    inside = inside_of(network, weights, X, dtype)
+    if not inside.count:
+        why = f" ({'; '.join(inside.unseen)})" if inside.unseen else ""
+        raise ValueError(f"{_words(network)} has no ReLU layer that can be seen{why}; the laws are about ReLU layers")
+    y, note = _targets(ready, inside.outputs)
+    return Ground(
+        network=network,
+        params=weights,
+        data=ready,
+        X=X,
+        y=y,
+        words=_words(network),
+        architecture=architecture,
+        inside=inside,
+        notes=(*notes, *note),
+        run=run,
+        key=int(key),
+        dtype=dtype,
+    )
+
+
+def checked_effort(effort: str) -> Effort:
+    """By name, or one line."""
+    if effort not in EFFORTS:
+        raise ValueError(f"`effort` is {effort!r}; expected one of {', '.join(EFFORTS)}")
+    return EFFORTS[effort]
+
+
+def checked_omegas(omegas: Sequence[float] | None, effort: Effort, ground: Ground) -> tuple[float, ...]:
+    """The radii in rising order; that of the run among them where there is one."""
+    if omegas is None:
+        found = np.geomspace(SMALLEST, LARGEST, effort.radii).tolist()
+    else:
+        try:
+            found = [float(omega) for omega in omegas]
+        except (TypeError, ValueError):
+            raise ValueError(f"`omegas` is {omegas!r}; expected radii such as [0.001, 0.01, 0.1]") from None
+    wrong = [omega for omega in found if not (omega > 0 and np.isfinite(omega))]
+    if wrong or not found:
+        raise ValueError(f"`omegas` has {wrong[0] if wrong else 'no radius'}; expected positive numbers")
+    displacement = ground.displacement()
+    if displacement is not None:
+        moved = radius(displacement, ground.stacked)
+        if moved > 0:
+            found.append(moved)
+    return tuple(sorted({float(f"{omega:.12g}") for omega in found}))
+
+
+def _words(network: Any) -> str:
+    if isinstance(network, TorchModule):
+        return type(network.module).__name__
+    if isinstance(network, AbstractComposed):
+        return describe(network)
+    return type(network).__name__
+
+
+def _prepared(data: Dataset, network: Any, architecture: str, params: Any, run: Any, prepare: str) -> Dataset:
+    """The data as the papers want it, where the network's inputs may be chosen."""
+    if prepare == "none" or architecture == "other":
+        return data
+    ready = _of_paper(data, architecture)
+    if prepare == "paper" or (params is None and run is None):
+        return ready
+    start = params if run is None else run.params
+    fits = not isinstance(start, Params) or _fits(network, start, data.d)
+    return data if fits else ready  # weights that are there already tell what they take
+
+
+def _of_paper(data: Dataset, architecture: str) -> Dataset:
+    if architecture in ("fully connected", "residual"):
+        return pad_convergence(data)
+    if architecture in ("biased two-layer", "three-layer"):
+        return pad_beyond_two_layers(data)
+    return unit_rows(data)
+
+
+def _fits(network: AbstractComposed, params: Params, d: int) -> bool:
+    try:
+        with jax.enable_x64(True):
+            require_weights_of(network, d, params)
+    except ValueError:
+        return False
+    return True
+
+
+def _matched(network: Any, data: Dataset, params: Any, key: int, run: Trajectory | None) -> tuple[np.ndarray, Any]:
+    """Samples in the shape the network takes, and its weights at the start."""
+    X = np.asarray(data.X, dtype=np.float64)
+    if isinstance(network, TorchModule):
+        if run is not None:
+            raise ValueError("`run` is for networks that `op.training` trains; for PyTorch pass `params`, or none")
+        shape = network.shape[1:]
+        if int(np.prod(shape)) != data.d:
+            raise ValueError(f"rows have {data.d} numbers and the module's example {shape}; pass samples of that shape")
+        return X.reshape(len(X), *shape), params
+    if isinstance(network, AbstractComposed):
+        return X, _weights(network, data, params, key, run)
+    start = params if params is not None else network.init(key, data.d)
+    shapes = [(data.d,), *([data.image_shape] if data.image_shape else [])]
+    for shape in shapes:
+        try:
+            with jax.enable_x64(True):
+                jax.eval_shape(network.apply, start, jax.ShapeDtypeStruct((len(X), *shape), np.float64))
+        except (TypeError, ValueError, AssertionError) as error:
+            failure = error
+            continue
+        return X.reshape(len(X), *shape), start
+    line = " ".join(str(failure).split())[:200]
+    raise ValueError(f"the network does not take samples of shape {' or '.join(map(str, shapes))}: {line}")
+
+
+def _weights(network: AbstractComposed, data: Dataset, params: Any, key: int, run: Trajectory | None) -> Params:
+    with jax.enable_x64(True):
+        if params is not None and not isinstance(params, Params):
+            raise ValueError(f"`params` is a {type(params).__name__}; expected those of `net.init(key, {data.d})`")
+        if params is None:
+            seed = key if run is None or run.provenance.seed is None else run.provenance.seed
+            params = network.init(as_key(seed), data.d)
+        else:
+            require_weights_of(network, data.d, params)
+        if run is not None:
+            require_weights_of(network, data.d, run.params)
+            _require_start_of(run, params)
+    return params
+
+
+def _require_start_of(run: Trajectory, params: Params) -> None:
+    """Raise where the run's own record of its movement says that it began elsewhere."""
+    if "movement" not in run.records:
+        return
+    pairs = zip(jax.tree.leaves(run.params.trained), jax.tree.leaves(params.trained), strict=True)
+    moved = np.array([np.linalg.norm(np.asarray(end, float) - np.asarray(start, float)) for end, start in pairs])
+    told = np.asarray(run.movement[-1], float)
+    if not np.allclose(moved, told, rtol=1e-3, atol=1e-5 * (1 + np.linalg.norm(told))):
+        raise ValueError(
+            f"the run recorded a movement of {np.linalg.norm(told):.4g} and its last weights are {np.linalg.norm(moved):.4g} "
+            "from these first ones; pass `params`, the weights it began with"
+        )
+
+
+def _targets(data: Dataset, outputs: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    y = np.asarray(data.y, float).reshape(data.n, -1)
+    if y.shape[1] == outputs:
+        return y, ()
+    if data.task == "binary" and outputs == 2:
+        return np.column_stack([y[:, 0], -y[:, 0]]) / 2, ("two outputs: targets ½ and −½",)
+    raise ValueError(
+        f"the network has {outputs} outputs and the data {y.shape[1]} targets a row; give the network `outputs={y.shape[1]}`"
+    )

@@ -1,0 +1,338 @@
+"""Networks written in JAX, seen from inside: the house's own, and those of Equinox and Flax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from math import ceil, prod
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import keystr, tree_flatten_with_path
+
+from overparam.audits.jax_chain import chain_of
+from overparam.core.inside import AbstractInside, Gates, Weights
+from overparam.core.network import AbstractNetwork, Params, Trace
+
+MEMORY = 2**30
+"""Bytes that the units of one batch of rows may take, with what derivatives keep of them."""
+COPIES = 6
+"""How often a unit is held at once: going in and coming out, its gate, and the same for a derivative."""
+
+
+@final
+class JaxInside(AbstractInside):
+    """Any network with a `trace`, in JAX, in batches of rows that fit the memory.
+
+    Programs are compiled once for each network and each pair of places, and kept. What the last two sets of weights
+    made of the samples' signs is kept too: many products at the same weights cost one forward pass.
+
+    Args:
+        network: gives the trace.
+        params: its parameters; the trained ones are the start.
+        X: samples (n, …).
+        dtype: "float64" or "float32", in which it computes.
+        memory: bytes of one batch of rows.
+    """
+
+    def __init__(
+        self, network: AbstractNetwork, params: Params, X: Any, dtype: str = "float64", memory: int = MEMORY
+    ) -> None:
+        self._network, self._dtype = network, np.dtype(dtype)
+        leaves, self._tree = tree_flatten_with_path(params.trained)
+        self._names = tuple(keystr(path, simple=True, separator=".") for path, _ in leaves)
+        self._start = {name: np.array(leaf, np.float64) for name, (_, leaf) in zip(self._names, leaves, strict=True)}
+        X = np.asarray(X)
+        with self._precision():
+            self._rest = jax.tree.map(self._cast, replace(params, trained=()))
+            form = jax.eval_shape(
+                partial(_look, network), self._params(self._start), jax.ShapeDtypeStruct(X.shape, self._dtype)
+            )
+        self._samples, self._inputs, self._outputs = len(X), prod(X.shape[1:]), form.output.shape[1]
+        self._widths = tuple(g.shape[1] for g in form.pre_activations)
+        self._slopes, self._unseen = form.slopes, form.unseen
+        units = self._inputs + self._outputs + sum(self._widths)
+        pieces = max(1, ceil(self._samples * units * self._dtype.itemsize * COPIES / memory))
+        self._rows = ceil(self._samples / pieces)
+        with self._precision():
+            self._X = [self._place(piece) for piece in self._pieces(X)]
+        self._chain = chain_of(network, X.shape[1:])
+        self._kept: list[tuple[dict[str, np.ndarray], Params, list[Any]]] = []
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The trained weights at the start: copies."""
+        return {name: array.copy() for name, array in self._start.items()}
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the trained weights, by name."""
+        return {name: array.shape for name, array in self._start.items()}
+
+    @property
+    def samples(self) -> int:
+        """n."""
+        return self._samples
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Units of each ReLU layer."""
+        return self._widths
+
+    @property
+    def inputs(self) -> int:
+        """Numbers of a sample."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> int:
+        """k."""
+        return self._outputs
+
+    @property
+    def slopes(self) -> tuple[float, ...]:
+        """Of each ReLU below 0."""
+        return self._slopes
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """What else bends the network."""
+        return self._unseen
+
+    def trace(self, weights: Weights, gates: Gates | None = None) -> Trace:
+        """The output (n, k), all g_ℓ and all h_ℓ."""
+        with self._precision():
+            params = self._kept_of(weights)[1]
+            pieces = [_trace(self._network, params, x, own) for x, own in zip(self._X, self._given(gates), strict=True)]
+            return self._whole(pieces)
+
+    def push(self, weights: Weights, start: int, V: np.ndarray, end: int, gates: Gates | None = None) -> np.ndarray:
+        """J_i v_i of every sample."""
+        V = self.require_rows(V, start, "V")
+        return self._between(_push, weights, start, end, gates, V)
+
+    def pull(self, weights: Weights, end: int, U: np.ndarray, start: int, gates: Gates | None = None) -> np.ndarray:
+        """J_iᵀ u_i of every sample."""
+        U = self.require_rows(U, end, "U")
+        return self._between(_pull, weights, start, end, gates, U)
+
+    def push_gradient(
+        self, weights: Weights, start: int, V: np.ndarray, end: int, U: np.ndarray, gates: Gates | None = None
+    ) -> dict[str, np.ndarray]:
+        """∂/∂weights of Σ_i u_iᵀ J_i v_i, signs held."""
+        self.require_places(start, end)
+        V, U = self.require_rows(V, start, "V"), self.require_rows(U, end, "U")
+        with self._precision():
+            params, own = self._held(weights, gates)
+            placed = ((self._place(v), self._place(u)) for v, u in zip(self._pieces(V), self._pieces(U), strict=True))
+            batches = zip(self._X, own, placed, strict=True)
+            if self._chain is None:
+                program = partial(_push_gradient, self._network, start, end, self.count, params)
+                return self._sum(program(x, gate, v, u) for x, gate, (v, u) in batches)
+            weights_of, program = _by_name(params), self._chain.push_gradient
+            found = (program(weights_of, gate, start, v, end, u) for _, gate, (v, u) in batches)
+            return self._sum([part.get(name, jnp.zeros(self.shapes[name])) for name in self._names] for part in found)
+
+    def along(self, weights: Weights, direction: Weights, gates: Gates | None = None) -> Trace:
+        """The derivative of everything in the trace along a direction in the weights."""
+        self.require_weights(direction, "direction", all_of_them=False)
+        whole = {name: direction.get(name, np.zeros(shape)) for name, shape in self.shapes.items()}
+        with self._precision():
+            params, towards = self._kept_of(weights)[1], self._tree_of(whole)
+            batches = zip(self._X, self._given(gates), strict=True)
+            return self._whole([_along(self._network, params, towards, x, own) for x, own in batches])
+
+    def gradient(self, weights: Weights, cotangent: Trace, gates: Gates | None = None) -> dict[str, np.ndarray]:
+        """∂/∂weights of Σ (cotangent · trace)."""
+        parts = self.cotangents(cotangent)
+        with self._precision():
+            params = self._kept_of(weights)[1]
+            batches = []
+            for place in range(len(self._X)):
+                rows = slice(place * self._rows, (place + 1) * self._rows)
+                batches.append(jax.tree.map(lambda part, rows=rows: self._place(self._padded(part[rows])), parts))
+            return self._sum(
+                _gradient(self._network, params, x, own, batch)
+                for x, own, batch in zip(self._X, self._given(gates), batches, strict=True)
+            )
+
+    def _between(
+        self, product: Callable[..., Any], weights: Weights, start: int, end: int, gates: Gates | None, rows: np.ndarray
+    ) -> np.ndarray:
+        self.require_places(start, end)
+        with self._precision():
+            params, own = self._held(weights, gates)
+            batches = zip(self._X, own, map(self._place, self._pieces(rows)), strict=True)
+            if self._chain is None:
+                program = partial(product, self._network, start, end, self.count, params)
+                return self._joined([program(x, gate, piece) for x, gate, piece in batches])
+            short = self._chain.push if product is _push else self._chain.pull
+            return self._joined([short(_by_name(params), gate, start, piece, end) for _, gate, piece in batches])
+
+    def _held(self, weights: Weights, gates: Gates | None) -> tuple[Params, list[Any]]:
+        """The parameters and, batch by batch, the gates given or the network's own."""
+        kept = self._kept_of(weights)
+        if gates is not None:
+            return kept[1], self._given(gates)
+        if not kept[2]:
+            kept[2].extend(_gates(self._network, kept[1], x) for x in self._X)
+        return kept[1], kept[2]
+
+    def _given(self, gates: Gates | None) -> list[Any]:
+        """Gates batch by batch."""
+        if gates is None:
+            return [None] * len(self._X)
+        self.require_gates(gates)
+        pieces = zip(*(self._pieces(np.asarray(gate)) for gate in gates), strict=True)
+        return [tuple(self._place(piece) for piece in layer) for layer in pieces]
+
+    def _kept_of(self, weights: Weights) -> tuple[dict[str, np.ndarray], Params, list[Any]]:
+        """Weights as the network takes them; the last two sets are kept, since comparing is quicker than computing."""
+        self.require_weights(weights)
+        for place, kept in enumerate(self._kept):
+            if all(np.array_equal(kept[0][name], weights[name]) for name in self._names):
+                self._kept.insert(0, self._kept.pop(place))
+                return kept
+        own = {name: np.array(weights[name], np.float64) for name in self._names}  # a copy: callers may change theirs
+        self._kept = [(own, self._params(own), []), *self._kept[:1]]
+        return self._kept[0]
+
+    def _params(self, weights: Weights) -> Params:
+        return replace(self._rest, trained=self._tree_of(weights))
+
+    def _tree_of(self, weights: Weights) -> Any:
+        return jax.tree.unflatten(self._tree, [self._place(weights[name]) for name in self._names])
+
+    def _precision(self) -> Any:
+        return jax.enable_x64(self._dtype == np.float64)
+
+    def _place(self, array: Any) -> Any:
+        return jnp.asarray(array, self._dtype)
+
+    def _cast(self, leaf: Any) -> Any:
+        leaf = jnp.asarray(leaf)
+        return leaf.astype(self._dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    def _pieces(self, rows: np.ndarray) -> Iterator[np.ndarray]:
+        """Batches of equal length."""
+        for first in range(0, len(rows), self._rows):
+            yield self._padded(rows[first : first + self._rows])
+
+    def _padded(self, rows: np.ndarray) -> np.ndarray:
+        """With rows of zeros at the end of the last batch, so that one program does for all."""
+        lacking = self._rows - len(rows)
+        return np.concatenate([rows, np.zeros((lacking, *rows.shape[1:]))]) if lacking else rows
+
+    def _joined(self, pieces: list[Any]) -> np.ndarray:
+        if len(pieces) == 1:
+            return np.array(pieces[0], np.float64)
+        return np.concatenate([np.asarray(piece) for piece in pieces])[: self._samples].astype(np.float64)
+
+    def _whole(self, pieces: list[Trace]) -> Trace:
+        return Trace(
+            self._joined([piece.output for piece in pieces]),
+            tuple(self._joined([piece.pre_activations[l] for piece in pieces]) for l in range(self.count)),
+            tuple(self._joined([piece.activations[l] for piece in pieces]) for l in range(self.count)),
+            self._slopes,
+            self._unseen,
+        )
+
+    def _sum(self, parts: Iterator[Any]) -> dict[str, np.ndarray]:
+        total: list[np.ndarray] = []
+        for part in parts:
+            arrays = [np.array(leaf, np.float64) for leaf in jax.tree.leaves(part)]
+            total = arrays if not total else [a + b for a, b in zip(total, arrays, strict=True)]
+        return dict(zip(self._names, total, strict=True))
+
+
+def _by_name(params: Params) -> dict[str, Any]:
+    """All weights of a network of layers."""
+    return {**params.fixed, **(params.state or {}), **params.trained}
+
+
+def _look(
+    network: AbstractNetwork,
+    params: Params,
+    x: Any,
+    shifts: tuple[Any, ...] | None = None,
+    gates: tuple[Any, ...] | None = None,
+) -> Trace:
+    """The trace with all units of a sample in one row."""
+    seen = network.trace(params, x, shifts, gates)
+    flat = partial(jnp.reshape, shape=(x.shape[0], -1))
+    return jax.tree.map(flat, seen)
+
+
+_trace = jax.jit(lambda network, params, x, gates: _look(network, params, x, None, gates), static_argnums=0)
+
+
+@partial(jax.jit, static_argnums=0)
+def _gates(network: AbstractNetwork, params: Params, x: Any) -> tuple[Any, ...]:
+    seen = _look(network, params, x)
+    one = jnp.ones((), x.dtype)
+    return tuple(jnp.where(g > 0, one, slope * one) for g, slope in zip(seen.pre_activations, seen.slopes, strict=True))
+
+
+def _map_between(
+    network: AbstractNetwork, start: int, end: int, count: int, params: Params, x: Any, gates: Any
+) -> Callable[[Any], Any]:
+    """g_end or the output as a function of what is added to h_start or the sample, (n, size)."""
+
+    def value(shift: Any) -> Any:
+        if start < 0:
+            seen = _look(network, params, x + shift.reshape(x.shape), None, gates)
+        else:
+            shifts = tuple(shift if place == start else None for place in range(count))
+            seen = _look(network, params, x, shifts, gates)
+        return seen.output if end == count else seen.pre_activations[end]
+
+    return value
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _push(
+    network: AbstractNetwork, start: int, end: int, count: int, params: Params, x: Any, gates: Any, V: Any
+) -> Any:
+    return jax.jvp(_map_between(network, start, end, count, params, x, gates), (jnp.zeros_like(V),), (V,))[1]
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _pull(
+    network: AbstractNetwork, start: int, end: int, count: int, params: Params, x: Any, gates: Any, U: Any
+) -> Any:
+    units = x.reshape(x.shape[0], -1) if start < 0 else gates[start]
+    return jax.vjp(_map_between(network, start, end, count, params, x, gates), jnp.zeros_like(units))[1](U)[0]
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _push_gradient(
+    network: AbstractNetwork, start: int, end: int, count: int, params: Params, x: Any, gates: Any, V: Any, U: Any
+) -> Any:
+    def value(trained: Any) -> Any:
+        held = replace(params, trained=trained)
+        pushed = jax.jvp(_map_between(network, start, end, count, held, x, gates), (jnp.zeros_like(V),), (V,))[1]
+        return jnp.sum(pushed * U)
+
+    return jax.grad(value)(params.trained)
+
+
+@partial(jax.jit, static_argnums=0)
+def _along(network: AbstractNetwork, params: Params, towards: Any, x: Any, gates: Any) -> Trace:
+    def value(trained: Any) -> Trace:
+        return _look(network, replace(params, trained=trained), x, None, gates)
+
+    return jax.jvp(value, (params.trained,), (towards,))[1]
+
+
+@partial(jax.jit, static_argnums=0)
+def _gradient(network: AbstractNetwork, params: Params, x: Any, gates: Any, cotangent: tuple[Any, ...]) -> Any:
+    def value(trained: Any) -> Any:
+        seen = _look(network, replace(params, trained=trained), x, None, gates)
+        arrays = (seen.output, *seen.pre_activations, *seen.activations)
+        pairs = [(a, b) for a, b in zip(arrays, cotangent, strict=True) if b is not None]
+        return sum((jnp.sum(a * b) for a, b in pairs), jnp.zeros((), x.dtype))
+
+    return jax.grad(value)(params.trained)

@@ -1,0 +1,237 @@
+"""What a statement of a paper says, what was measured for it, and the verdict: the currency of every audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, final
+
+import numpy as np
+
+from overparam.audits.fits import fit_exponent
+from overparam.core.assumptions import Assumption
+
+Side = Literal["upper", "lower", "both"]
+Moment = Literal["start", "random", "training", "adversarial", "trajectory"]
+Finished = Literal["holds", "holds with constant", "fails", "out of range", "not measured"]
+
+LARGEST_CONSTANT = 10.0
+"""A big-O hides some constant. One beyond this is taken for a violation; an argument of `made`."""
+
+MOMENTS: Mapping[str, str] = {
+    "start": "at the start",
+    "random": "for random perturbations",
+    "training": "along the direction of training",
+    "adversarial": "for adversarial perturbations",
+    "trajectory": "along the run",
+}
+
+PERTURBED = ("random", "training", "adversarial")
+"""Moments that are measured by radius."""
+
+
+@final
+@dataclass(frozen=True)
+class Law:
+    """What a statement of a paper says.
+
+    name: "forward stability". reference: "convergence, Lemma 8.2", registered in core/references.py.
+    statement: one plain line with the formula. side: which side the statement bounds; "both" is an order of magnitude.
+    exponents: of the right side, by "omega", "L", "m", "n"; one that is missing is not stated.
+    explicit: the constant where the statement has one, 2.0 for "≤ 2‖v‖"; None where it hides in a big-O.
+    quantity: what is measured, for the axis of a figure: "‖h − h⁰‖".
+    """
+
+    name: str
+    reference: str
+    statement: str
+    side: Side
+    exponents: Mapping[str, float] = field(default_factory=dict)
+    explicit: float | None = None
+    quantity: str = ""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """What was measured for one law, one kind of perturbation, one moment.
+
+    omegas: (p,) radii of the perturbations, or steps for "trajectory"; one 0.0 at the start. values: (p,) the measured
+    quantity, the worst over samples and layers. bounds: (p,) the law's right side with constant 1. constant: the largest
+    of values / bounds; for a lower law the smallest, for "both" the factor furthest from 1. exponent, exponent_error:
+    fitted in ω, where there are several radii. range: what the statement asks for. detail: by layer and so on, for the page.
+    """
+
+    law: Law
+    moment: Moment
+    omegas: np.ndarray
+    values: np.ndarray
+    bounds: np.ndarray
+    constant: float
+    exponent: float | None
+    exponent_error: float | None
+    range: tuple[Assumption, ...]
+    verdict: Finished
+    words: str
+    detail: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.constant is None:  # how a number that is not finite comes back from result.json
+            object.__setattr__(self, "constant", float("nan"))
+
+    @property
+    def in_range(self) -> bool:
+        """Whether no condition of the statement is known to be unmet."""
+        return all(condition.status != "unmet" for condition in self.range)
+
+
+def made(
+    law: Law,
+    moment: Moment,
+    omegas: Sequence[float] | np.ndarray,
+    values: Sequence[float] | np.ndarray,
+    bounds: Sequence[float] | np.ndarray,
+    range: Sequence[Assumption] = (),
+    detail: Mapping[str, np.ndarray] | None = None,
+    *,
+    note: str = "",
+    largest: float = LARGEST_CONSTANT,
+    bounded: bool = False,
+) -> Finding:
+    """The finding these numbers give: exponent, constant, verdict, words.
+
+    A law with an explicit constant holds or not. One with a hidden constant holds with the constant measured, if that is
+    at most `largest` (at least 1/`largest` for a lower law) and does not grow without end as ω falls. A law that does
+    not hold although all that the statement asks for is met, or not known, fails; one that does not hold where a
+    condition is unmet is out of range: the statement says nothing there. One that holds in spite of an unmet condition
+    holds, and `words` says so.
+
+    Args:
+        omegas: radii; `[0.0]` at the start.
+        values, bounds: one a radius.
+        range: the conditions of the statement.
+        detail: more arrays for the page.
+        note: a sentence added to the words, such as which rows were used.
+        largest: the constant that counts as a violation of a big-O.
+        bounded: the statement is for radii within bounds, which were covered: nothing is concluded for ω → 0.
+
+    >>> law = Law("products", "convergence, Lemma 7.3", "‖W_b … W_a v‖ ≤ 2‖v‖", "upper", {}, explicit=2.0)
+    >>> made(law, "start", [0.0], [1.4], [1.0]).verdict, made(law, "start", [0.0], [2.4], [1.0]).verdict
+    ('holds', 'fails')
+    """
+    x, v, b = (np.atleast_1d(np.asarray(a, float)) for a in (omegas, values, bounds))
+    if not len(x) == len(v) == len(b):
+        raise ValueError(f"{law.name}: {len(x)} radii, {len(v)} values and {len(b)} bounds; expected as many of each")
+    if not len(x) or not np.isfinite(v).all():
+        return not_measured(law, moment, "a number that was measured is not finite", range)
+    ratios = _ratios(v, b)
+    constant = _constant(law.side, ratios)
+    exponent, error = fit_exponent(x, v) if moment != "trajectory" else (None, None)
+    runaway = law.explicit is None and not bounded and _runs_away(law, x, ratios, exponent, error)
+    holds = _within(law, constant, largest) and not runaway
+    unmet = [condition for condition in range if condition.status == "unmet"]
+    if holds:
+        verdict: Finished = "holds" if law.explicit is not None else "holds with constant"
+    else:
+        verdict = "out of range" if unmet else "fails"
+    reach = None if holds or moment not in PERTURBED else _reach(law, x, ratios, largest)
+    words = _words(law, moment, verdict, constant, exponent, error, unmet, runaway, reach)
+    return Finding(law, moment, x, v, b, constant, exponent, error, tuple(range), verdict,
+                   f"{words} {note}".strip(), dict(detail or {}))  # fmt: skip
+
+
+def reach_of(finding: Finding, largest: float = LARGEST_CONSTANT) -> float | None:
+    """The largest radius up to which the law holds at every radius measured; None where it does at none.
+
+    >>> law = Law("change", "convergence, Lemma 8.2", "≤ O(ω)", "upper", {"omega": 1.0})
+    >>> reach_of(made(law, "random", [0.1, 0.2, 0.4], [0.1, 0.2, 9.0], [0.1, 0.2, 0.4]))
+    0.2
+    """
+    if finding.moment not in PERTURBED or not len(finding.values):
+        return None
+    return _reach(finding.law, finding.omegas, _ratios(finding.values, finding.bounds), largest)
+
+
+def not_measured(law: Law, moment: Moment, why: str, range: Sequence[Assumption] = ()) -> Finding:
+    """The finding of a law that could not be measured on this network, and why."""
+    nothing = np.zeros(0)
+    return Finding(law, moment, nothing, nothing, nothing, float("nan"), None, None, tuple(range), "not measured",
+                   f"Not measured: {why}.")  # fmt: skip
+
+
+def _ratios(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Values over bounds, finite also where a bound is 0."""
+    with np.errstate(over="ignore"):
+        return np.minimum(values / np.where(bounds > 0, bounds, np.finfo(float).tiny), np.finfo(float).max)
+
+
+def _reach(law: Law, x: np.ndarray, ratios: np.ndarray, largest: float) -> float | None:
+    found = None
+    for place in np.argsort(x):
+        if not _within(law, _constant(law.side, ratios[place : place + 1]), largest):
+            break
+        found = float(x[place])
+    return found
+
+
+def _constant(side: Side, ratios: np.ndarray) -> float:
+    if side == "upper":
+        return float(ratios.max())
+    if side == "lower":
+        return float(ratios.min())
+    with np.errstate(divide="ignore"):
+        away = np.maximum(ratios, 1 / np.abs(ratios))
+    return float(away.max())
+
+
+def _within(law: Law, constant: float, largest: float) -> bool:
+    allowed, slack = law.explicit, 1e-9
+    if law.side == "lower":
+        least = 1 / largest if allowed is None else allowed
+        return constant >= least * (1 - slack) and constant > 0
+    return constant <= (largest if allowed is None else allowed) * (1 + slack)
+
+
+def _runs_away(law: Law, x: np.ndarray, ratios: np.ndarray, exponent: float | None, error: float | None) -> bool:
+    """Whether the constant keeps growing (upper) or falling (lower) as ω → 0, so that no constant is enough."""
+    stated = law.exponents.get("omega")
+    if stated is None or exponent is None or error is None or law.side == "both":
+        return False
+    gap = (stated - exponent) if law.side == "upper" else (exponent - stated)
+    order = np.argsort(x)
+    least = order[(x[order] > 0) & (ratios[order] > 0)][:3]
+    if len(least) < 3:
+        return False
+    sign = 1 if law.side == "upper" else -1
+    growth = -sign * np.diff(np.log(ratios[least])) / np.diff(np.log(x[least]))  # of the constant, as a power of 1/ω
+    beyond = sign * np.log(ratios[least[0]]) > 0  # a bound not reached with constant 1 is not broken where measured
+    return bool(gap > max(3 * error, 0.1) and beyond and (growth > 0.1).all())
+
+
+def _words(
+    law: Law, moment: Moment, verdict: Finished, constant: float, exponent: float | None, error: float | None,
+    unmet: list[Assumption], runaway: bool, reach: float | None,
+) -> str:  # fmt: skip
+    where, number = MOMENTS[moment], f"{constant:.3g}"
+    verb = "asks for" if law.side == "lower" else "allows"
+    stated = "" if law.explicit is None else f" where the law {verb} {law.explicit:g}"
+    if verdict == "holds":
+        text = f"Holds {where}: measured {number}{stated}."
+    elif verdict == "holds with constant":
+        text = f"Holds {where} with constant {number}."
+    else:
+        hidden = " with a constant of order 1" if law.explicit is None else ""
+        text = f"Does not hold {where}{hidden}: measured {number}{stated}."
+    if reach is not None:
+        text += f" It holds up to ω = {reach:.3g}."
+    if runaway:
+        text += " The constant keeps growing as ω falls." if law.side == "upper" else " The constant falls with ω."
+    power = law.exponents.get("omega")
+    if exponent is not None and power is not None:
+        bar = "" if error is None else f" ± {error:.2g}"
+        text += f" Exponent in ω {exponent:.2f}{bar}, the law's is {power:.3g}."
+    if unmet and verdict == "out of range":
+        text += f" But the statement asks for more: {unmet[0].statement}."
+    elif unmet:
+        text += f" It need not: {unmet[0].statement} is unmet."
+    return text

@@ -1,0 +1,64 @@
+"""How far the outputs are from their first-order approximation in the weights, which training of a wide network follows."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+import numpy as np
+
+from overparam.audits.away import Climb, Stated, findings, minus, of_output, one_hot
+from overparam.audits.law import Finding, Law
+from overparam.audits.radius_ranges import of_steps, sizes
+from overparam.audits.setting import Setting
+from overparam.audits.sign_changes import towards_flips_everywhere
+
+LINEARISATION = Law(
+    "linearisation",
+    "convergence, Thm 5",
+    "|y(W⁰ + W′) − y(W⁰) − ⟨∇y(W⁰), W′⟩| ≤ O(L³ ω^{4/3} √(m log m/k))",
+    "upper",
+    {"omega": 4 / 3, "L": 3.0, "m": 0.5, "n": 0.0},
+    quantity="|y − first order|",
+)
+
+
+def linearisation(setting: Setting, constant: float = 1.0) -> list[Finding]:
+    """The largest |y_j(W⁰ + W′) − y_j(W⁰) − ⟨∇y_j(W⁰), W′⟩| over samples and outputs, by radius.
+
+    Ref: convergence, Thm 5
+
+    Args:
+        setting: the network and what to spend.
+        constant: C of the radii between which the theorem holds.
+    """
+    L, m = sizes(setting)
+    few = setting.on_rows(setting.effort.rows)
+    stated = (
+        Stated(
+            LINEARISATION,
+            lambda omega: L**3 * omega ** (4 / 3) * sqrt(m * log(m) / setting.outputs),
+            of_steps(setting, constant),
+        ),
+    )
+    note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
+    climbs = (Climb(LINEARISATION.name, towards_bend, towards_flips_everywhere),)
+    return findings(few, stated, measured, climbs, note=note)
+
+
+def measured(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+    """The largest over samples, an entry an output."""
+    return {LINEARISATION.name: np.abs(bend(setting, weights)).max(axis=0)}
+
+
+def bend(setting: Setting, weights: dict[str, np.ndarray]) -> np.ndarray:
+    """(n, k): outputs at the weights less those at the start and their first-order change."""
+    first_order = setting.inside.along(setting.weights, minus(weights, setting.weights)).output
+    return setting.inside.trace(weights).output - setting.start.output - first_order
+
+
+def towards_bend(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """±(∇y_j(x_i; W) − ∇y_j(x_i; W⁰)) where the bend is largest: the gradient of its size."""
+    bent = bend(setting, weights)
+    row, output = np.unravel_index(int(np.abs(bent).argmax()), bent.shape)
+    U = of_output(np.sign(bent[row, output]) * one_hot(setting, int(row), int(output)))
+    return minus(setting.inside.gradient(weights, U), setting.inside.gradient(setting.weights, U))

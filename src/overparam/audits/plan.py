@@ -1,0 +1,134 @@
+"""The cost of an audit before it is paid."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from overparam.audits.ground import Ground, checked_effort, checked_omegas, make_ground
+from overparam.audits.measurements import Measurement, chosen
+from overparam.audits.setting import Effort
+from overparam.core.checks import shown_bytes
+from overparam.core.machine import available_memory
+from overparam.engines.plan import shown_seconds
+from overparam.training.precision import checked_dtype, computing, device_name
+
+STARTING = 1.5
+"""Seconds to compile the programs of one measurement."""
+COPIES = 8
+"""How many times the activations of all rows, and the weights, are held at once."""
+
+
+@final
+@dataclass(frozen=True)
+class AuditPlan:
+    """What an audit will do and cost; `print(plan)` shows it. seconds_by: of each measurement, from the time one pass
+    forward took here."""
+
+    network: str
+    data: str
+    rows: int
+    width: int
+    depth: int
+    omegas: tuple[float, ...]
+    effort: str
+    measurements: tuple[str, ...]
+    seconds_by: tuple[float, ...]
+    memory: int
+    free_memory: int
+    device: str
+    dtype: str
+
+    @property
+    def seconds(self) -> float:
+        """In all."""
+        return sum(self.seconds_by)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.network} on {self.data}, {self.rows:,} rows, {len(self.omegas)} radii, {self.effort} effort, "
+            f"{self.dtype} on the {self.device}\n"
+            f"  {len(self.measurements)} measurements: {', '.join(self.measurements)}\n"
+            f"  memory    {shown_bytes(self.memory)} of {shown_bytes(self.free_memory)} free\n"
+            f"  about {shown_seconds(self.seconds)} in all"
+        )
+
+    def require_memory(self) -> None:
+        """Raise where it would not fit."""
+        if self.memory > self.free_memory:
+            raise ValueError(
+                f"the audit needs about {shown_bytes(self.memory)} and {shown_bytes(self.free_memory)} are free; take "
+                "fewer `rows` or a smaller width"
+            )
+
+
+def plan_audit(
+    network: Any,
+    data: Any,
+    *,
+    params: Any = None,
+    key: int = 0,
+    omegas: Sequence[float] | None = None,
+    rows: int | None = None,
+    run: Any = None,
+    laws: Sequence[str] | str | None = None,
+    effort: str = "usual",
+    prepare: str = "auto",
+    dtype: str = "float64",
+    device: str | None = None,
+) -> AuditPlan:
+    """What `audit` with these arguments will cost; takes a few passes forward to know.
+
+    >>> from overparam.networks import FullyConnected
+    >>> X = np.random.default_rng(0).standard_normal((8, 3))
+    >>> plan_audit(FullyConnected(16, 3), (X, np.sign(X[:, 0])), laws="forward norms").measurements
+    ('forward norms',)
+    """
+    spent, asked = checked_effort(effort), checked_dtype(dtype, device)
+    with computing(asked, device):
+        ground = make_ground(network, data, params=params, key=key, rows=rows, run=run, prepare=prepare, dtype=asked)
+        radii = checked_omegas(omegas, spent, ground)
+        return settle(ground, radii, spent, chosen(laws, ground.architecture), device)
+
+
+def settle(
+    ground: Ground, omegas: tuple[float, ...], effort: Effort, rows: Mapping[str, Measurement], device: str | None
+) -> AuditPlan:
+    """The plan for what was settled, from two timed passes."""
+    whole, few = _pass_seconds(ground, len(ground.X)), _pass_seconds(ground, effort.rows)
+    inside = ground.inside
+    size = sum(int(np.prod(shape)) for shape in inside.shapes.values())
+    units = inside.inputs + inside.outputs + 2 * sum(inside.widths)
+    return AuditPlan(
+        network=ground.words,
+        data=ground.data.name,
+        rows=len(ground.X),
+        width=min(inside.widths),
+        depth=inside.count,
+        omegas=omegas,
+        effort=effort.name,
+        measurements=tuple(rows),
+        seconds_by=tuple(_cost(row, whole, few, effort, len(omegas), inside.count) for row in rows.values()),
+        memory=8 * COPIES * (len(ground.X) * units + size),
+        free_memory=available_memory(),
+        device=device_name(device),
+        dtype=ground.dtype,
+    )
+
+
+def _pass_seconds(ground: Ground, rows: int) -> float:
+    inside = ground.inside if rows >= len(ground.X) else ground.remade(rows)
+    weights = inside.weights
+    inside.trace(weights)
+    start = time.perf_counter()
+    inside.trace(weights)
+    return time.perf_counter() - start
+
+
+def _cost(row: Measurement, whole: float, few: float, effort: Effort, radii: int, count: int) -> float:
+    more = effort.power_steps / 16 if row.at_end else radii / 5 * effort.ascent_steps / 8
+    return STARTING + (row.passes[0] * whole + row.passes[1] * few) * more

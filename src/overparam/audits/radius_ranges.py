@@ -1,0 +1,98 @@
+"""How far from the start the statements of `convergence` reach: conditions on the radius ω, with constants as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+from overparam.audits.ranges import of_network
+from overparam.audits.setting import Setting
+from overparam.core.assumptions import Assumption, checked
+
+
+def within(omegas: Sequence[float], limit: float, statement: str) -> Assumption:
+    """ω ≤ limit for every radius; unmet where one is larger.
+
+    >>> within([0.1, 0.5], 0.2, "ω ≤ 1/5").detail
+    'the limit is 0.2; 1 of 2 radii within'
+    """
+    inside = sum(omega <= limit for omega in omegas)
+    detail = f"the limit is {limit:.3g}; {inside} of {len(omegas)} radii within"
+    return checked(statement, inside == len(omegas), detail)
+
+
+def beyond(omegas: Sequence[float], limit: float, statement: str) -> Assumption:
+    """ω ≥ limit for every radius."""
+    inside = sum(omega >= limit for omega in omegas)
+    detail = f"the limit is {limit:.3g}; {inside} of {len(omegas)} radii within"
+    return checked(statement, inside == len(omegas), detail)
+
+
+def of_forward(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+    """ω ≤ C/(L^{9/2} log³ m), what Lemma 8.2 asks for.
+
+    Ref: convergence, Lemma 8.2
+    """
+    L, m = sizes(setting)
+    limit = constant / (L**4.5 * log(m) ** 3)
+    return (*of_network(setting), within(setting.omegas, limit, "ω ≤ C/(L^{9/2} log³ m)"))
+
+
+def of_products(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+    """ω ≤ C/L^{3/2} and mω^{2/3}L ≤ Cm/(L³ log m), what Lemmas 8.6 and 8.7 ask for when signs change as they may.
+
+    Ref: convergence, Lemma 8.6, Lemma 8.7
+    """
+    L, m = sizes(setting)
+    return (
+        *of_network(setting),
+        within(setting.omegas, constant / L**1.5, "ω ≤ C/L^{3/2}"),
+        within(setting.omegas, (constant / (L**4 * log(m))) ** 1.5, "as few sign changes as C m/(L³ log m)"),
+    )
+
+
+def of_backward(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+    """Those of products, and k ≤ Cm/(L log m).
+
+    Ref: convergence, Lemma 8.7
+    """
+    L, m = sizes(setting)
+    most = constant * m / (L * log(m))
+    few = checked("k ≤ C m/(L log m)", setting.outputs <= most, f"k = {setting.outputs}, at most {most:.3g}")
+    return (*of_products(setting, constant), few)
+
+
+def of_gradients(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+    """ω ≤ C δ^{3/2}/(n^{9/2} L⁶ log³ m), and rows at distance δ > 0.
+
+    Ref: convergence, Thm 3
+    """
+    L, m = sizes(setting)
+    limit = constant * setting.separation**1.5 / (setting.samples**4.5 * L**6 * log(m) ** 3)
+    apart = checked("no two rows are equal", setting.separation > 0, f"δ = {setting.separation:.3g}")
+    return (*of_network(setting), apart, within(setting.omegas, limit, "ω ≤ C δ^{3/2}/(n^{9/2} L⁶ log³ m)"))
+
+
+def of_steps(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+    """ω between k^{3/2}/(C (mL log m)^{3/2}) and C/(L^{9/2} log³ m), what Theorems 4 and 5 ask for.
+
+    Ref: convergence, Thm 4, Thm 5
+    """
+    L, m = sizes(setting)
+    least = setting.outputs**1.5 / (constant * (m * L * log(m)) ** 1.5)
+    return (*of_forward(setting, constant), beyond(setting.omegas, least, "ω ≥ k^{3/2}/(C (mL log m)^{3/2})"))
+
+
+def of_kernel(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+    """Those of steps, and ω ≤ C/(L⁹ log^{3/2} m), what Theorem 5c asks for.
+
+    Ref: convergence, Thm 5
+    """
+    L, m = sizes(setting)
+    limit = constant / (L**9 * log(m) ** 1.5)
+    return (*of_steps(setting, constant), within(setting.omegas, limit, "ω ≤ C/(L⁹ log^{3/2} m)"))
+
+
+def sizes(setting: Setting) -> tuple[int, int]:
+    """L and m, at least 1 and 2: bounds with L = 0 or log m = 0 would say nothing."""
+    return max(setting.depth, 1), max(setting.width, 2)

@@ -1,0 +1,84 @@
+"""Lemma 9.3: the size of the gradient for fixed loss vectors, at random initialisation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overparam.audits.law import Finding, Law, made, not_measured
+from overparam.audits.perturbations import output_cotangent
+from overparam.audits.ranges import of_network
+from overparam.audits.setting import Setting
+
+EACH = Law(
+    name="gradient of one sample, fixed loss vector",
+    reference="convergence, Lemma 9.3",
+    statement="‖∇_{W_ℓ} F_i‖_F² ≤ O(‖v_i‖² m/k) for every sample and layer",
+    side="upper",
+    exponents={"m": 1.0, "n": 0.0, "L": 0.0},
+    quantity="‖∇F_i‖²",
+)
+ALL = Law(
+    name="gradient of all samples, fixed loss vectors",
+    reference="convergence, Lemma 9.3",
+    statement="‖∇_{W_ℓ} F‖_F² ≤ O(‖v‖² mn/k) for every layer",
+    side="upper",
+    exponents={"m": 1.0, "n": 2.0, "L": 0.0},  # ‖v‖² grows like n too
+    quantity="‖∇F‖²",
+)
+LAST = Law(
+    name="gradient from below, fixed loss vectors",
+    reference="convergence, Lemma 9.3",
+    statement="‖∇_{W_L} F‖_F² ≥ Ω(max_i ‖v_i‖² · δ m/(kn))",
+    side="lower",
+    exponents={"m": 1.0, "n": -1.0},
+    quantity="‖∇_{W_L}F‖²",
+)
+SINGLE = 8
+"""Samples whose own gradient is looked at."""
+
+
+def gradients_at_start(setting: Setting) -> list[Finding]:
+    """Gradients of Σ_i v_iᵀ f(x_i) for Gaussian v_i of expected length 1, drawn apart from the weights, at W⁰.
+
+    Ref: convergence, Lemma 9.3
+
+    ∇_{W_ℓ}F is Σ_i D_{i,ℓ} (Back_{i,ℓ+1}ᵀ v_i) h_{i,ℓ−1}ᵀ. Weights of the input and output layers are left out where
+    they are trained too: the lemma is about the W_ℓ between ReLU layers.
+    """
+    count, n, k, m = setting.inside.count, setting.samples, setting.outputs, setting.width
+    middle = [name for name, place in setting.places.items() if 0 < place < count]
+    last = [name for name in middle if setting.places[name] == count - 1]
+    if not middle:
+        why = "no weights between two ReLU layers are trained"
+        return [not_measured(law, setting.moment, why) for law in (EACH, ALL, LAST)]
+    v = setting.rng(4).standard_normal((n, k)) / k**0.5
+    conditions = of_network(setting)
+    few = setting.on_rows(min(SINGLE, n))
+    own = setting.rng(5).standard_normal((few.samples, k)) / k**0.5
+    single = np.zeros(few.samples)
+    for i in range(few.samples):
+        alone = np.zeros_like(own)
+        alone[i] = own[i]
+        slopes = few.inside.gradient(setting.weights, output_cotangent(few.inside, alone))
+        single[i] = max(_square(slopes[name]) for name in middle) / float(own[i] @ own[i])
+    slopes = setting.inside.gradient(setting.weights, output_cotangent(setting.inside, v))
+    sizes = np.array([_square(slopes[name]) for name in middle])
+    total = float(np.vdot(v, v))
+    each = made(EACH, setting.moment, [setting.at], [single.max()], [m / k], conditions, {"by sample": single},
+                note=f"For {few.samples} of {n} samples." if few.samples < n else "")  # fmt: skip
+    whole = made(
+        ALL, setting.moment, [setting.at], [sizes.max()], [total * m * n / k], conditions, {"by weight": sizes}
+    )
+    if not setting.separation > 0 or not np.isfinite(setting.separation):
+        return [
+            each,
+            whole,
+            not_measured(LAST, setting.moment, "two samples are equal, or there is one: δ is not there"),
+        ]
+    lowest = float(sum(_square(slopes[name]) for name in last))
+    bound = float((v**2).sum(axis=1).max()) * min(setting.separation, 1.0) * m / (k * n)
+    return [each, whole, made(LAST, setting.moment, [setting.at], [lowest], [bound], conditions)]
+
+
+def _square(G: np.ndarray) -> float:
+    return float(np.vdot(G, G))

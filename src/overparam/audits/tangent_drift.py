@@ -1,0 +1,132 @@
+"""How much the gradient of the output and the tangent kernel change when the weights move, relative to the start."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import final
+
+import numpy as np
+
+from overparam.audits.away import Climb, Stated, findings, inner, minus, of_output, one_hot, sizes_of
+from overparam.audits.law import Finding, Law
+from overparam.audits.perturbations import added
+from overparam.audits.radius_ranges import of_kernel, of_steps, sizes
+from overparam.audits.setting import Setting
+from overparam.audits.sign_changes import towards_flips_everywhere
+
+GRADIENT = Law(
+    "gradient drift",
+    "convergence, Thm 5",
+    "‖∇y(W⁰ + W′) − ∇y(W⁰)‖_F ≤ O(√log m ω^{1/3} L³) ‖∇y(W⁰)‖_F",
+    "upper",
+    {"omega": 1 / 3, "L": 3.0, "m": 0.0, "n": 0.0},
+    quantity="‖∇y − ∇y⁰‖_F/‖∇y⁰‖_F",
+)
+KERNEL = Law(
+    "kernel drift",
+    "convergence, Thm 5",
+    "|K(x, x̃) − K⁰(x, x̃)| ≤ O(√log m ω^{1/3} L³) √(K⁰(x, x) K⁰(x̃, x̃))",
+    "upper",
+    {"omega": 1 / 3, "L": 3.0, "m": 0.0, "n": 0.0},
+    quantity="|K − K⁰|/√(K⁰K⁰)",
+)
+
+ROWS = 6
+"""Samples whose gradients are looked at: each has as many numbers as the network has weights."""
+BYTES = 2**28
+"""Most memory for the gradients of the samples at one point."""
+SECANT = 0.05
+"""Second derivatives are secants over this share of the movement."""
+
+
+def tangent_drift(setting: Setting, constant: float = 1.0) -> list[Finding]:
+    """Relative change of ∇y_j(x_i) and of the kernel of output j, the worst over a few samples and pairs, by radius.
+
+    The output j is drawn with the seed. `overparam.kernels.Empirical` gives the whole kernel at any weights.
+
+    Ref: convergence, Thm 5
+
+    Args:
+        setting: the network and what to spend.
+        constant: C of the radii between which the theorem holds.
+    """
+    L, m = sizes(setting)
+    few = setting.on_rows(_rows_that_fit(setting))
+    one = setting.on_rows(1)
+    output = int(setting.rng(41).integers(setting.outputs))
+    starts = {id(own): Start(own, output) for own in (few, one)}
+
+    def bound(omega: float) -> float:
+        return sqrt(log(m)) * omega ** (1 / 3) * L**3
+
+    def measured(own: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+        drift, kernel = starts[id(own)].changes(weights)
+        return {GRADIENT.name: drift, KERNEL.name: kernel}
+
+    def slope(own: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return starts[id(own)].towards_drift(weights)
+
+    stated = (
+        Stated(GRADIENT, bound, of_steps(setting, constant)),
+        Stated(KERNEL, bound, of_kernel(setting, constant)),
+    )
+    note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
+    climbs = (Climb(GRADIENT.name, slope, towards_flips_everywhere),)
+    return findings(few, stated, measured, climbs, few=one, note=note)
+
+
+@final
+class Start:
+    """∇y_output of every sample of a setting at W⁰, what later ones are compared with.
+
+    Args:
+        setting: the network on a few samples.
+        output: which one.
+    """
+
+    def __init__(self, setting: Setting, output: int) -> None:
+        self._setting, self._output = setting, output
+        self.tangents = [self._tangent(setting.weights, row) for row in range(setting.samples)]
+        self.kernel = gram(self.tangents)
+        self._lengths = np.sqrt(np.maximum(np.diag(self.kernel), np.finfo(float).tiny))
+
+    def changes(self, weights: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """‖∇y − ∇y⁰‖/‖∇y⁰‖ of every sample, and |K − K⁰|/√(K⁰_ii K⁰_jj) of every sample's worst pair."""
+        now = [self._tangent(weights, row) for row in range(self._setting.samples)]
+        drift = np.array([sizes_of(minus(a, b)) for a, b in zip(now, self.tangents, strict=True)]) / self._lengths
+        return drift, (np.abs(gram(now) - self.kernel) / np.outer(self._lengths, self._lengths)).max(axis=1)
+
+    def towards_drift(self, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The gradient of ½‖∇y − ∇y⁰‖² of the sample that drifts most: the Hessian of y times the drift, from a secant."""
+        now = [self._tangent(weights, row) for row in range(self._setting.samples)]
+        drifts = [minus(a, b) for a, b in zip(now, self.tangents, strict=True)]
+        lengths = [sizes_of(drift) for drift in drifts]
+        row = int((np.array(lengths) / self._lengths).argmax())
+        moved = sizes_of(minus(weights, self._setting.weights))
+        if not lengths[row] > 0 or not moved > 0:
+            return {name: np.zeros_like(W) for name, W in drifts[row].items()}
+        step = SECANT * moved / lengths[row]
+        ahead = self._tangent(added(weights, drifts[row], step), row)
+        return {name: (ahead[name] - now[row][name]) / step for name in ahead}
+
+    def _tangent(self, weights: dict[str, np.ndarray], row: int) -> dict[str, np.ndarray]:
+        return self._setting.inside.gradient(weights, of_output(one_hot(self._setting, row, self._output)))
+
+
+def gram(tangents: list[dict[str, np.ndarray]]) -> np.ndarray:
+    """⟨∇y(x_i), ∇y(x_j)⟩.
+
+    >>> gram([{"W": np.array([1.0, 0.0])}, {"W": np.array([1.0, 2.0])}]).tolist()
+    [[1.0, 1.0], [1.0, 5.0]]
+    """
+    n = len(tangents)
+    K = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            K[i, j] = K[j, i] = inner(tangents[i], tangents[j])
+    return K
+
+
+def _rows_that_fit(setting: Setting) -> int:
+    numbers = sum(W.size for W in setting.weights.values())
+    return int(min(setting.samples, max(2, min(ROWS, BYTES // max(1, 8 * numbers)))))

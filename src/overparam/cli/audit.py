@@ -1,0 +1,102 @@
+"""`overparam audit [NETWORK] [DATA]`: what the papers' lemmas say of a network, measured on it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from overparam.cli import options as shared
+from overparam.cli.architectures import SIZES, make_network
+from overparam.cli.display import Display
+from overparam.cli.stopping import Stopped
+
+
+def command(
+    network: Annotated[str, typer.Argument(help=f"{', '.join(SIZES)}.")] = "fully-connected",
+    data: Annotated[str, typer.Argument(help="A name (`overparam datasets`), a file or a folder.")] = "digits",
+    out: shared.Out = Path("overparam-out"),
+    width: Annotated[int | None, typer.Option("--width", help="Neurons of a layer.")] = None,
+    depth: Annotated[int | None, typer.Option("--depth", help="ReLU layers of a deep network.")] = None,
+    label: shared.Label = None,
+    classes: shared.Classes = None,
+    train: Annotated[int | None, typer.Option("--train", help="Most rows to use; 1,000 if not given.")] = None,
+    task: shared.Task = None,
+    missing: shared.Missing = "error",
+    omegas: Annotated[
+        str | None,
+        typer.Option(
+            "--omegas", help="Spectral radii of the perturbations, such as 0.001,0.01,0.1; up to 1 if not given."
+        ),
+    ] = None,
+    laws: Annotated[
+        str | None,
+        typer.Option("--laws", help="Names of measurements, such as 'forward norms,separation'; all if not given."),
+    ] = None,
+    effort: Annotated[str, typer.Option("--effort", help="quick, usual or thorough.")] = "usual",
+    prepare: Annotated[
+        str, typer.Option("--prepare", help="auto or paper scale and pad rows as the papers want them; none does not.")
+    ] = "auto",
+    json_only: shared.Json = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the weights and of every draw.")] = 0,
+    device: shared.Device = None,
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="In which the network computes: float64 or float32.")
+    ] = "float64",
+    plan: shared.PlanOnly = False,
+) -> None:
+    """Measure on a network of the papers, on DATA, what their lemmas say of it: exponents, constants, verdicts. Writes a page."""
+    from overparam.audits import audit, plan_audit
+
+    if network not in SIZES:
+        raise ValueError(f"NETWORK is {network!r}; expected one of {', '.join(SIZES)}")
+    display = Display(quiet=json_only)
+    loaded = shared.read_data(
+        data, label=label, classes=classes, train=train, test=None, task=task, seed=seed, missing=missing
+    )
+    net = make_network(network, loaded, width, depth, None, None)
+    shape: dict[str, Any] = {
+        "key": seed,
+        "omegas": _numbers(omegas),
+        "rows": train,
+        "laws": _names(laws),
+        "effort": effort,
+        "prepare": prepare,
+        "dtype": dtype,
+        "device": device,
+    }
+    try:
+        planned = plan_audit(net, loaded, **shape)
+        if plan:
+            typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
+            return
+        if planned.seconds > shared.LONG:
+            display.plain(str(planned))
+        with display.progress() as progress:
+            result = audit(net, loaded, **shape, plan=planned, progress=progress)
+    except KeyboardInterrupt:
+        raise Stopped("stopped; nothing was written. --effort quick, or fewer --laws, takes less time") from None
+    where = result.save(out)
+    if json_only:
+        shared.print_result(result.parts())
+        return
+    done = f"{result.rows:,} rows, {len(result.measurements)} measurements, {len(result.omegas)} radii"
+    display.summary(result.title, result.verdict, where, done, result.provenance)
+
+
+def _numbers(text: str | None) -> tuple[float, ...] | None:
+    """--omegas as numbers."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(word) for word in text.split(",") if word.strip())
+    except ValueError:
+        raise ValueError(f"--omegas is {text!r}; expected radii such as 0.001,0.01,0.1") from None
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    """--laws as names."""
+    return None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())

@@ -1,0 +1,161 @@
+"""`overparam landscape NETWORK [DATA]`: the training objective around the weights of a network."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from overparam.cli import options as shared
+from overparam.cli.architectures import SIZES, make_network
+from overparam.cli.display import Display
+from overparam.cli.train import with_test_rows
+
+if TYPE_CHECKING:
+    from overparam.training import Trajectory
+
+
+def command(
+    network: Annotated[str, typer.Argument(help=f"{', '.join(SIZES)}.")],
+    data: Annotated[str, typer.Argument(help="A name (`overparam datasets`), a file or a folder.")] = "breast-cancer",
+    out: shared.Out = Path("overparam-out"),
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            "--run",
+            help="Folder of `overparam train` on the same data: its last weights, its objective, its scaling of rows and "
+            "the sizes of its network are taken. Fresh weights if not given.",
+        ),
+    ] = None,
+    plane: Annotated[
+        str, typer.Option("--plane", help="gradient-curvature, random, or trajectory (a run with recorded weights).")
+    ] = "gradient-curvature",
+    points: Annotated[int, typer.Option("--points", help="Points of each axis.")] = 21,
+    extent: Annotated[
+        float | None,
+        typer.Option(
+            "--extent", help="How far each axis reaches; past the lowest point along the gradient if not given."
+        ),
+    ] = None,
+    mode: Annotated[str, typer.Option("--mode", help="eval or train: how batch norm averages.")] = "eval",
+    objective: Annotated[
+        str | None,
+        typer.Option("--objective", help="squared, cross-entropy, ramp or smooth-absolute; the run's if not given."),
+    ] = None,
+    smoothing: Annotated[
+        float | None,
+        typer.Option("--smoothing", help="Noise of each weight; a hundredth of their root mean square if not given."),
+    ] = None,
+    oja_steps: Annotated[int, typer.Option("--oja-steps", help="Steps of Oja's method.")] = 100,
+    batch: Annotated[int | None, typer.Option("--batch", help="Rows a step of Oja's method; all if not given.")] = None,
+    rows: Annotated[int | None, typer.Option("--rows", help="The first so many rows; all if not given.")] = None,
+    label: shared.Label = None,
+    group: shared.Group = None,
+    classes: shared.Classes = None,
+    train: shared.Train = None,
+    test: Annotated[
+        str | None, typer.Option("--test", help="Test rows that are left out, as `overparam train` has it.")
+    ] = None,
+    task: shared.Task = None,
+    missing: shared.Missing = "error",
+    preprocess: Annotated[
+        str | None, typer.Option("--preprocess", help="auto, none, unit, …; the run's if not given.")
+    ] = None,
+    width: Annotated[int | None, typer.Option("--width", help="Neurons of a layer.")] = None,
+    depth: Annotated[int | None, typer.Option("--depth", help="ReLU layers of a deep network.")] = None,
+    json_only: shared.Json = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of fresh weights, held-out rows and all draws.")] = 0,
+    device: shared.Device = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="float64, float32, or tf32 on NVIDIA GPUs.")] = "float64",
+    plan: shared.PlanOnly = False,
+    no_samples: shared.NoSamples = False,
+) -> None:
+    """Show the objective of NETWORK on DATA around its weights: a surface, how far it falls, how it curves. Writes a page."""
+    from overparam.analysis.run_choices import prepare_run
+    from overparam.landscapes import landscape, plan_landscape
+
+    display = Display(quiet=json_only)
+    kept, how, data_seed, sizes = _kept(run)
+    loaded = shared.read_data(
+        data,
+        label=label,
+        group=group,
+        classes=classes,
+        train=train,
+        test=None if test == "0" else test,
+        task=task,
+        seed=seed if data_seed is None else data_seed,
+        missing=missing,
+    )
+    loaded = with_test_rows(loaded, test, seed if data_seed is None else data_seed)
+    width, depth = (
+        width if width is not None else sizes.get("width"),
+        depth if depth is not None else sizes.get("depth"),
+    )
+    if network in ("two-layer", "three-layer") and run is not None:
+        depth = None
+    kappa, paired = (sizes.get("kappa"), sizes.get("paired")) if network == "two-layer" else (None, None)
+    net = make_network(network, loaded, width, depth, kappa, paired)
+    ready = prepare_run(loaded, preprocess or how or "auto", net)
+    if kept is not None and kept.n != ready.n:
+        raise ValueError(
+            f"--run was trained on {kept.n:,} rows and {data} gives {ready.n:,}; pass the --train, --test and --classes it had"
+        )
+    shape: dict[str, Any] = {
+        "plane": plane,
+        "run": kept,
+        "objective": objective,
+        "mode": mode,
+        "points": points,
+        "smoothing": smoothing,
+        "oja_steps": oja_steps,
+        "batch": batch,
+        "rows": rows,
+        "key": seed,
+        "dtype": dtype,
+        "device": device,
+    }
+    planned = plan_landscape(net, ready, **shape)
+    if plan:
+        typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
+        return
+    if planned.seconds > shared.LONG:
+        display.plain(str(planned))
+    with display.progress() as progress:
+        result = landscape(net, ready, extent=extent, progress=progress, **shape)
+    where = result.save(out, samples=not no_samples)
+    if json_only:
+        shared.print_result(result.parts())
+        return
+    done = f"{result.rows:,} rows, {result.weights:,} weights, {points} × {points} points"
+    display.summary(result.title, result.verdict, where, done, result.provenance)
+
+
+def _kept(folder: Path | None) -> tuple[Trajectory | None, str | None, int | None, dict[str, Any]]:
+    """The run in a folder, how its rows were scaled, its seed, and the sizes of its network."""
+    if folder is None:
+        return None, None, None, {}
+    from overparam.analysis.reading import read
+    from overparam.training import Trajectory
+
+    found = read(folder)
+    run = found if isinstance(found, Trajectory) else getattr(found, "run", None)
+    if not isinstance(run, Trajectory):
+        raise ValueError(
+            f"{folder} holds a result of another kind ({found.kind}); --run takes what `overparam train` wrote"
+        )
+    if not run.params.trained:
+        raise ValueError(f"{folder} was written without its weights; train again without --no-weights")
+    sizes: dict[str, Any] = {
+        name: int(value) for name, value in re.findall(r"\b(width|depth)=(\d+)", run.network)
+    }  # what `describe` says of a network of the house
+    sizes |= {name: float(value) for name, value in re.findall(r"\b(kappa)=([\d.e+-]+)", run.network)}
+    sizes |= {name: value == "True" for name, value in re.findall(r"\b(paired)=(True|False)", run.network)}
+    if run.network.startswith("TwoLayer"):
+        sizes = {"kappa": 1.0, "paired": False} | sizes
+    about = found.provenance
+    return run, about.configuration.get("preprocess"), about.seed, sizes

@@ -1,0 +1,188 @@
+"""The page of a landscape as plain data: verdict, surfaces, the fall along each direction, curvature, how it was done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from overparam.core.sections import Block, Figure, Line, Scale, Section, Surface, Table, Text, series, surface
+from overparam.landscapes.words import moment
+
+if TYPE_CHECKING:
+    from overparam.landscapes.views import View
+    from overparam.landscapes.whole import Landscape
+
+AXES = {
+    "gradient-curvature": ("distance along the gradient", "distance along negative curvature"),
+    "random": ("first random direction", "second random direction"),
+    "trajectory": ("first direction of the run", "second direction of the run"),
+}
+NAMES = {
+    "gradient-curvature": ("gradient", "negative curvature"),
+    "random": ("first random direction", "second random direction"),
+    "trajectory": ("first direction of the run", "second direction of the run"),
+}
+LOG_FROM = 5.0
+"""Heights are drawn on a log scale where the highest is so many times the lowest."""
+
+
+def make_landscape_sections(found: Landscape) -> tuple[Section, ...]:
+    """All sections, verdict first."""
+    verdict = tuple(
+        Text(line, found.verdict.tone if i == 0 else "plain") for i, line in enumerate(found.verdict.sentences)
+    )
+    parts = [
+        Section("Verdict", verdict),
+        Section("The surface", tuple(_surface(found, view) for view in found.views)),
+        Section("How far it falls", _falls(found)),
+        Section("Curvature", _curvature(found)),
+        Section("How it was done", _done(found)),
+    ]
+    return tuple(part for part in parts if part.blocks)
+
+
+def _surface(found: Landscape, view: View) -> Surface:
+    x_label, y_label = AXES[found.plane]
+    scale = _scale(view.values)
+    caption = f"F, the {found.objective}, {moment(view)}; the point is where the weights are."
+    if found.plane == "gradient-curvature":
+        caption += f" Both directions have norm 1; their cosine is {view.cosine:.3f}."
+    elif found.plane == "random":
+        caption += " 1 is as far as each filter of the weights is long."
+    else:
+        caption += " The line is the run, seen from above."
+    return surface(
+        f"The objective {moment(view)}", caption, view.x, view.y, view.values, x_label=x_label, y_label=y_label, z_label="F",
+        z_scale=scale, marked=(0.0, 0.0, view.here), path=view.path,
+    )  # fmt: skip
+
+
+def _scale(values: np.ndarray) -> Scale:
+    """Logarithmic where the heights differ much and all are positive."""
+    there = values[np.isfinite(values)]
+    return "log" if len(there) and there.min() > 0 and there.max() > LOG_FROM * there.min() else "linear"
+
+
+def _falls(found: Landscape) -> tuple[Block, ...]:
+    names = NAMES[found.plane]
+    rows = []
+    for view in found.views:
+        for i, name in enumerate(names):
+            rows.append((moment(view), name, view.here, float(view.least[i]), float(view.decreases[i]),
+                         float(view.distance[i]), float(view.curvatures[i])))  # fmt: skip
+    table = Table(
+        ("when", "direction", "F here", "least F along it", "share gone", "at distance", "curvature here"),
+        tuple(rows),
+        "Both ways along each direction, at distances from a hundred-thousandth of ‖w‖ to ‖w‖, evenly in their logarithm. "
+        "A negative distance is against the direction: down the gradient. Curvature: uᵀ∇²F u, without smoothing.",
+    )
+    return (table, *(_lines(found, view) for view in found.views))
+
+
+def _lines(found: Landscape, view: View) -> Figure:
+    curves = []
+    for i, name in enumerate(NAMES[found.plane]):
+        for sign, word in ((1, "forwards"), (-1, "backwards")):
+            there = sign * view.distances[i] > 0
+            order = np.argsort(np.abs(view.distances[i][there]))
+            curves.append(
+                series(
+                    f"{name}, {word}",
+                    np.abs(view.distances[i][there])[order],
+                    view.lines[i][there][order],
+                    role="true" if i == 0 else "random",
+                    dashed=sign < 0,
+                )
+            )
+    return Figure(
+        f"Along each direction, {moment(view)}",
+        "F against the distance walked.",
+        "distance",
+        "F",
+        tuple(curves),
+        x_scale="log",
+        y_scale=_scale(view.lines),
+        lines=(Line("F here", y=view.here),),
+    )
+
+
+def _curvature(found: Landscape) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    curved = [view for view in found.views if view.smoothed is not None]
+    if curved:
+        blocks.append(
+            Table(
+                (
+                    "when",
+                    "smoothed curvature",
+                    "standard error",
+                    "at the point",
+                    "largest eigenvalue seen",
+                    "‖∇F‖",
+                    "‖w‖",
+                ),
+                tuple(
+                    (
+                        moment(v),
+                        v.smoothed,
+                        v.smoothed_error,
+                        float(v.curvatures[1]),
+                        v.largest,
+                        v.gradient_norm,
+                        v.weights_norm,
+                    )
+                    for v in curved
+                ),
+                f"Of the direction that Oja's method found: E vᵀ∇²F(w + σξ)v with σ = {found.smoothing:.3g} on fresh noise, and "
+                "vᵀ∇²F(w)v. Derivatives are taken where they exist: the kinks of ReLUs themselves are not counted.",
+            )
+        )
+        curves = tuple(
+            series(moment(v), np.arange(1, len(v.history) + 1), v.history, role="accent")
+            for v in curved
+            if len(v.history)
+        )
+        blocks.append(
+            Figure(
+                "Oja's method on its way",
+                "vᵀ∇²F(w + σξ)v at every step, each with noise of its own.",
+                "step",
+                "curvature",
+                curves,
+                lines=(Line("0", y=0.0),),
+            )
+        )
+    if found.layers:
+        rows = tuple(
+            (one.name, one.size, one.smallest, one.smallest_error, one.largest, one.largest_error)
+            for one in found.layers
+        )
+        blocks.append(
+            Table(
+                ("layer", "weights", "smallest eigenvalue", "± ", "largest eigenvalue", "±"),
+                rows,
+                f"Each layer's own block of the Hessian {moment(found.last)}, by Lanczos; ±: an eigenvalue is that close.",
+            )
+        )
+    return tuple(blocks)
+
+
+def _done(found: Landscape) -> tuple[Block, ...]:
+    norm = "running averages" if found.mode == "eval" else f"averages over chunks of {found.chunk:,} rows"
+    words = (
+        f"{found.network}, {found.weights:,} trained weights; F is the {found.objective}, without weight decay. Data: the first "
+        f"{found.rows:,} rows of {found.data}, in their order. Batch norm, where there is one, takes {norm}; dropout is off. "
+        f"{found.points} × {found.points} points; numbers keep about {found.digits} digits. Seed {found.provenance.seed}."
+    )
+    if found.plane == "gradient-curvature":
+        rows = "all rows" if found.batch is None else f"{found.batch:,} rows"
+        words += (
+            f" Negative curvature: {found.oja_steps} steps of Oja's method on {rows} a step, the first half with momentum, "
+            f"noise of σ = {found.smoothing:.3g} for every weight."
+        )
+    elif found.plane == "random":
+        words += (
+            " Random directions are Gaussian and scaled filter by filter; biases and batch norm's own weights stay."
+        )
+    return (Text(words),)

@@ -1,0 +1,85 @@
+"""What a landscape will cost, before it is paid."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from overparam.core.objective import AbstractObjective
+from overparam.engines.plan import shown_seconds
+from overparam.landscapes.curvature import DRAWS, POWER_STEPS
+
+LINE = 25
+"""Distances each way on which the fall along a direction is looked for."""
+
+
+@dataclass(frozen=True)
+class LandscapePlan:
+    """How often F and its Hessian are needed, and the seconds that takes; `print(plan)` shows it."""
+
+    objective: str
+    weights: int
+    surfaces: int
+    values: int
+    products: int
+    value_seconds: float
+    product_seconds: float
+    device: str
+
+    @property
+    def seconds(self) -> float:
+        """In all, without compiling."""
+        return self.values * self.value_seconds + self.products * self.product_seconds
+
+    def __str__(self) -> str:
+        return (
+            f"{self.surfaces} {'surface' if self.surfaces == 1 else 'surfaces'} of the {self.objective}, {self.weights:,} "
+            f"weights, on the {self.device}\n"
+            f"  values    {self.values:,} of {shown_seconds(self.value_seconds)}\n"
+            f"  products  {self.products:,} of {shown_seconds(self.product_seconds)}, with the Hessian\n"
+            f"  about {shown_seconds(self.seconds)} in all"
+        )
+
+
+def make_plan(
+    objective: AbstractObjective,
+    *,
+    surfaces: int,
+    points: int,
+    steps: int,
+    layer_steps: int,
+    curved: bool,
+    share: float,
+    device: str,
+) -> LandscapePlan:
+    """The plan, from one value and one product timed here.
+
+    Args:
+        objective: what is looked at.
+        surfaces, points: how many, and points of an axis.
+        steps, layer_steps: of Oja's method, and of Lanczos for each layer.
+        curved: whether negative curvature is looked for.
+        share: of the rows that a step of Oja's method takes.
+        device: in words.
+    """
+    w = objective.start
+    v = objective.unit(objective.normal(0))
+    seconds = []
+    for work in (lambda: objective.value(w), lambda: objective.dot(v, objective.hessian_product(w, v))):
+        work()  # compiles
+        begin = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begin)
+    lines = 2 * (2 * LINE + 1)
+    oja = (POWER_STEPS + steps + DRAWS) * share + 1 if curved else 0
+    products = round(surfaces * oja) + layer_steps * len(objective.layers)
+    return LandscapePlan(
+        objective.words,
+        objective.size,
+        surfaces,
+        surfaces * (points**2 + lines),
+        products,
+        seconds[0],
+        seconds[1],
+        device,
+    )

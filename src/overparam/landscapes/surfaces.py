@@ -1,0 +1,157 @@
+"""The objective on a line and on a plane through the weights: surfaces, and how far it falls along a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from overparam.core.objective import AbstractObjective, Vector
+from overparam.core.progress import Progress, silent
+from overparam.training.inputs import whole_number
+
+TOGETHER = 64
+"""At least so many points of a surface are computed between two looks at the progress."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PlaneValues:
+    """F on a grid: values[i, j] = F(w + x[j] u + y[i] v); `here` is F(w)."""
+
+    x: np.ndarray
+    y: np.ndarray
+    values: np.ndarray
+    here: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Decrease:
+    """How far F falls along a line: F at `distances` (in norms of weights, of either sign), and where it is least.
+
+    here: F(w). least: the least of F(w) and `values`, reached at `distance` (0 where F falls nowhere).
+    slope: ⟨∇F, d⟩ at w.
+    """
+
+    distances: np.ndarray
+    values: np.ndarray
+    here: float
+    least: float
+    distance: float
+    slope: float
+
+    @property
+    def share(self) -> float:
+        """The share of F(w) that is gone at the least value."""
+        return (self.here - self.least) / self.here if self.here > 0 else 0.0
+
+
+def surface(
+    objective: AbstractObjective,
+    weights: Any,
+    directions: Sequence[Vector],
+    *,
+    extent: float | Sequence[float],
+    points: int = 21,
+    progress: Progress | None = None,
+) -> PlaneValues:
+    """F(w + x u + y v) on a grid of points × points, x and y from −extent to extent; the middle point is w where `points`
+    is odd.
+
+    Args:
+        objective: from `objective_of`.
+        weights: w; those the objective was made with if None.
+        directions: u and v, taken with the length they have.
+        extent: how far, of both axes or one a direction.
+        points: of each axis.
+        progress: called with the rows of the grid that are done.
+
+    >>> import jax.numpy as jnp
+    >>> from overparam.landscapes import objective_of
+    >>> bowl = objective_of(lambda w, x: x @ w, ([[1.0, 0.0], [0.0, 2.0]], [0.5, -0.5]), jnp.zeros(2), loss="sum")
+    >>> surface(bowl, [0.5, -0.25], ([1.0, 0.0], [0.0, 1.0]), extent=1, points=3).values  # ½x² + 2y²
+    array([[2.5, 2. , 2.5],
+           [0.5, 0. , 0.5],
+           [2.5, 2. , 2.5]])
+    """
+    u, v = _two(objective, directions)
+    w = objective.vector(weights)
+    points = whole_number(points, "points", least=2)
+    reach = _extents(extent)
+    x, y = (np.linspace(-far, far, points) for far in reach)
+    tell = progress or silent
+    places = np.stack(np.meshgrid(x, y), axis=-1)  # (row, column, which axis)
+    values = np.empty((points, points))
+    tell(0, points, "surface")
+    together = -(-TOGETHER // points)
+    for first in range(0, points, together):
+        part = places[first : first + together]
+        values[first : first + together] = objective.values(w, (u, v), part.reshape(-1, 2)).reshape(part.shape[:2])
+        tell(min(first + together, points), points, "surface")
+    middle = points // 2
+    here = float(values[middle, middle]) if points % 2 else objective.value(w)
+    return PlaneValues(x, y, values, here)
+
+
+def decrease_along(
+    objective: AbstractObjective,
+    weights: Any,
+    direction: Vector,
+    *,
+    reach: float | None = None,
+    points: int = 25,
+    both: bool = True,
+) -> Decrease:
+    """How far F falls along a direction, at distances reach·10^(−5 … 0) forwards, and backwards where `both`.
+
+    Args:
+        objective: from `objective_of`.
+        weights: w; those the objective was made with if None.
+        direction: scaled to norm 1 here.
+        reach: the longest distance; ‖w‖ if None.
+        points: distances each way, evenly in their logarithm.
+        both: whether −direction is walked too.
+
+    >>> import jax.numpy as jnp
+    >>> from overparam.landscapes import objective_of
+    >>> bowl = objective_of(lambda w, x: x @ w, ([[1.0], [1.0]], [0.5, -0.5]), jnp.array([10.0]))
+    >>> found = decrease_along(bowl, None, [-3.0])  # ½w² + ⅛
+    >>> found.here, found.least, found.distance
+    (50.125, 0.125, 10.0)
+    """
+    w = objective.vector(weights)
+    d = objective.unit(objective.vector(direction))
+    reach = (objective.norm(w) or 1.0) if reach is None else float(reach)
+    if not 0 < reach < float("inf"):
+        raise ValueError(f"`reach` is {reach!r}; expected a number > 0, how far to walk")
+    far = reach * np.logspace(-5, 0, whole_number(points, "points", least=2))
+    distances = np.concatenate([-far[::-1], [0.0], far]) if both else np.concatenate([[0.0], far])
+    line = np.column_stack([distances, np.zeros(len(distances))])
+    values = objective.values(w, (d, d), line)  # two directions, as a surface has: one compiled program for both
+    here = float(values[distances == 0][0])
+    if not np.isfinite(here):
+        raise ValueError(f"the objective at these weights is {here}; take finite weights and data")
+    best = int(np.nanargmin(np.where(np.isfinite(values), values, np.inf)))
+    least = best if values[best] < here else int(np.flatnonzero(distances == 0)[0])
+    slope = objective.dot(objective.gradient(w), d)
+    return Decrease(distances, values, here, float(values[least]), float(distances[least]), slope)
+
+
+def _two(objective: AbstractObjective, directions: Sequence[Vector]) -> tuple[Vector, Vector]:
+    if len(directions) != 2:
+        raise ValueError(f"`directions` has {len(directions)} of them; a plane needs two")
+    u, v = (objective.vector(d) for d in directions)
+    return u, v
+
+
+def _extents(extent: float | Sequence[float]) -> tuple[float, float]:
+    try:
+        ends = np.broadcast_to(np.asarray(extent, dtype=np.float64), (2,))
+    except (TypeError, ValueError):
+        ends = np.array([np.nan, np.nan])
+    if not (np.isfinite(ends).all() and (ends > 0).all()):
+        raise ValueError(f"`extent` is {extent!r}; expected a number > 0, or two, one a direction")
+    return float(ends[0]), float(ends[1])

@@ -1,0 +1,116 @@
+"""What a landscape says in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from overparam.core.verdict import Verdict
+from overparam.report.numbers import number
+
+if TYPE_CHECKING:
+    from overparam.landscapes.views import View
+    from overparam.landscapes.whole import Landscape
+
+SURE = 2.0
+"""Standard errors below 0 from which a curvature counts as negative."""
+NOTHING = 1e-3
+"""A share of F that counts as no fall."""
+
+
+def percent(share: float) -> str:
+    """A share in percent, with more digits where it is small.
+
+    >>> percent(0.625), percent(0.004)
+    ('62%', '0.40%')
+    """
+    return f"{share:.0%}" if abs(share) >= 0.1 else f"{share:.2%}"
+
+
+def curves_down(view: View) -> bool:
+    """Whether the smoothed objective curves down along the direction found, beyond its standard error."""
+    return view.smoothed is not None and view.smoothed < -SURE * (view.smoothed_error or 0.0)
+
+
+def moment(view: View) -> str:
+    """When a view was taken."""
+    return "at these weights" if view.step is None else f"at step {view.step:,}"
+
+
+def give_words(found: Landscape) -> Verdict:
+    """The verdict, the answer first."""
+    if found.plane == "gradient-curvature":
+        return _of_gradient(found)
+    if found.plane == "random":
+        return _of_random(found)
+    return _of_trajectory(found)
+
+
+def _of_gradient(found: Landscape) -> Verdict:
+    view, several = found.last, len(found.views) > 1
+    down, curved = view.decreases
+    named = "the most negative curvature" if curves_down(view) else "the direction of least curvature"
+    fall = (
+        f"{moment(view)} F = {number(view.here)} falls to {number(view.least[0])} along the gradient ({percent(down)} gone) and to "
+        f"{number(view.least[1])} along {named} ({percent(curved)})"
+    )
+    sentences = []
+    ahead = [one.decreases[0] >= one.decreases[1] for one in found.views]
+    if max(down, curved) < NOTHING and not several:
+        tone, first = "good", f"Nothing to gain along either direction: {fall}."
+    elif all(ahead):
+        tone, first = "good", f"The gradient is enough: {fall}."
+    elif several and any(ahead):
+        tone, first = "warning", f"The gradient is ahead at {sum(ahead)} of {len(ahead)} moments: {fall}."
+    else:
+        tone, first = "warning", f"Negative curvature would help: {fall}."
+    sentences.append(first)
+    if several:
+        pairs = ", ".join(
+            f"{percent(one.decreases[0])} and {percent(one.decreases[1])} {moment(one)}" for one in found.views
+        )
+        sentences.append(f"Gone along the gradient and along negative curvature: {pairs}.")
+    sentences.append(_curvature(found, view))
+    return Verdict(tone, tuple(sentences))
+
+
+def _curvature(found: Landscape, view: View) -> str:
+    assert view.smoothed is not None
+    value = f"{number(view.smoothed)} ± {number(view.smoothed_error)}"
+    least = (
+        f"the least curvature of the smoothed objective that {found.oja_steps} steps of Oja's method found is {value}"
+    )
+    if not curves_down(view):
+        return (
+            f"No direction that curves down was found: {least}; the largest eigenvalue seen is {number(view.largest)}."
+        )
+    return (
+        f"F does curve down: {least}, against {number(view.largest)}, the largest eigenvalue seen; along the gradient the "
+        f"curvature is {number(view.curvatures[0])}."
+    )
+
+
+def _of_random(found: Landscape) -> Verdict:
+    view = found.last
+    finite = view.values[np.isfinite(view.values)]
+    below = float((view.values < view.here * (1 - 1e-9)).mean())
+    edge = np.concatenate([view.values[0], view.values[-1], view.values[:, 0], view.values[:, -1]])
+    first = (
+        f"{moment(view).capitalize()} F = {number(view.here)}; on the edge of the plane it is {number(float(np.median(edge)))} at the "
+        f"middle of the values, {number(float(finite.max()))} at most."
+    )
+    second = (
+        "No point of the plane is lower."
+        if below == 0
+        else f"{percent(below)} of the points are lower, down to {number(float(finite.min()))}."
+    )
+    return Verdict("good" if below == 0 else "warning", (first, second))
+
+
+def _of_trajectory(found: Landscape) -> Verdict:
+    view = found.last
+    held = float(view.shares.sum())
+    first = f"The plane holds {percent(held)} of how far the weights were from their end, {percent(float(view.shares[0]))} along its first axis."
+    second = f"At the end F = {number(view.here)}; the lowest point of the plane has {number(float(np.nanmin(view.values)))}."
+    return Verdict("good" if held > 0.5 else "warning", (first, second))

@@ -1,0 +1,101 @@
+"""Batch norm: every channel with mean 0 and variance 1 over the batch, then scaled and shifted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+
+from overparam.layers.laws import Constant
+from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
+from overparam.layers.pairs import Pairs
+from overparam.layers.running import InTraining
+
+
+@final
+@dataclass(frozen=True)
+class BatchNorm(AbstractLayer):
+    """scale · (h − μ)/√(v + ε) + shift, channel by channel.
+
+    In training (`apply_train` of a network) μ and v are the mean and the variance over the batch and all positions, and
+    the running ones move a share towards them: μ̄ ← (1 − share) μ̄ + share μ, and v̄ likewise with v · N/(N − 1), N the
+    numbers a channel. Elsewhere (`apply`) μ̄ and v̄ are taken: the layer is then affine. As PyTorch has it.
+
+    Kernel: none in closed form.
+
+    Args:
+        name: its weights are "name.scale" (at first 1) and "name.shift" (0), trained; "name.mean" (0) and
+            "name.variance" (1), running.
+        share: of a new batch in the running averages.
+        epsilon: ε.
+
+    A batch of 1 and 3 has mean 2 and variance 1:
+
+    >>> weights = {"bn.scale": jnp.array([2.0]), "bn.shift": jnp.array([5.0]), "bn.mean": jnp.zeros(1), "bn.variance": jnp.ones(1)}
+    >>> BatchNorm("bn", epsilon=1e-12).apply(InTraining(weights), jnp.array([[1.0], [3.0]]), None)[:, 0]
+    Array([3., 7.], dtype=float32)
+    """
+
+    name: str
+    share: float = 0.1
+    epsilon: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if not self.epsilon > 0:
+            raise ValueError(f"`epsilon` is {self.epsilon!r}; expected a number more than 0, such as 1e-5")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"`share` is {self.share!r}; expected a number in (0, 1], such as 0.1")
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """One number a channel each."""
+        channels, zero, one = shape[-1:], Constant(0.0), Constant(1.0)
+        return (
+            Weight(f"{self.name}.scale", channels, one, trained=True),
+            Weight(f"{self.name}.shift", channels, zero, trained=True),
+            Weight(f"{self.name}.mean", channels, zero, trained=False, running=True),
+            Weight(f"{self.name}.variance", channels, one, trained=False, running=True),
+        )
+
+    def output(self, shape: Shape) -> Shape:
+        """The same."""
+        return shape
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+        """By the batch's own moments in training, else by the running ones."""
+        if f"{self.name}.mean" not in weights:
+            raise ValueError(
+                f"the batch norm `{self.name}` has no running averages; give `Params` with the `state` that `init` or a "
+                "training gave"
+            )
+        mean, variance = weights[f"{self.name}.mean"], weights[f"{self.name}.variance"]
+        if isinstance(weights, InTraining):
+            count = x.size // x.shape[-1]
+            if count < 2:
+                raise ValueError(
+                    f"the batch norm `{self.name}` gets one number a channel in training, which has no variance; take "
+                    "batches of two samples or more"
+                )
+            axes = tuple(range(x.ndim - 1))
+            old, old_variance = mean, variance
+            mean = jnp.mean(x, axis=axes)
+            variance = jnp.mean(jnp.square(x - mean), axis=axes)
+            weights.new[f"{self.name}.mean"] = self._moved(old, mean)
+            weights.new[f"{self.name}.variance"] = self._moved(old_variance, variance * (count / (count - 1)))
+        factor = weights[f"{self.name}.scale"] * jax.lax.rsqrt(variance + self.epsilon)
+        return (x - mean) * factor + weights[f"{self.name}.shift"]
+
+    def _moved(self, old: Any, new: Any) -> Any:
+        """The running average; it carries no derivative."""
+        old = jnp.asarray(old)
+        return (old + self.share * (jax.lax.stop_gradient(new) - old)).astype(old.dtype)
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """There is none."""
+        raise ValueError(
+            "batch norm has no kernel in closed form: its units depend on the whole batch; take the kernel of a finite "
+            "network (`kernels.Empirical`), or `LayerNorm` in its place"
+        )

@@ -1,0 +1,290 @@
+"""What `convergence-fig1` found: numbers of every landscape, what they say of the paper's observation, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from overparam.core import sections
+from overparam.studies.convergence_fig1_runs import Found
+from overparam.studies.convergence_fig1_settings import (
+    BATCH,
+    DECAY,
+    MOMENTUM,
+    PAPER_EPOCHS,
+    PAPER_FALLS,
+    RATE,
+    Settings,
+    Task,
+)
+from overparam.studies.study import Findings
+
+Runs = Mapping[tuple[str, Task], Mapping[int, Found]]
+"""By network and task, then by the paper's epoch."""
+Row = dict[str, Any]
+
+NUMBERS = (
+    "here", "weights", "gradient_norm", "gradient_curvature", "gradient_least", "gradient_distance", "curvature",
+    "curvature_error", "curvature_here", "largest", "curvature_least", "curvature_distance", "smoothing", "cosine",
+)  # fmt: skip
+ARRAYS = ("history", "distances", "along_gradient", "along_curvature", "x", "y", "surface")
+ROLES: tuple[sections.Role, ...] = ("true", "random", "worst", "observed")
+
+
+def findings(settings: Settings, runs: Runs) -> Findings:
+    """All of it."""
+    rows = [
+        row(settings, name, task, epoch, own) for (name, task), found in runs.items() for epoch, own in found.items()
+    ]
+    ends = [end(settings, name, task, found) for (name, task), found in runs.items()]
+    arrays: dict[str, np.ndarray] = {}
+    for (name, task), found in runs.items():
+        last = found[max(found)]
+        arrays |= {
+            f"{name}, {task.words}/{key}": last[key]
+            for key in ("steps", "loss", "accuracy", "test_accuracy")
+            if key in last
+        }
+        for epoch, own in found.items():
+            place = f"{name}, {task.words}, epoch {settings.scaled(epoch)}"
+            arrays |= {f"{place}/{key}": own[key] for key in ARRAYS}
+    values = {"landscapes": rows, "runs": ends, "observation": observation(rows), "missing": list(settings.missing())}
+    return Findings(values, arrays, _page(settings, runs, values))
+
+
+def row(settings: Settings, name: str, task: Task, epoch: int, own: Found) -> Row:
+    """The numbers of one landscape; shares are of F at the point."""
+    numbers = {key: float(own[key]) for key in NUMBERS}
+    here = numbers["here"]
+    return {
+        "network": name, "task": task.words, "paper_epoch": epoch, "epoch": settings.scaled(epoch),
+        "rate": settings.rate(settings.scaled(epoch)), **numbers,
+        "gradient_share": (here - numbers["gradient_least"]) / here if here > 0 else 0.0,
+        "curvature_share": (here - numbers["curvature_least"]) / here if here > 0 else 0.0,
+    }  # fmt: skip
+
+
+def end(settings: Settings, name: str, task: Task, found: Mapping[int, Found]) -> Row:
+    """How a training ended."""
+    last = found[max(found)]
+    return {
+        "network": name, "task": task.words, "epochs": settings.scaled(max(found)), "loss": float(last["loss"][-1]),
+        "accuracy": float(last["accuracy"][-1]),
+        "test_accuracy": float(last["test_accuracy"][-1]) if "test_accuracy" in last else None,
+        "milliseconds": 1e3 * float(last["seconds_per_step"]),
+    }  # fmt: skip
+
+
+def observation(rows: list[Row]) -> dict[str, Any]:
+    """The paper's observation as numbers: how much F falls along −∇F and along ±v, and which of them is ahead."""
+    gradient, curvature = (np.array([row[f"{which}_share"] for row in rows]) for which in ("gradient", "curvature"))
+    negative = np.array([row["curvature"] + 2 * row["curvature_error"] < 0 for row in rows])
+    ratios = np.array([-row["curvature"] / row["largest"] if row["largest"] else 0.0 for row in rows])
+    return {
+        "landscapes": len(rows),
+        "gradient_falls": int(np.sum(gradient > 0)),
+        "gradient_ahead": int(np.sum(gradient > curvature)),
+        "gradient_share": _spread(gradient),
+        "curvature_share": _spread(curvature),
+        "negative": int(negative.sum()),
+        "where_negative": {
+            "gradient_ahead": int(np.sum(gradient[negative] > curvature[negative])),
+            "gradient_share": _spread(gradient[negative]),
+            "curvature_share": _spread(curvature[negative]),
+            "curvature_ratio": _spread(ratios[negative]),
+        },
+    }
+
+
+def _spread(values: np.ndarray) -> dict[str, float] | None:
+    """None of nothing."""
+    if not len(values):
+        return None
+    return {"least": float(values.min()), "median": float(np.median(values)), "largest": float(values.max())}
+
+
+def _page(settings: Settings, runs: Runs, values: Mapping[str, Any]) -> tuple[sections.Section, ...]:
+    return (
+        sections.Section("What the paper shows, and what was found", (*_verdict(values), *_setting(settings, values))),
+        sections.Section(
+            "How far the objective falls", (_falls_table(values["landscapes"]), *_falls_figures(values["landscapes"]))
+        ),
+        sections.Section("The training", (_ends_table(values["runs"]), *_curves(settings, runs))),
+        *(
+            sections.Section(
+                f"Surfaces: {name}, {task.words}",
+                tuple(_surface(settings, name, task, epoch, own) for epoch, own in found.items()),
+            )
+            for (name, task), found in runs.items()
+        ),
+    )
+
+
+def _verdict(values: Mapping[str, Any]) -> tuple[sections.Text, ...]:
+    seen = values["observation"]
+    count, falls, ahead = seen["landscapes"], seen["gradient_falls"], seen["gradient_ahead"]
+    g, c = seen["gradient_share"], seen["curvature_share"]
+    agrees = falls == count and ahead == count
+    words = (
+        f"The negative gradient lowers the objective at {falls} of {count} points: by {g['least']:.1%} to {g['largest']:.1%} of "
+        f"its value, {g['median']:.1%} at the median. Along ± the most negative curvature it falls by {c['least']:.1%} to "
+        f"{c['largest']:.1%}, {c['median']:.1%} at the median. The gradient is ahead at {ahead} of {count} points."
+    )
+    if agrees:
+        words += " So at no point looked at is negative curvature needed to go down: as the paper says."
+    elif falls == count:
+        words += " So the gradient always suffices to go down, as the paper says; it is not always the direction that falls furthest."
+    else:
+        words += " So the paper's observation does not hold at all of these points."
+    return (
+        sections.Text(
+            "The paper draws the training objective F on the plane of its gradient and the most negatively curved direction of "
+            "the smoothed Hessian, at six epochs of SGD. It observes that the gradient is large and that going against it "
+            "decreases the objective enough; negative curvature is not needed."
+        ),
+        sections.Text(words, "good" if agrees else "warning"),
+        sections.Text(_where_negative(seen)),
+    )
+
+
+def _where_negative(seen: Mapping[str, Any]) -> str:
+    """The comparison at the points where there is negative curvature to compare with; elsewhere it says little."""
+    negative, count, there = seen["negative"], seen["landscapes"], seen["where_negative"]
+    words = f"Along v the smoothed Hessian has negative curvature beyond two standard errors at {negative} of {count} points"
+    if negative:
+        g, c, r = there["gradient_share"], there["curvature_share"], there["curvature_ratio"]
+        words += (
+            f": {r['least']:.2g} to {r['largest']:.2g} of the largest curvature seen. The comparison is with these: there the "
+            f"gradient lowers F by {g['least']:.1%} to {g['largest']:.1%}, {g['median']:.1%} at the median, and v by "
+            f"{c['least']:.1%} to {c['largest']:.1%}, {c['median']:.1%} at the median; the gradient is ahead at "
+            f"{there['gradient_ahead']} of {negative}"
+        )
+    words += "."
+    if negative < count:
+        words += (
+            " At the other points the steps of Oja's method found none beyond the error, which does not prove that there is "
+            "none: v is then the least curved direction they found."
+        )
+    return (
+        words + " The gradient is exact on these rows; v is an estimate by noisy steps, so its falls may be too small."
+    )
+
+
+def _setting(settings: Settings, values: Mapping[str, Any]) -> tuple[sections.Text, ...]:
+    scaled = ", ".join(str(settings.scaled(epoch)) for epoch in settings.shown)
+    data = f"{settings.train:,} training images" + (
+        " of CIFAR-10, the balanced ones at hand, not all 50,000"
+        if settings.source == "cifar10"
+        else f" of {settings.source}"
+    )
+    texts = [
+        sections.Text(
+            f"{data}; each colour standardised, no augmentation, so that F is one fixed function. SGD with momentum {MOMENTUM}, rate "
+            f"{RATE}, a tenth of it from epoch {settings.scaled(PAPER_FALLS[0])} and again from {settings.scaled(PAPER_FALLS[1])}, "
+            f"{settings.epochs} epochs (the paper has {PAPER_EPOCHS}), shown after {scaled}. The paper's text does not give batch and "
+            f"weight decay: {settings.batch} and {DECAY:g} here. {'' if settings.batch == BATCH else 'A smaller batch than usual, for few rows. '}"
+            "He's initialisation. Random labels are drawn from all classes, so a tenth of them stay right."
+        ),
+        sections.Text(
+            f"F is the mean cross-entropy, without weight decay, of the first {settings.rows:,} training rows with their training "
+            f"labels, batch norm by the averages of {settings.chunk} rows as in training, in float32 (about 6 digits). "
+            f"Smoothing: Gaussian noise of norm {settings.smoothing:.0%} of that of the weights; {settings.oja} steps of Oja's method "
+            f"on {settings.oja_batch} rows each. Both directions have norm 1; distances are searched from 1e-5 to 1 times the "
+            "norm of the weights, both ways. A plane reaches twice the distance at which F is least along −∇F, on both axes."
+        ),
+    ]
+    for name in values["missing"]:
+        texts.append(
+            sections.Text(
+                f"{Task(name).words} is not here. To add it, put train.bin and test.bin of its binary version into "
+                f"$OVERPARAM_DATA/{name} and run the study again.",
+                "warning",
+            )
+        )
+    return tuple(texts)
+
+
+def _falls_table(rows: list[Row]) -> sections.Table:
+    return sections.Table(
+        (
+            "network", "labels", "epoch", "rate", "F now", "‖∇F‖", "least along −∇F", "at distance", "falls by",
+            "least along ±v", "at distance", "falls by", "vᵀHv smoothed", "± error", "vᵀHv here", "largest", "dᵀHd",
+        ),
+        tuple(
+            (
+                row["network"], row["task"], row["epoch"], row["rate"], row["here"], row["gradient_norm"], row["gradient_least"],
+                row["gradient_distance"], f"{row['gradient_share']:.1%}", row["curvature_least"], row["curvature_distance"],
+                f"{row['curvature_share']:.1%}", row["curvature"], row["curvature_error"], row["curvature_here"], row["largest"],
+                row["gradient_curvature"],
+            )
+            for row in rows
+        ),
+        "v: unit direction of most negative curvature. H: the Hessian. largest: the largest |curvature| power iteration saw. "
+        "d: minus the gradient at norm 1.",
+    )  # fmt: skip
+
+
+def _falls_figures(rows: list[Row]) -> tuple[sections.Figure, ...]:
+    figures = []
+    for name in dict.fromkeys(row["network"] for row in rows):
+        curves = []
+        for place, task in enumerate(dict.fromkeys(row["task"] for row in rows)):
+            own = [row for row in rows if (row["network"], row["task"]) == (name, task)]
+            epochs, role = [row["epoch"] for row in own], ROLES[place % len(ROLES)]
+            for which, words in (("gradient", "−∇F"), ("curvature", "±v")):
+                shares = [1 - row[f"{which}_share"] for row in own]
+                curves.append(
+                    sections.series(f"{task}, along {words}", epochs, shares, role=role, dashed=which == "curvature")
+                )
+        figures.append(
+            sections.Figure(
+                f"{name}: what is left of F", "The least value of F along each line through the point, over F at the point.",
+                "epoch", "least F / F now", tuple(curves),
+            )
+        )  # fmt: skip
+    return tuple(figures)
+
+
+def _ends_table(ends: list[Row]) -> sections.Table:
+    return sections.Table(
+        ("network", "labels", "epochs", "training loss", "training accuracy", "test accuracy", "ms a step"),
+        tuple(
+            (e["network"], e["task"], e["epochs"], e["loss"], e["accuracy"], e["test_accuracy"], e["milliseconds"])
+            for e in ends
+        ),
+        "At the end, batch norm by its running averages. Test labels are the true ones.",
+    )
+
+
+def _curves(settings: Settings, runs: Runs) -> tuple[sections.Figure, ...]:
+    loss, accuracy = [], []
+    for place, ((name, task), found) in enumerate(runs.items()):
+        last = found[max(found)]
+        epochs, words, role = last["steps"] / settings.batches, f"{name}, {task.words}", ROLES[place % len(ROLES)]
+        loss.append(sections.series(words, epochs, last["loss"], role=role))
+        accuracy.append(sections.series(f"{words}: training", epochs, last["accuracy"], role=role))
+        if "test_accuracy" in last:
+            accuracy.append(sections.series(f"{words}: test", epochs, last["test_accuracy"], role=role, dashed=True))
+    return (
+        sections.Figure(
+            "Training loss", "Mean cross-entropy on all training rows.", "epoch", "loss", tuple(loss), y_scale="log"
+        ),
+        sections.Figure(
+            "Accuracy",
+            "On training rows with their training labels, and on test rows.",
+            "epoch",
+            "accuracy",
+            tuple(accuracy),
+        ),
+    )
+
+
+def _surface(settings: Settings, name: str, task: Task, epoch: int, own: Found) -> sections.Surface:
+    return sections.surface(
+        f"{name}, {task.words}, epoch {settings.scaled(epoch)}",
+        "F on the plane of −∇F and the most negative curvature v; the point is where SGD was.",
+        own["x"], own["y"], own["surface"], x_label="distance along −∇F", y_label="distance along v", z_label="F",
+        marked=(0.0, 0.0, float(own["here"])),
+    )  # fmt: skip

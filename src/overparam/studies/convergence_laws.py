@@ -1,0 +1,175 @@
+"""Study `convergence-laws`: the exponents of every law of `convergence` in ω, m, L and n, measured on fully connected networks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from overparam.audits import audit
+from overparam.data import Dataset, load
+from overparam.networks import FullyConnected
+from overparam.studies.convergence_laws_fits import AXES, Cell, Measured, summarise
+from overparam.studies.convergence_laws_page import make_sections
+from overparam.studies.study import Findings, Study, Workplace
+
+PARTS = ("values", "bounds", "omegas")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A star: one of m, L and n at a time goes through its values, the two others stay at the base.
+
+    L is the paper's: a network has L + 1 ReLU layers. A seed draws weights and rows.
+    """
+
+    data: str
+    base: tuple[int, int, int]
+    """m, L, n."""
+    widths: tuple[int, ...]
+    depths: tuple[int, ...]
+    samples: tuple[int, ...]
+    omegas: tuple[float, ...]
+    seeds: int
+    effort: str
+    laws: tuple[str, ...] | None = None
+    """Names of measurements; all if None."""
+    base_of_widths: tuple[int, int, int] | None = None
+    """L and n beside the widths where they are not those of the base: the widest networks are costly."""
+    once: int | None = None
+    """Networks from that width on are audited for one seed alone; one takes as long as all narrower ones together."""
+
+    def seeds_of(self, cell: Cell) -> int:
+        """How many seeds a network gets."""
+        return 1 if self.once is not None and cell.m >= self.once else self.seeds
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Every (m, L, n), each once, with the axes it belongs to."""
+        m, L, n = self.base
+        _, wide_L, wide_n = self.base_of_widths or self.base
+        found: dict[tuple[int, int, int], list[str]] = {}
+        for width in self.widths:
+            found.setdefault((width, wide_L, wide_n), []).append("m")
+        for depth in self.depths:
+            found.setdefault((m, depth, n), []).append("L")
+        for rows in self.samples:
+            found.setdefault((m, L, rows), []).append("n")
+        return tuple(Cell(*sizes, tuple(axes)) for sizes, axes in found.items())
+
+
+def run(settings: Settings, workplace: Workplace) -> Findings:
+    """Audit every network of the star, for every seed, and fit."""
+    cells = settings.cells()
+    most = max(cell.n for cell in cells)
+    data = (
+        load(settings.data, train=most * settings.seeds)
+        if settings.data in ("mnist", "fashion-mnist")
+        else load(settings.data)
+    )
+    measured: list[Measured] = []
+    work = [(cell, seed) for cell in cells for seed in range(settings.seeds_of(cell))]
+    costs = np.cumsum([0, *(cell.m**2 * cell.L * (cell.n + 200) + 1e9 for cell, _ in work)])
+    for place, (cell, seed) in enumerate(work):
+        workplace.progress(float(costs[place]), float(costs[-1]), f"m = {cell.m}, L = {cell.L}, n = {cell.n}")
+        name = f"m = {cell.m}, L = {cell.L}, n = {cell.n}, seed {seed}"
+        part = workplace.part(name, lambda _, cell=cell, seed=seed: _audited(settings, workplace, data, cell, seed))
+        measured += _findings_of(part, cell, seed)
+    workplace.progress(float(costs[-1]), float(costs[-1]), "fits")
+    rows = summarise(measured)
+    arrays = {name: np.array([getattr(row, name) for row in rows]) for name in ("law", "moment", "constant")}
+    for axis in ("omega", *AXES):
+        for what in ("exponents", "errors", "stated"):
+            kept = [getattr(row, what).get(axis) for row in rows]
+            arrays[f"{axis}.{what}"] = np.array([np.nan if value is None else value for value in kept], float)
+    values = {"rows": [row.to_json() for row in rows], "cells": [[cell.m, cell.L, cell.n] for cell in cells]}
+    return Findings(values, arrays, make_sections(settings, rows, measured))
+
+
+def _audited(settings: Settings, workplace: Workplace, data: Dataset, cell: Cell, seed: int) -> Mapping[str, Any]:
+    """One audit, as arrays: a row a finding."""
+    rows = _rows_of(data, cell.n, seed, workplace.seed)
+    net = FullyConnected(cell.m, cell.L + 1, outputs=rows.k)
+    found = audit(
+        net,
+        rows,
+        key=workplace.seed + seed,
+        omegas=settings.omegas,
+        rows=cell.n,
+        laws=settings.laws,
+        effort=settings.effort,
+        device=workplace.device,
+    ).findings
+    most = max((len(f.values) for f in found), default=1)
+    padded = {name: np.full((len(found), most), np.nan) for name in PARTS}
+    for place, finding in enumerate(found):
+        for name in PARTS:
+            padded[name][place, : len(finding.values)] = getattr(finding, name)
+    about = [
+        {
+            "law": f.law.name,
+            "reference": f.law.reference,
+            "statement": f.law.statement,
+            "side": f.law.side,
+            "exponents": dict(f.law.exponents),
+            "explicit": f.law.explicit,
+            "moment": f.moment,
+            "constant": f.constant if np.isfinite(f.constant) else None,
+            "exponent": f.exponent,
+            "verdict": f.verdict,
+        }
+        for f in found
+    ]
+    return padded | {"about": np.array(json.dumps(about))}
+
+
+def _rows_of(data: Dataset, n: int, seed: int, first: int) -> Dataset:
+    """n rows of a seed's own; where there are too few for that, a draw of them."""
+    if data.n >= n * (seed + 1):
+        return data.take(slice(n * seed, n * (seed + 1)))
+    if data.n < n:
+        raise ValueError(f"{data.name} has {data.n:,} rows and the study needs {n:,}; name smaller samples")
+    return data.take(np.sort(np.random.default_rng([first, seed]).permutation(data.n)[:n]))
+
+
+def _findings_of(part: Mapping[str, np.ndarray], cell: Cell, seed: int) -> list[Measured]:
+    about = json.loads(str(part["about"]))
+    return [
+        Measured(
+            cell=cell,
+            seed=seed,
+            **own,
+            **{name: part[name][place][np.isfinite(part["values"][place])] for name in PARTS},
+        )
+        for place, own in enumerate(about)
+    ]
+
+
+def _plan(settings: Settings) -> str:
+    cells = settings.cells()
+    most = max(cells, key=lambda cell: cell.m**2 * cell.L * cell.n)
+    return (
+        f"{len(cells)} networks, {settings.seeds} seeds each, {settings.effort} effort, on {settings.data}: m up to "
+        f"{max(settings.widths):,}, L up to {max(settings.depths)}, n up to {max(settings.samples):,}; the largest is m = {most.m:,}, "
+        f"L = {most.L}, n = {most.n:,}"
+    )
+
+
+SMALL_OMEGAS = (1e-3, 10**-2.5, 1e-2, 10**-1.5, 1e-1)
+
+STUDY = Study(
+    name="convergence-laws",
+    title="Every law of the convergence theory, measured: exponents in ω, m, L and n",
+    reference="convergence, Lemma 7.1, Lemma 8.2, Thm 3, Thm 4, Thm 5",
+    settings={
+        "smoke": Settings("digits", (32, 2, 16), (16, 32, 64), (2, 3, 4), (8, 16, 32), (1e-3, 1e-2, 1e-1), 2, "quick",
+                          ("forward norms", "separation", "forward stability", "linearisation")),
+        "small": Settings("mnist", (128, 3, 50), (64, 128, 256), (2, 3, 5), (25, 50, 100), SMALL_OMEGAS, 2, "quick"),
+        "full": Settings("mnist", (512, 4, 100), (128, 256, 512, 1024, 2048, 4096), (2, 4, 8, 16), (50, 100, 200, 400),
+                         SMALL_OMEGAS, 3, "quick", None, (512, 2, 100), 4096),
+    },
+    plan=_plan,
+    run=run,
+)  # fmt: skip

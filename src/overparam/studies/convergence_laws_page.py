@@ -1,0 +1,253 @@
+"""The page of `convergence-laws`: tables of exponents with standard errors, figures, and where theory and measurement part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from overparam.core.sections import Figure, Role, Section, Table, Text, series
+from overparam.report.numbers import number
+from overparam.studies.convergence_laws_fits import AXES, Measured, Row
+
+if TYPE_CHECKING:
+    from overparam.studies.convergence_laws import Settings
+
+MOMENTS: dict[str, tuple[str, Role]] = {
+    "start": ("start", "observed"),
+    "random": ("random", "random"),
+    "training": ("along training", "true"),
+    "adversarial": ("adversarial", "worst"),
+    "trajectory": ("along a run", "observed"),
+}
+AT = 1e-2
+"""The radius at which values are drawn against m, L and n."""
+CLEAR = 0.25
+"""How far an exponent must be from the law's, beyond twice its standard error, to be called another one."""
+
+
+def make_sections(settings: Settings, rows: Sequence[Row], measured: Sequence[Measured]) -> tuple[Section, ...]:
+    """All of the page."""
+    return (
+        Section("Where worst-case theory and measurement part", tuple(frank(rows))),
+        Section("Exponents", (Text(_about(settings)), *_tables(rows))),
+        Section("Against width, depth and samples", _figures(measured)),
+        Section("Constants", (_constants(rows),)),
+    )
+
+
+def frank(rows: Sequence[Row]) -> list[Text]:
+    """What agrees, what is looser than the law, what contradicts it, with numbers."""
+    verdicts = [(row.holds, row.audits) for row in rows]
+    held, audits = sum(h for h, _ in verdicts), sum(a for _, a in verdicts)
+    opening = f"{held:,} of {audits:,} findings hold, with an explicit constant or one of at most 10."
+    found = [Text(opening, "good" if held == audits else "warning")]
+    adversarial = [row for row in rows if row.moment == "adversarial" and row.side == "upper"]
+    for axis, name in (("omega", "ω"), ("L", "L"), ("m", "m"), ("n", "n")):
+        looser, alike, beyond = _sorted_by_gap(adversarial, axis)
+        parts = []
+        if looser:
+            parts.append(
+                f"loose, the law being the larger power: {_listed(looser)}"
+                if axis != "omega"
+                else f"loose, falling faster with ω than the law: {_listed(looser)}"
+            )
+        if alike:
+            parts.append(f"as the law has it, within {CLEAR} or two standard errors: {_listed(alike)}")
+        if beyond:
+            parts.append(f"steeper than the law over these sizes: {_listed(beyond)}")
+        if parts:
+            found.append(Text(f"Powers of {name} against an adversary: " + "; ".join(parts) + "."))
+    gaps = _adversary_gaps(rows)
+    if gaps:
+        found.append(Text(f"What an adversary adds: {_listed(gaps)}."))
+    lower = [row for row in rows if row.side == "lower"]
+    if lower:
+        least = min(lower, key=lambda row: row.constant)
+        most = max(lower, key=lambda row: row.constant)
+        ends = f"between {_short(least.constant)} ({least.law}) and {_short(most.constant)} ({most.law})"
+        told = ends if len(lower) > 1 else f"at {_short(least.constant)} ({least.law})"
+        found.append(
+            Text(
+                f"Lower bounds: the smallest constants found lie {told}. Where they are large, the union over samples in the "
+                "proofs costs powers of n and δ that these networks do not pay."
+            )
+        )
+    failing = [row for row in rows if row.holds < row.audits]
+    if failing:
+        words = [
+            f"{row.law}, {MOMENTS[row.moment][0]} ({row.holds} of {row.audits}; {row.constant:.3g} at {row.where})"
+            for row in failing
+        ]
+        found.append(
+            Text(
+                f"Not everywhere: {_listed(words, 6)}. The theorems ask for widths and radii far from these.", "warning"
+            )
+        )
+    return found
+
+
+def _sorted_by_gap(rows: Sequence[Row], axis: str) -> tuple[list[str], list[str], list[str]]:
+    """Laws whose measured power is below the law's, at it, above it; for ω, where small is hard, the other way round."""
+    looser, alike, beyond = [], [], []
+    for row in rows:
+        measured, stated, error = row.exponents.get(axis), row.stated.get(axis), row.errors.get(axis)
+        if measured is None or stated is None:
+            continue
+        gap = (measured - stated) * (-1 if axis == "omega" else 1)
+        room = max(CLEAR, 2 * (error or 0.0))
+        words = f"{row.law} ({_power(measured, error)}, law {stated:.2f})"
+        if abs(gap) <= room:
+            alike.append(row.law)
+        else:
+            (looser if gap < 0 else beyond).append(words)
+    return looser, alike, beyond
+
+
+def _adversary_gaps(rows: Sequence[Row]) -> list[str]:
+    """The constant of the adversary over that of random perturbations."""
+    by = {(row.law, row.moment): row for row in rows}
+    found = []
+    for (law, moment), row in by.items():
+        random = by.get((law, "random"))
+        if moment == "adversarial" and random is not None and row.side == "upper" and random.constant > 0:
+            found.append((row.constant / random.constant, law))
+    return [f"{law} ×{ratio:.2g}" for ratio, law in sorted(found, reverse=True)]
+
+
+def _about(settings: Settings) -> str:
+    m, L, n = settings.base
+    _, wide_L, wide_n = settings.base_of_widths or settings.base
+    radii = ", ".join(f"{omega:.2g}" for omega in settings.omegas)
+    return (
+        f"Fully connected networks of the paper on {settings.data}, rows padded to norm 1, {settings.seeds} seeds"
+        + (f" (one from m = {settings.once:,} on)" if settings.once else "")
+        + ", each with weights and "
+        f"rows of its own. m = {_list(settings.widths)} at L = {wide_L}, n = {wide_n}; L = {_list(settings.depths)} at m = {m}, n = {n}; "
+        f"n = {_list(settings.samples)} at m = {m}, L = {L}. ω = {radii}. An exponent in m, L or n is one slope over the networks of "
+        "its axis, one point a network (the mean of the logarithms over the radii); its standard error comes from the scatter of the "
+        "draws around the line. An exponent in ω is fitted in each audit; beside its mean stands the standard error over audits. After "
+        "the bar: the law's, or that of its bound where a sparsity that grows with m hides it."
+    )
+
+
+def _tables(rows: Sequence[Row]) -> list[Table]:
+    heads = ("law", "moment", "in ω", "in m", "in L", "in n", "statement")
+    found = []
+    for caption, moments in (
+        ("At the start and along runs.", ("start", "trajectory")),
+        ("For random perturbations.", ("random",)),
+        ("Along training.", ("training",)),
+        ("Against an adversary.", ("adversarial",)),
+    ):
+        own = [row for row in rows if row.moment in moments]
+        if not own:
+            continue
+        cells = tuple(
+            (
+                row.law,
+                MOMENTS[row.moment][0],
+                *(_cell(row, axis) for axis in ("omega", *AXES)),
+                row.reference.partition(", ")[2],
+            )
+            for row in own
+        )
+        found.append(Table(heads, cells, f"{caption} Measured ± standard error | the law's."))
+    return found
+
+
+def _cell(row: Row, axis: str) -> str:
+    measured, stated = row.exponents.get(axis), row.stated.get(axis)
+    if measured is None:
+        return "" if stated is None else f"– | {_signed(stated)}"
+    return f"{_power(measured, row.errors.get(axis))} | {'–' if stated is None else _signed(stated)}"
+
+
+def _power(value: float, error: float | None) -> str:
+    return _signed(value) + ("" if error is None else f"\u00a0±\u00a0{error:.2f}")
+
+
+def _signed(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
+def _constants(rows: Sequence[Row]) -> Table:
+    cells = tuple(
+        (
+            row.law,
+            MOMENTS[row.moment][0],
+            float(f"{row.constant:.3g}"),
+            row.where,
+            f"{row.holds} of {row.audits}",
+            row.statement,
+        )
+        for row in rows
+    )
+    return Table(
+        ("law", "moment", "constant", "at", "holds", "what it says"),
+        cells,
+        "The constant furthest from the law over all audits: the largest of upper bounds, the smallest of lower ones.",
+    )
+
+
+def _figures(measured: Sequence[Measured]) -> tuple[Figure, ...]:
+    """For every law and axis where there are several sizes: the mean over seeds at one radius, beside the bound."""
+    drawn = []
+    laws = dict.fromkeys(one.law for one in measured)
+    labels = {"m": "m, width", "L": "L, depth", "n": "n, samples"}
+    for law in laws:
+        for axis in AXES:
+            curves = []
+            for moment, (name, role) in MOMENTS.items():
+                own = [one for one in measured if (one.law, one.moment) == (law, moment) and axis in one.cell.axes]
+                own = [one for one in own if len(one.values)]
+                sizes = sorted({getattr(one.cell, axis) for one in own})
+                if len(sizes) < 2:
+                    continue
+                means = [np.mean([_at(one) for one in own if getattr(one.cell, axis) == size]) for size in sizes]
+                curves.append((series(name, sizes, [v if v > 0 else np.nan for v in means], role=role), sizes, own))
+            if not curves or law not in DRAWN:
+                continue
+            _, sizes, own = curves[-1]
+            bound = np.array(
+                [np.mean([_at(one, "bounds") for one in own if getattr(one.cell, axis) == size]) for size in sizes]
+            )
+            top = float(np.nanmax([v for v in curves[-1][0].y if v is not None] or [np.nan]))
+            line = bound * top / bound.max()  # the law's slope, through the largest of the last curve
+            shown = [curve for curve, _, _ in curves] + [
+                series("the law's slope", sizes, line, role="muted", dashed=True)
+            ]
+            where = f"at ω = {AT:g}" if any(one.moment in ("random", "adversarial") for one in own) else ""
+            drawn.append(
+                Figure(f"{law[:1].upper()}{law[1:]} against {axis}", f"{own[0].statement} ({own[0].reference}) {where}".strip() + ".",
+                       labels[axis], "measured", tuple(shown), "log", "log", small=True)
+            )  # fmt: skip
+    return tuple(drawn)
+
+
+DRAWN = (
+    "forward norms", "products of layers", "backward norms", "sign changes", "forward stability", "backward stability",
+    "gradient upper bound", "gradient lower bound", "semi-smoothness", "kernel drift", "linearisation",
+)  # fmt: skip
+"""The laws that are drawn; all are in the tables."""
+
+
+def _at(one: Measured, of: str = "values") -> float:
+    numbers = getattr(one, of)
+    if one.moment in ("random", "training", "adversarial"):
+        return float(numbers[int(np.argmin(np.abs(np.log(one.omegas / AT))))])
+    return float(numbers.min() if one.side == "lower" and of == "values" else numbers.max())
+
+
+def _short(value: float) -> str:
+    return number(float(f"{value:.2g}"))
+
+
+def _list(sizes: Sequence[int]) -> str:
+    return ", ".join(f"{size:,}" for size in sizes)
+
+
+def _listed(words: Sequence[str], most: int = 12) -> str:
+    shown = list(words[:most]) + ([f"{len(words) - most} more"] if len(words) > most else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,342 @@
+"""The page of the study `convergence-rates`: each theorem, and beside it what the runs add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from overparam.core import sections
+from overparam.studies import convergence_rates_figures as figures
+from overparam.studies.convergence_rates_losses import SIGMA
+from overparam.studies.convergence_rates_numbers import STEPS
+from overparam.studies.convergence_rates_settings import LABELS, VARIABLES, Settings
+
+NEAR = 0.1
+"""Rates within this share of their prediction are said to agree."""
+CLEAR = 2.5
+"""Standard errors beyond which an exponent is called worse than a bound: one chance in twenty over eight of them."""
+THEOREMS = {"fully connected": "Thm 1", "residual": "Thm 8"}
+
+
+def page(settings: Settings, values: Mapping[str, Any], runs: Any, classes: Any) -> tuple[sections.Section, ...]:
+    """All sections."""
+    return (
+        _claims(settings, values),
+        _rates(values, runs),
+        _iterations(settings, values),
+        _classes(settings, values, classes),
+        _laws(values, runs),
+    )
+
+
+def _claims(settings: Settings, values: Mapping[str, Any]) -> sections.Section:
+    where = "MNIST averaged to 14 × 14" if settings.data == "mnist" else "scikit-learn's digits, 8 × 8"
+    about = sections.Text(
+        f"Rates: {where}, classes 3 and 8, n = {settings.samples}, labels ±1, L = {settings.layers} trained layers, "
+        f"m = {settings.width} ({settings.channels} channels a position for the two networks of images), "
+        f"{settings.seeds} seeds, each with rows and weights of its own. Iterations: drawn rows in pairs δ apart with "
+        "opposite labels. Everything in float64; only hidden weights are trained, as in the paper."
+    )
+    blocks = [
+        *_headline(values),
+        about,
+        *_rate_words(values),
+        *_constant_words(values),
+        *(_iteration_words(settings, values, network) for network in settings.counted),
+        _accuracy_words(settings, values),
+        *_law_words(values),
+        *_kink_words(values),
+        *_range_words(values),
+    ]
+    return sections.Section("What the paper says and what we found", tuple(blocks))
+
+
+def _headline(values: Mapping[str, Any]) -> list[sections.Text]:
+    rows = [r for r in values["rates"] if r["rate"] is not None and r["from_end"] is not None]
+    if not rows:
+        return []
+    off = np.array([abs(r["rate"] / r["from_end"] - 1) for r in rows])
+    return [
+        sections.Text(
+            f"The loss falls at a linear rate, and it is the one that the smallest eigenvalue of the network's own kernel gives: "
+            f"half of {len(rows)} runs are within {np.median(off):.0%} of it, all within {off.max():.0%}.",
+            "good" if np.median(off) < NEAR else "warning",
+        )
+    ]
+
+
+def _rate_words(values: Mapping[str, Any]) -> list[sections.Text]:
+    found = []
+    for algorithm, said in (
+        ("GD", "Thm 1, 7 and 8 say that the loss falls at a linear rate under GD, and not at which"),
+        ("SGD", "Thm 2, 7 and 8 say that the loss falls at a linear rate under mini-batch SGD, and not at which"),
+    ):
+        rows = [r for r in values["rates"] if r["algorithm"] == algorithm and r["rate"] is not None]
+        if not rows:
+            continue
+        parts, last = [], None
+        for kernel, words in (("end", "at the end"), ("start", "at the start"), ("limit", "of infinite width")):
+            ratios = np.array([r["rate"] / r[f"from_{kernel}"] for r in rows if r[f"from_{kernel}"]])
+            if len(ratios):
+                parts.append(
+                    f"{np.median(ratios):.2f} ({ratios.min():.2f} to {ratios.max():.2f}) with the kernel {words}"
+                )
+                last = ratios if kernel == "end" else last
+        agree = last is not None and abs(np.median(last) - 1) < NEAR
+        found.append(
+            sections.Text(
+                f"{said}. We found in {len(rows)} runs with the squared and the rippled loss: the "
+                f"rate at the end over the rate of λ_min, median and range, is {'; '.join(parts)}. "
+                + (
+                    "The rate is that of the network's own kernel where it ends up; what the kernel at the start gets wrong "
+                    "is how the kernel moves."
+                    if agree
+                    else "The rate is not that of the network's own kernel."
+                ),
+                "good" if agree else "warning",
+            )
+        )  # fmt: skip
+    return found
+
+
+def _constant_words(values: Mapping[str, Any]) -> list[sections.Text]:
+    least = values["least_constant"]
+    if least is None:
+        return []
+    return [
+        sections.Text(
+            f"(12.2) says that the rate is at least cηδm/(kn²) with a constant c it hides. We found: every run of the fully "
+            f"connected and the residual network has it with c = {least:.3g}, and with no larger one.",
+            "good" if least > 0 else "bad",
+        )
+    ]
+
+
+def _pm(value: float | None, error: float | None) -> str:
+    if value is None:
+        return "not measured"
+    return _signed(value) + ("" if error is None else f" ± {error:.2f}")
+
+
+def _signed(value: float, digits: str = ".2f") -> str:
+    return f"{value:+{digits}}".replace("-", "−")
+
+
+def _with_error(value: float | None, error: float | None) -> str | float | None:
+    """A cell of a table."""
+    return value if value is None or error is None else f"{value:.3f} ± {error:.3f}".replace("-", "−")
+
+
+def _iteration_words(settings: Settings, values: Mapping[str, Any], network: str) -> sections.Text:
+    rows = {r["variable"]: r for r in values["iterations"] if r["network"] == network}
+    parts = [
+        f"{v}: {_pm(rows[v]['steps'], rows[v]['steps_error'])} (theorem {_signed(STEPS[v], 'g')})" for v in VARIABLES
+    ]
+    missing = sum(row["missing"] for row in rows.values())
+    above = [v for v in VARIABLES if _exceeds(rows[v])]
+    far = [v for v in VARIABLES if rows[v]["steps"] is not None and abs(rows[v]["steps"] - STEPS[v]) > 1]
+    if above:
+        said = f" In {', '.join(above)} it is worse than the theorem's bound: out of its range at these widths."
+    else:
+        said = " None is worse than the theorem's, which bounds from above"
+        said += f"; worst case and measurement part in {' and '.join(far)}." if far else "."
+    steep = _exceeds(rows["δ"], "time")
+    if rows["δ"]["time"] is not None:
+        said += f" ηmT, which the proof bounds by n²/δ whatever η is, goes like δ^({_pm(rows['δ']['time'], rows['δ']['time_error'])})"
+        said += ": steeper than 1/δ, which it promises only to far wider networks." if steep else "."
+    by_width = [s for s in rows["m"]["slower"] if s is not None]
+    by_kernel = (
+        f" The kernel at the start alone would say n: {_pm(rows['n']['expected'], None)}, L: {_pm(rows['L']['expected'], None)}, "
+        f"δ: {_pm(rows['δ']['expected'], None)}; the runs take {by_width[0]:.1f} times its steps at m = {settings.m[0]} and "
+        f"{by_width[-1]:.1f} times at m = {settings.m[-1]}. Opposite labels δ apart move the weights by about √(n/(mδ)), which "
+        f"is less than δ, so that few signs change, only for m far above n/δ³ = {settings.base[0] / settings.base[3] ** 3:.0f}."
+        if by_width
+        else ""
+    )
+    left = f" {missing} runs did not get there." if missing else ""
+    return sections.Text(
+        f"{THEOREMS[network]} says T = O(n⁶L²/δ² log 1/ε), whatever the width. We found for the {network} network, steps to "
+        f"{settings.share:g} of the first loss at η = 1/λ_max, exponents of {'; '.join(parts)}.{said}{by_kernel}{left}",
+        "warning" if above or steep or missing else "good",
+    )
+
+
+def _exceeds(row: Mapping[str, Any], what: str = "steps") -> bool:
+    """Whether the measured exponent is beyond the theorem's on the side that matters, by more than `CLEAR` standard errors."""
+    if row[what] is None:
+        return False
+    beyond = row[what] - row[f"{what}_theorem"]
+    return bool((-beyond if row["variable"] == "δ" else beyond) > CLEAR * (row[f"{what}_error"] or 0.0))
+
+
+def _accuracy_words(settings: Settings, values: Mapping[str, Any]) -> sections.Text:
+    rows = values["classes"]
+    parts = []
+    for labels in LABELS:
+        own = [r for r in rows if r["labels"] == labels]
+        there = [r["all_right"] for r in own if r["all_right"] is not None]
+        steps = f", at steps {min(there)} to {max(there)}" if there else ""
+        parts.append(f"{len(there)} of {len(own)} runs with {labels} labels{steps}")
+    whole = all(r["all_right"] is not None for r in rows)
+    broken = [r for r in rows if not r["holds"]]
+    losses = [r["loss_there"] for r in rows if r["loss_there"] is not None]
+    early = (
+        f" The summed loss is still {min(losses):.3g} to {max(losses):.3g} then, where the proof waits for ¼."
+        if losses
+        else ""
+    )
+    return sections.Text(
+        f"Thm 6 says that GD under cross-entropy gets every training label right, and footnote 16 that a summed loss of ¼ is "
+        f"enough. We found on {settings.class_samples} rows of ten classes: all labels right in {' and '.join(parts)}.{early}"
+        + (f" {len(broken)} runs had a loss below ¼ and a label wrong." if broken else ""),
+        "bad" if broken else "good" if whole else "warning",
+    )
+
+
+def _law_words(values: Mapping[str, Any]) -> list[sections.Text]:
+    found = []
+    for kind, law in (
+        ("convex", "T = O(1/ε) for a convex loss (cross-entropy)"),
+        ("bounded non-convex", "T = O(1/ε²) to ‖loss‖ ≤ ε for a bounded non-convex loss (saturated)"),
+    ):
+        rows = [r for r in values["laws"] if r["kind"] == kind and r["exponent"] is not None]
+        if not rows:
+            continue
+        ends = [r["exponent"] for r in rows]
+        theorem = rows[0]["theorem"]
+        within = max(ends) <= theorem + NEAR
+        near = min(ends) > theorem - 2 * NEAR
+        said = (
+            "the law's own order" if within and near
+            else "far fewer steps than the law allows: near its minimum the loss is a square, and falls at a linear rate" if within
+            else "more than the law's: the runs are not yet where it holds, or out of its range"
+        )  # fmt: skip
+        found.append(
+            sections.Text(
+                f"Thm 6 says {law}. We found T ∝ ε^(−p) over the last fourfold of steps with p from {min(ends):.2f} to "
+                f"{max(ends):.2f} over {len(rows)} pairs of network and algorithm: {said}.",
+                "good" if within else "warning",
+            )
+        )
+    rows = [r for r in values["summaries"] if r["loss"] == "rippled" and r["pl"] is not None]
+    if rows:
+        least, r2 = (
+            min(r["pl"] for r in rows),
+            [r["straight"] for r in values["laws"] if r["loss"] == "rippled" and r["straight"]],
+        )
+        found.append(
+            sections.Text(
+                f"Thm 6 says T = O((1/σ) log 1/ε) for a non-convex gradient-dominant loss. We found with the rippled one "
+                f"(σ = {SIGMA:g}): log F against T is a straight line with R² of at least {min(r2, default=float('nan')):.3f}; "
+                f"‖∇F‖²/(2F) never falls below {least:.3g} σλ_min of the kernel at the start, and at the end the rate is that "
+                "of the squared loss, without the factor σ.",
+                "good" if least > 0 else "bad",
+            )
+        )
+    return found
+
+
+def _kink_words(values: Mapping[str, Any]) -> list[sections.Text]:
+    rows = [r for r in values["rates"] if r["on_a_kink"]]
+    if not rows:
+        return []
+    return [
+        sections.Text(
+            f"{len(rows)} of {len(values['rates'])} runs end on a kink: a pre-activation tends to 0 with the loss, so that "
+            "its ReLU sits where it switches, and the rate may be that of the kernel on neither side. The loss is not smooth "
+            "there, which is what Thm 4 makes room for.",
+        )
+    ]
+
+
+def _range_words(values: Mapping[str, Any]) -> list[sections.Text]:
+    asked = values["width_asked"]
+    if asked is None:
+        return []
+    return [
+        sections.Text(
+            f"Out of the theorems' range: Thm 1 asks for m of the order of n²⁴L¹²k log⁵m/δ⁸, which is 10^{asked['log10_m']:.0f} at "
+            f"n = {asked['n']}, L = {asked['L']}, δ = {asked['separation']:.2g}, and η = Θ(kδ/(n⁴L²m)); here m = {asked['m']} and "
+            "η = 1/λ_max. That the loss falls at a linear rate is seen long before.",
+            "warning",
+        )
+    ]
+
+
+def _rates(values: Mapping[str, Any], runs: Any) -> sections.Section:
+    rows = values["rates"]
+    columns = (
+        "network", "loss", "algorithm", "runs", "fitted rate", "from H(0)", "fitted / H at the end", "fitted / H(0)",
+        "fitted / infinite width", "least ‖∇F‖²/(2F) over σλ_min",
+    )  # fmt: skip
+    table = sections.Table(
+        columns,
+        tuple(
+            (s["network"], s["loss"], s["algorithm"], s["runs"], s["rate"], s["from_start"],
+             *(_with_error(s[f"over_{k}"], s[f"over_{k}_error"]) for k in ("end", "start", "limit")), s["pl"])
+            for s in values["summaries"]
+        ),
+        "Means over seeds, with standard errors. A rate is that of log F a step over the last third of the run.",
+    )  # fmt: skip
+    drawn = [figures.scatter(rows, "end"), figures.scatter(rows, "start")]
+    if any(r["from_limit"] for r in rows):
+        drawn.append(figures.scatter(rows, "limit"))
+    drawn += [f for algorithm in ("GD", "SGD") if (f := figures.falling(runs, rows, algorithm)) is not None]
+    return sections.Section("The linear rate", (*drawn, table))
+
+
+def _iterations(settings: Settings, values: Mapping[str, Any]) -> sections.Section:
+    rows = values["iterations"]
+    table = sections.Table(
+        ("network", "variable", "T: exponent", "theorem", "ηmT: exponent", "theorem", "T from H(0): exponent",
+         "runs over H(0), smallest value", "largest value"),
+        tuple(
+            (r["network"], r["variable"], _with_error(r["steps"], r["steps_error"]), r["steps_theorem"],
+             _with_error(r["time"], r["time_error"]), r["time_theorem"], r["expected"], r["slower"][0], r["slower"][-1])
+            for r in rows
+        ),
+        f"Fitted in logarithms over all seeds; the other three are n = {settings.base[0]}, L = {settings.base[1]}, "
+        f"m = {settings.base[2]}, δ = {settings.base[3]:g}. ηmT does not depend on how η is chosen: O(n²/δ) in the proof. Runs over H(0): steps taken over "
+        "those that the kernel at the start says, at the smallest and the largest value of the variable.",
+    )  # fmt: skip
+    drawn = tuple(figures.iterations(rows, v, settings.share) for v in VARIABLES)
+    return sections.Section("Iterations", (*drawn, table))
+
+
+def _classes(settings: Settings, values: Mapping[str, Any], classes: Any) -> sections.Section:
+    table = sections.Table(
+        ("network", "algorithm", "labels", "every label right at step", "summed loss there", "summed loss ¼ at step", "last step",
+         "loss there", "η"),
+        tuple(
+            (r["network"], r["algorithm"], r["labels"], _step(r["all_right"]), r["loss_there"], _step(r["below"]), r["steps"],
+             r["loss"], r["lr"])
+            for r in values["classes"]
+        ),
+        "Steps are those of the first record at which it was so.",
+    )  # fmt: skip
+    return sections.Section("Every label right", (figures.accuracies(classes, settings), table))
+
+
+def _step(step: int | None) -> int | str:
+    return "not yet" if step is None else step
+
+
+def _laws(values: Mapping[str, Any], runs: Any) -> sections.Section:
+    table = sections.Table(
+        ("network", "loss", "algorithm", "class", "p of T ∝ ε^(−p)", "theorem", "R² of log F against T",
+         "smallest c with no record above the law", "at the start", "at the end"),
+        tuple(
+            (r["network"], r["loss"], r["algorithm"], r["kind"], _with_error(r["exponent"], r["exponent_error"]),
+             "log 1/ε" if r["theorem"] is None else r["theorem"], r["straight"], r["constant"], r["first"], r["last"])
+            for r in values["laws"]
+        ),
+        "p over the last fourfold of steps, mean over seeds; a p near 0 is a linear rate. The law "
+        "bounds the summed loss, or the smallest ‖loss‖ so far of a bounded one.",
+    )  # fmt: skip
+    drawn = [
+        figures.law(runs, "cross-entropy", "loss", 1.0, "Cross-entropy"),
+        figures.law(runs, "saturated", "output_gradient_norm", 0.5, "Smallest ‖loss‖ so far"),
+    ]
+    return sections.Section("By the class of the loss", (*(f for f in drawn if f is not None), table))

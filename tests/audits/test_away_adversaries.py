@@ -1,0 +1,170 @@
+"""Adversaries against closed forms, planted exponents, and what every finding must obey."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from away_cases import RADII, TINY, deep, setting_of, unit_rows
+
+from overparam.audits import radius_ranges
+from overparam.audits.away import Climb, Stated, findings
+from overparam.audits.backward_stability import backward_stability, intermediate_stability
+from overparam.audits.forward_stability import forward_stability
+from overparam.audits.gradients import gradient_bounds
+from overparam.audits.law import Law
+from overparam.audits.linearisation import linearisation
+from overparam.audits.perturbations import radius
+from overparam.audits.semi_smoothness import semi_smoothness
+from overparam.audits.sign_changes import sign_changes
+from overparam.audits.tangent_drift import tangent_drift
+from overparam.networks import FullyConnected, TwoLayer
+
+MEASURES = (
+    sign_changes, forward_stability, intermediate_stability, backward_stability, gradient_bounds, semi_smoothness,
+    tangent_drift, linearisation,
+)  # fmt: skip
+UPPER = Law("planted", "", "", "upper", {"omega": 1.0})
+LOWER = Law("planted", "", "", "lower", {"omega": 0.0})
+
+
+@pytest.fixture(scope="module")
+def setting():
+    return deep()
+
+
+@pytest.fixture(scope="module")
+def one_layer():
+    """One sample, one trained layer of 400 units: what a perturbation can do to it is known."""
+    net = FullyConnected(width=400, depth=2)
+    return setting_of(net, unit_rows(1, 3), omegas=(1e-3, 1e-2, 0.1, 0.5))
+
+
+def of(found, name, moment):
+    (one,) = [f for f in found if f.law.name == name and f.moment == moment]
+    return one
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_adversaries_find_at_least_what_others_do_and_more_in_larger_balls(setting, measure):
+    found = measure(setting)
+    assert {f.moment for f in found} == {"random", "training", "adversarial"}
+    for law in {f.law.name for f in found}:
+        random, training, worst = (of(found, law, kind) for kind in ("random", "training", "adversarial"))
+        side = -1 if worst.law.side == "lower" else 1
+        np.testing.assert_array_equal(worst.omegas, RADII)
+        for other in (random, training):
+            assert (side * worst.values >= side * other.values - 1e-12).all(), law
+        assert (np.diff(side * worst.values) >= -1e-12).all(), law
+        assert worst.verdict != "not measured"
+        assert worst.bounds.min() > 0
+        assert worst.range
+
+
+def test_adversaries_climb_beyond_every_start(setting):
+    """The best of the starts is not all: ascent gains on random and training together."""
+    for measure, law in ((forward_stability, "forward stability"), (semi_smoothness, "semi-smoothness")):
+        found = measure(setting)
+        best = np.maximum(of(found, law, "random").values, of(found, law, "training").values)
+        assert (of(found, law, "adversarial").values > 1.2 * best).all()
+
+
+def test_random_flips_follow_the_arctangent(one_layer):
+    """w·h ~ N(0, 2‖h‖²/m) and w′·h ~ N(0, s²‖h‖²) have opposite sums with probability arctan(s √(m/2))/π."""
+    m = 400
+    found = of(sign_changes(one_layer), "sign changes", "random")
+    share = np.linalg.norm(one_layer.perturbation("random", 1.0)["W1"]) / m  # s at ω = 1
+    p = np.arctan(found.omegas * share * np.sqrt(m / 2)) / np.pi
+    assert (np.abs(found.values - m * p) < 4 * np.sqrt(m * p * (1 - p)) + 1).all()
+    assert found.values[-1] > 20
+
+
+def test_adversarial_flips_are_the_most_there_can_be(one_layer):
+    """A displacement of length ω‖h‖ carries s units over 0 where their Σ (g⁰)² is less: no more are possible."""
+    found = of(sign_changes(one_layer), "sign changes", "adversarial")
+    g0, h = one_layer.start.pre_activations[1][0], one_layer.start.activations[0][0]
+    spent = np.cumsum(np.sort(np.abs(g0)) ** 2)
+    most = np.searchsorted(spent, (found.omegas * np.linalg.norm(h)) ** 2)
+    assert (found.values <= most).all()
+    assert (found.values >= 0.9 * most - 1).all()
+    assert most[-1] > 150
+    assert abs(found.exponent - 2 / 3) < max(3 * found.exponent_error, 0.06)  # the lemma's exponent is attained
+
+
+def test_adversarial_movement_of_one_layer_is_known(one_layer):
+    """‖W′h‖ ≤ ω‖h‖, all of it in units that are on; one unit that crosses 0 carries ω‖h‖ − |g⁰|."""
+    g0, h = one_layer.start.pre_activations[1][0], one_layer.start.activations[0][0]
+    found = of(forward_stability(one_layer), "forward stability", "adversarial")
+    reach = found.omegas * np.linalg.norm(h)
+    assert (found.values <= reach * (1 + 1e-9)).all()
+    assert (found.values >= 0.98 * reach).all()
+    carried = of(sign_changes(one_layer), "signal of changed units", "adversarial")
+    np.testing.assert_allclose(carried.values, reach - np.abs(g0).min(), rtol=0.02)
+
+
+def test_a_linear_quantity_is_made_largest_and_smallest(setting):
+    """2 + ⟨G, W′⟩ over ‖W′‖₂ ≤ ω goes from 2 − ω‖G‖_* to 2 + ω‖G‖_*, the nuclear norms of all layers."""
+    rng = np.random.default_rng(0)
+    G = {name: rng.standard_normal(W.shape) / 100 for name, W in setting.weights.items()}
+    nuclear = sum(np.linalg.svd(g, compute_uv=False).sum() for g in G.values())
+    largest = []
+
+    def measure(own, weights, omega):
+        change = {name: W - own.weights[name] for name, W in weights.items()}
+        largest.append(radius(change) / omega)
+        return {"planted": 2 + sum(np.vdot(g, change[name]) for name, g in G.items())}
+
+    climbs = (Climb("planted", lambda own, weights: G),)
+    for law, sign in ((UPPER, 1), (LOWER, -1)):
+        stated = (Stated(law, lambda omega: 1.0),)
+        found = of(findings(setting, stated, measure, climbs), "planted", "adversarial")
+        np.testing.assert_allclose(found.values, 2 + sign * np.array(RADII) * nuclear, rtol=1e-9)
+        assert found.constant == (found.values.max() if sign > 0 else found.values.min())
+    assert max(largest) <= 1 + 1e-9  # never outside the ball
+
+
+@pytest.mark.parametrize("power", [1 / 3, 2 / 3, 4 / 3])
+def test_planted_exponents_come_back(setting, power):
+    def measure(own, weights, omega):
+        size = radius({name: W - own.weights[name] for name, W in weights.items()})
+        return {"planted": np.array([0.1, 3.0]) * size**power}
+
+    law = Law("planted", "", "", "upper", {"omega": power})
+    for found in findings(setting, (Stated(law, lambda omega: omega**power),), measure):
+        assert abs(found.exponent - power) < 1e-6
+        np.testing.assert_allclose(found.constant, 3.0)
+        assert found.verdict == "holds with constant"
+        assert found.detail["by part"].shape == (3, 2)
+
+
+def test_ranges_by_hand():
+    setting = deep(omegas=(1e-4, 0.5))
+    L, m, n, k, log = 3, 8, 4, 2, np.log(8)
+    (only,) = [a for a in radius_ranges.of_forward(setting) if "9/2" in a.statement]
+    assert only.status == "unmet"
+    assert only.detail == f"the limit is {1 / (L**4.5 * log**3):.3g}; 1 of 2 radii within"
+    assert radius_ranges.of_forward(setting, constant=1e6)[-1].status == "met"
+    (radii,) = [a for a in radius_ranges.of_gradients(setting) if "δ^{3/2}" in a.statement]
+    assert f"{setting.separation**1.5 / (n**4.5 * L**6 * log**3):.3g}" in radii.detail
+    assert f"{k**1.5 / (m * L * log) ** 1.5:.3g}" in radius_ranges.of_steps(setting)[-1].detail
+    assert f"at most {m / (L * log):.3g}" in radius_ranges.of_backward(setting)[-1].detail
+
+
+def test_what_cannot_be_measured_is_said():
+    shallow = setting_of(TwoLayer(width=6), unit_rows(3, 3), omegas=(0.1, 0.2, 0.4))
+    assert {f.verdict for f in intermediate_stability(shallow)} == {"not measured"}
+    for measure in (sign_changes, backward_stability, gradient_bounds, linearisation):
+        assert all(np.isfinite(f.values).all() for f in measure(shallow))
+    twins = setting_of(FullyConnected(width=6, depth=3), np.ones((2, 3)) / 3**0.5, omegas=(0.1,))
+    lower = [f for f in gradient_bounds(twins) if f.law.side == "lower"]
+    assert len(lower) == 6
+    assert all(f.verdict == "not measured" and "two rows are equal" in f.words for f in lower)
+    frozen = setting_of(FullyConnected(width=6, depth=3, trained="last"), unit_rows(3, 3), omegas=(0.1,))
+    (missing,) = {f.words for f in gradient_bounds(frozen) if f.law.name == "gradient lower bound"}
+    assert "no trained weight" in missing
+    none = deep(omegas=(0.0,))
+    assert {f.verdict for f in sign_changes(none)} == {"not measured"}
+
+
+def test_fewer_rows_are_said(setting):
+    few = replace(setting, effort=replace(TINY, rows=2), omegas=(0.1,), _kept={})
+    assert all("On 2 of 4 rows." in f.words for f in linearisation(few))

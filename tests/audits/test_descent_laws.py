@@ -1,0 +1,111 @@
+"""Descent: runs against the closed form of linear models, recorded trajectories, and planted rates."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from away_cases import TINY, deep, setting_of, unit_rows
+
+from overparam.audits.descent import Descent, descend, descent, falls_of, of_descent, of_run
+from overparam.audits.own_kernel import own_kernel
+from overparam.data import as_dataset
+from overparam.networks import FullyConnected
+from overparam.training import gradient_descent, sgd
+
+
+@pytest.fixture(scope="module")
+def linear():
+    """Only the output layer is trained, so the outputs are linear in the weights and the kernel never changes."""
+    return setting_of(FullyConnected(width=12, depth=2, outputs=2, trained="last"), unit_rows(6, 4))
+
+
+def of(found, part):
+    (one,) = [f for f in found if part in f.law.name]
+    return one
+
+
+def test_gradient_descent_is_the_closed_form_of_a_linear_model(linear):
+    K = own_kernel(linear, linear.weights)
+    h = linear.start.activations[-1]
+    np.testing.assert_allclose(K, np.kron(h @ h.T, np.eye(2)), atol=1e-12)
+    eta = 1 / np.linalg.eigvalsh(K)[-1]
+    run = descend(linear, "gradient descent", eta, 20)
+    r = linear.residuals.ravel()
+    expected, ratios = [], []
+    for step in range(21):
+        if step in run.steps:
+            expected.append(0.5 * r @ r)
+            ratios.append(r @ K @ r / (0.5 * r @ r))
+        r = r - eta * K @ r
+    np.testing.assert_allclose(run.losses, expected, rtol=1e-9)
+    np.testing.assert_allclose(run.ratios, ratios, rtol=1e-9)
+
+
+def test_sgd_takes_batches_scaled_by_n_over_b(linear):
+    K, eta = own_kernel(linear, linear.weights), 0.02
+    run = descend(linear, "SGD", eta, 5)
+    assert run.batch == 1
+    rng, r = linear.rng(61), linear.residuals.copy()
+    losses = []
+    for _ in range(6):
+        losses.append(0.5 * (r**2).sum())
+        chosen = np.zeros((6, 1))
+        chosen[rng.permutation(6)[:1]] = 6
+        r = r - (eta / 6) * (K @ (chosen * r).ravel()).reshape(6, 2)
+    np.testing.assert_allclose(run.losses, losses, rtol=1e-9)
+    assert run.rate == pytest.approx(eta / 6)
+
+
+def test_descent_of_a_linear_model_is_no_slower_than_its_kernel_says(linear):
+    found = descent(linear)
+    assert len(found) == 6
+    against = of(found, "rate of gradient descent against the kernel")
+    smallest = np.linalg.eigvalsh(own_kernel(linear, linear.weights))[0]
+    np.testing.assert_allclose(against.bounds, smallest)
+    assert against.constant >= 1 - 1e-9  # −log(1 − ηλ)/η ≥ λ for every eigenvalue
+    assert "Fitted rate" in against.words
+    ratio = of(found, "gradient along gradient descent")
+    assert ratio.values.min() >= 2 * smallest * (1 - 1e-9)
+    np.testing.assert_allclose(ratio.bounds, linear.separation * 12 / (2 * 36))
+    assert of(found, "linear convergence of SGD").moment == "trajectory"
+
+
+def test_a_recorded_run_says_the_same_as_one_made_here():
+    setting = deep(n=5, depth=3, outputs=1)
+    net, data = setting.network, as_dataset((setting.X, setting.y[:, 0]))
+    options = {"params": setting.params, "record": list(range(9)), "measures": ("gradient",)}
+    ours = of_descent(setting, descend(setting, "gradient descent", 1e-2, 8))
+    for convention, rate in (("sum", 1e-2), ("mean", 5e-2)):
+        run = gradient_descent(net, data, rate, 8, loss=convention, **options)
+        found = of_run(setting, run)
+        for part in ("gradient along", "linear convergence"):
+            a, b = of(found, part), of(ours, part)
+            np.testing.assert_allclose(a.values, b.values, rtol=1e-5)
+            np.testing.assert_allclose(a.bounds, b.bounds)
+        assert of(found, "kernel").verdict == "not measured"
+    without = replace(run, records={"loss": run.loss})
+    assert of(of_run(setting, without), "gradient along").verdict == "not measured"
+    batches = sgd(net, data, 1e-3, 8, batch=2, **options)
+    assert of(of_run(setting, batches), "linear convergence of SGD").verdict != "not measured"
+
+
+def test_planted_rates_and_rounding():
+    steps = np.arange(0, 50, 5)
+    times, falls = falls_of(steps, 3 * np.exp(-0.2 * steps))
+    np.testing.assert_allclose(falls, 0.2)
+    assert len(times) == 8
+    assert len(falls_of(steps, 3 * np.exp(-20.0 * steps))[0]) == 0  # all but the first are rounding
+    np.testing.assert_allclose(falls_of(steps, 3 * np.exp(-0.2 * steps), since_start=True)[1], 0.2)
+    setting = deep()
+    run = Descent("gradient descent", 4, steps, np.exp(0.1 * steps), np.full(10, 1.0), 0.1, 4, 0.5, 2.0)
+    rising = of(of_descent(setting, run), "linear convergence")
+    assert rising.verdict == "out of range"  # the loss rises, and the width is not what the theorem asks for
+    assert rising.constant < 0
+
+
+def test_equal_rows_are_said():
+    twins = setting_of(FullyConnected(width=6, depth=3), np.ones((2, 3)) / 3**0.5, effort=TINY)
+    found = descent(twins)
+    assert {f.verdict for f in found} == {"not measured"}
+    assert any("singular" in f.words for f in found)
+    assert any("two rows are equal" in f.words for f in found)

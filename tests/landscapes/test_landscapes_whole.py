@@ -1,0 +1,137 @@
+"""`op.landscape` as users call it: planes, moments of a run, folders, pages, the same digits twice."""
+
+import numpy as np
+import pytest
+from landscape_cases import NET, rows, weights
+
+import overparam as op
+from overparam.core import folder
+from overparam.landscapes import Landscape, landscape, plan_landscape
+
+OPTIONS = {"points": 5, "oja_steps": 10, "layer_steps": 4}
+
+
+@pytest.fixture(scope="module")
+def run():
+    X, labels = rows()
+    return op.training.sgd(
+        NET, (X, labels), 0.1, 40, batch=8, objective="cross-entropy", loss="mean", params=weights(),
+        measures=("weights",), record=[0, 5, 20, 40],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(run):
+    return landscape(NET, rows(), run=run, at=[0, 40], **OPTIONS)
+
+
+def test_weights_are_recorded_only_where_they_are_named(run):
+    X, labels = rows()
+    assert run.records["weights"].shape == (4, 90)
+    np.testing.assert_array_equal(
+        run.records["weights"][-1], np.concatenate([np.ravel(v) for v in run.params.trained.values()])
+    )
+    plain = op.training.sgd(NET, (X, labels), 0.1, 0, params=weights())
+    assert "weights" not in plain.records
+
+
+def test_the_same_arguments_give_the_same_digits(run, found):
+    again = landscape(NET, rows(), run=run, at=[0, 40], **OPTIONS)
+    for one, other in zip(found.views, again.views, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+        np.testing.assert_array_equal(one.lines, other.lines)
+        assert one.smoothed == other.smoothed
+    assert found.layers == again.layers
+    other = landscape(NET, rows(), run=run, at=[0, 40], key=1, **OPTIONS)
+    assert other.last.smoothed != found.last.smoothed
+
+
+def test_views_say_what_the_run_did(run, found):
+    assert [view.step for view in found.views] == [0, 40]
+    for view in found.views:
+        assert view.here == pytest.approx(run.at(view.step)["loss"], rel=1e-10)  # what training recorded
+        assert view.values[2, 2] == pytest.approx(view.here, rel=1e-12)
+        assert view.least[0] <= view.lines[0].min() + 1e-15
+        assert (view.decreases <= 1).all()
+        assert view.least[1] <= view.here
+    assert found.rows == 24
+    assert [layer.name for layer in found.layers] == ["W0", "W1", "W2", "b0"]
+
+
+def test_a_folder_gives_the_result_back(found, tmp_path):
+    pytest.importorskip("plotly")
+    where = found.save(tmp_path / "out")
+    back = Landscape.from_parts(folder.read(where))
+    np.testing.assert_array_equal(back.last.values, found.last.values)
+    np.testing.assert_array_equal(back.last.history, found.last.history)
+    assert back.verdict == found.verdict
+    assert back.sections() == found.sections()
+    page = (where / "report.html").read_text()
+    assert 'data-surface="1"' in page
+    assert "Oja" in page
+    assert "first 24 rows" in page
+    assert "Seed 0" in page
+
+
+def test_the_verdict_is_about_the_numbers(found):
+    gradient, curved = found.last.decreases
+    first = found.verdict.sentences[0]
+    ahead = [view.decreases[0] >= view.decreases[1] for view in found.views]
+    assert first.startswith("The gradient is enough") == all(ahead)
+    assert f"({gradient:.0%} gone)" in first or f"({gradient:.2%} gone)" in first
+    assert f"({curved:.0%})" in first or f"({curved:.2%})" in first
+
+
+def test_random_and_trajectory_planes(run):
+    random = landscape(NET, rows(), run=run, plane="random", filter_axis=-1, **OPTIONS)
+    assert random.last.x[-1] == 1
+    assert random.last.smoothed is None
+    assert "Random directions" in random.sections()[-1].blocks[0].body
+    path = landscape(NET, rows(), run=run, plane="trajectory", **OPTIONS)
+    assert path.last.path.shape == (4, 2)
+    assert 0.5 < path.last.shares.sum() <= 1 + 1e-12
+    assert np.abs(path.last.path).max(axis=0).tolist() <= [path.last.x[-1], path.last.y[-1]]
+    same = landscape(NET, rows(), run.params, objective="cross-entropy", plane="trajectory",
+                     run=list(run.records["weights"]), **OPTIONS)  # fmt: skip
+    np.testing.assert_array_equal(same.last.values, path.last.values)
+
+
+def test_a_plan_counts_what_will_be_done(run):
+    plan = plan_landscape(NET, rows(), run=run, at=[0, 40], **OPTIONS)
+    assert plan.surfaces == 2
+    assert plan.values == 2 * (25 + 102)
+    assert plan.products == 2 * (20 + 10 + 8 + 1) + 4 * 4
+    assert plan.seconds > 0
+    assert "2 surfaces" in str(plan)
+
+
+def test_running_averages_of_earlier_steps_are_not_made_up():
+    data = op.load("digits", train=30)
+    net = op.networks.Sequence(
+        (op.layers.Dense("W", 4, op.layers.Normal(0.2), trained=True), op.layers.BatchNorm("bn"), op.layers.Relu(),
+         op.layers.Dense("a", 10, op.layers.Normal(0.3), trained=True))
+    )  # fmt: skip
+    run = op.training.sgd(net, data, 0.01, 2, batch=10, loss="mean", measures=("weights",), record=[0, 1, 2])
+    with pytest.raises(ValueError, match="running averages of batch norm were not recorded"):
+        landscape(net, data, run=run, at=[1, 2], **OPTIONS)
+    found = landscape(net, data, run=run, at=[1, 2], mode="train", points=3, oja_steps=2, layer_steps=0)
+    assert [view.step for view in found.views] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"plane": "hill"}, "`plane` is 'hill'; expected one of gradient-curvature"),
+        ({"plane": "trajectory", "run": None}, "needs weights along a run"),
+        ({"at": [3]}, "step 3 was not recorded"),
+        ({"at": []}, "`at` names no step"),
+        ({"run": 3}, "`run` is a int"),
+        ({"run": None, "at": [0]}, "`at` names steps of a run"),
+        ({"points": 2}, "`points` is 2"),
+        ({"oja_steps": 0}, "`oja_steps` is 0"),
+        ({"mode": "both"}, "`mode` is 'both'"),
+    ],
+)
+def test_bad_input_is_one_line(run, options, words):
+    with pytest.raises(ValueError, match=words):
+        landscape(NET, rows(), weights(), **({"run": run} | OPTIONS | options))
