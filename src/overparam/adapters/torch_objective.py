@@ -146,17 +146,23 @@ class TorchObjective(AbstractObjective):
         first: int = 0,
     ) -> tuple[Vector, np.ndarray, np.ndarray]:
         quotients, lengths = np.empty(len(coefficients)), np.empty(len(coefficients))
-        before = torch.zeros_like(v)
+        before, products = torch.zeros_like(v), torch.empty_like(v)
         with self._inside():
             for t, (a, b, c) in enumerate(coefficients.tolist()):
                 at = w if smoothing == 0 else w + smoothing * self._noise((key, 0, first + t))
                 chosen = None if batch is None or batch >= self.n else Batch(batch, key, first + t)
                 Hv = self._product(at, v, chosen)
-                quotients[t], lengths[t] = _dot(v, Hv), np.sqrt(_dot(Hv, Hv))
-                new = (a * v).sub_(Hv, alpha=b).sub_(before, alpha=c)
-                length = np.sqrt(_dot(new, new))
+                quotients[t], lengths[t] = _dot(v, Hv, products), np.sqrt(_dot(Hv, Hv, products))
+                new = Hv.mul_(-b)
+                if a:
+                    new.add_(v, alpha=a)
+                if c:
+                    new.sub_(before, alpha=c)
+                length = np.sqrt(_dot(new, new, products))
                 scale = 1 / length if length > 0 else 1.0
-                v, before = new.mul_(scale), v * scale
+                if t + 1 < len(coefficients) and coefficients[t + 1, 2]:
+                    torch.mul(v, scale, out=before)
+                v = new.mul_(scale)
         return v, quotients, lengths
 
     def dot(self, a: Vector, b: Vector) -> float:
@@ -297,8 +303,9 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([part.reshape(-1) for part in parts])
 
 
-def _dot(a: Tensor, b: Tensor) -> float:
-    return float((a * b).sum())  # summed pairwise, where a plain dot product loses digits
+def _dot(a: Tensor, b: Tensor, products: Tensor | None = None) -> float:
+    """⟨a, b⟩, summed pairwise, where a plain dot product loses digits; `products` is room for what is summed."""
+    return float(torch.mul(a, b, out=products).sum())
 
 
 def _host(value: Any) -> np.ndarray:
