@@ -154,9 +154,9 @@ def test_a_folder_of_something_else(tmp_path):
         op.read(tmp_path)
     place = checked("wine").found.save(tmp_path / "a")
     document = json.loads((place / "result.json").read_text())
-    document["kind"] = "audit"
+    document["kind"] = "recipe"
     (place / "result.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="kind 'audit'"):
+    with pytest.raises(ValueError, match="kind 'recipe'"):
         op.read(place)
     document["kind"] = "analysis"
     del document["values"]["verdict"]

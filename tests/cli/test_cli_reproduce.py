@@ -129,6 +129,7 @@ def test_bad_input_is_one_line_and_two(words, expected, place, capsys):
     assert expected in err
 
 
+@pytest.mark.slow  # every study has a test of its own at this scale
 def test_a_real_study_at_the_smallest_scale(tmp_path, capsys):
     assert "fine-grained-fig1" in studies.STUDIES
     assert run(["reproduce", "fine-grained-fig1", "--out", str(tmp_path / "o"), "--json"]) == 0

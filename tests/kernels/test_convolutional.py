@@ -20,7 +20,13 @@ from overparam.networks import Sequence
 REFERENCE = Path(__file__).parent / "reference"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case[:7])))
+def _named(case):
+    """A case with its name; the pooled ones of three layers take most of a minute in 40 digits, and run with the slow tests."""
+    marks = (pytest.mark.slow,) if case[0] >= 3 and case[6] == "pool" else ()
+    return pytest.param(case, id="-".join(map(str, case[:7])), marks=marks)
+
+
+@pytest.mark.parametrize("case", map(_named, CASES))
 def test_equals_the_definition_in_40_digits(case):
     check_against_hand(case, None)
 

@@ -136,7 +136,7 @@ def test_maps_are_the_same_over_jax():
 
 def finite_ntk(composition, X, draws):
     def one(key):
-        trained, fixed = composition.draw(key)
+        trained, fixed, _ = composition.draw(key)
         jacobian = jax.jacrev(lambda t: composition.apply({**fixed, **t}, jnp.asarray(X))[..., 0])(trained)
         rows = [leaf.reshape(len(X), -1) for leaf in jax.tree.leaves(jacobian)]
         return sum(J @ J.T for J in rows)
