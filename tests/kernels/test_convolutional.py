@@ -26,7 +26,7 @@ def _named(case):
     return pytest.param(case, id="-".join(map(str, case[:7])), marks=marks)
 
 
-@pytest.mark.parametrize("case", map(_named, CASES))
+@pytest.mark.parametrize("case", [_named(case) for case in CASES])
 def test_equals_the_definition_in_40_digits(case):
     check_against_hand(case, None)
 
