@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 from overparam.audits.inside_of import inside_of
-from overparam.audits.ranges import smallest_distance
 from overparam.audits.setting import Effort, Setting
+from overparam.core.nearest_rows import smallest_distance
 from overparam.networks import FullyConnected
 
 TINY = Effort("quick", 99, 20, 8, 2, 8, 2, 3, 100)
@@ -30,7 +30,7 @@ def setting_of(net, X, omegas=RADII, effort=TINY, y=None, key=0):
     inside = inside_of(net, params, X)
     if y is None:
         y = np.random.default_rng(3).standard_normal((len(X), inside.outputs))
-    apart = smallest_distance(X) if len(X) > 1 else 0.0
+    apart = smallest_distance(X)
     return Setting(
         inside, y, X, inside.count - 1, min(inside.widths), apart, tuple(omegas), effort=effort, network=net,
         params=params, remake=lambda own: inside_of(net, params, own),

@@ -12,9 +12,9 @@ from overparam.audits.forward_norms import forward_norms
 from overparam.audits.inside_of import inside_of
 from overparam.audits.layer_separation import separation_in_layers, smallest_across
 from overparam.audits.products import products_of_layers
-from overparam.audits.ranges import smallest_distance
 from overparam.audits.setting import EFFORTS, Effort, Setting
 from overparam.audits.start_gradients import gradients_at_start
+from overparam.core.nearest_rows import smallest_distance
 from overparam.networks import FullyConnected
 
 EXACT = Effort("thorough", 99, 50, 40, 4, 8, 3, 3, 100)

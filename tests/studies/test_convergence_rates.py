@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import linregress
 
 from overparam.core import folder, sections
+from overparam.core.nearest_rows import smallest_distance
 from overparam.data import as_dataset
 from overparam.studies import convergence_rates as study
 from overparam.studies import convergence_rates_data as rows
@@ -158,7 +159,7 @@ def test_close_pairs_are_as_far_apart_as_asked_and_everything_else_farther():
     assert np.allclose(np.linalg.norm(data.X, axis=1), 1)
     assert np.allclose(data.X[:, -1], np.sqrt(0.5))
     assert np.array_equal(data.y[::2], -data.y[1::2])
-    assert rows.smallest_distance(data.X) == pytest.approx(0.2)
+    assert smallest_distance(data.X) == pytest.approx(0.2)
     with pytest.raises(ValueError, match="n is 5; rows come in pairs"):
         rows.close_pairs(5, 0.2, 8, [0])
 

@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 from overparam.adapters.torch_module import TorchModule
 from overparam.adapters.torch_relus import Reached, Tapping
 from overparam.adapters.torch_state import first_line, leaves_and_rest, outputs_of, undisturbed
-from overparam.core.inside import AbstractInside, Gates, Weights
+from overparam.core.inside import AbstractInside, Form, Gates, Weights
 from overparam.core.network import Params, Trace
 from overparam.core.seen import Seen
 
@@ -81,61 +81,20 @@ class TorchInside(AbstractInside):
             X = X.reshape(len(X), *shape)
         self._module, self._kind = network.module, getattr(torch, dtype)
         own = network.init() if params is None else params
-        self._start = {name: np.array(value, np.float64) for name, value in own.trained.items()}
+        start = {name: np.array(value, np.float64) for name, value in own.trained.items()}
         given = {**own.fixed, **own.state}
-        self._samples, self._inputs = len(X), prod(shape)
         with undisturbed(self._module):
             leaves, self._rest = leaves_and_rest(self._module, {**given, **own.trained}, self._kind)
             self._device = next(iter(leaves.values())).device
-            tapping, output = self._looked(X[:2])
+            tapping, output = self._looked(start, X[:2])
         seen = tapping.seen.trace(output)
-        self._widths = tuple(g[0].numel() for g in seen.pre_activations)
-        self._outputs, self._slopes, self._unseen = output.shape[1], seen.slopes, seen.unseen
+        widths = tuple(g[0].numel() for g in seen.pre_activations)
+        self.form = Form(start, len(X), prod(shape), output.shape[1], widths, seen.slopes, seen.unseen)
         row = tapping.numbers / min(2, len(X)) * self._kind.itemsize * COPIES
-        pieces = max(1, ceil(self._samples * row / memory))
-        self._rows = ceil(self._samples / pieces)
+        pieces = max(1, ceil(self.samples * row / memory))
+        self._rows = ceil(self.samples / pieces)
         self._kept: list[_Kept] = []
         self._X = [self._place(X[first : first + self._rows]) for first in range(0, len(X), self._rows)]
-
-    @property
-    def weights(self) -> dict[str, np.ndarray]:
-        """The trained weights at the start: copies."""
-        return {name: array.copy() for name, array in self._start.items()}
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the trained weights, by name."""
-        return {name: array.shape for name, array in self._start.items()}
-
-    @property
-    def samples(self) -> int:
-        """n."""
-        return self._samples
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Units of each ReLU layer."""
-        return self._widths
-
-    @property
-    def inputs(self) -> int:
-        """Numbers of a sample."""
-        return self._inputs
-
-    @property
-    def outputs(self) -> int:
-        """k."""
-        return self._outputs
-
-    @property
-    def slopes(self) -> tuple[float, ...]:
-        """Of each ReLU below 0."""
-        return self._slopes
-
-    @property
-    def unseen(self) -> tuple[str, ...]:
-        """What else bends the module."""
-        return self._unseen
 
     def trace(self, weights: Weights, gates: Gates | None = None) -> Trace:
         """The output (n, k), all g_ℓ and all h_ℓ."""
@@ -206,12 +165,13 @@ class TorchInside(AbstractInside):
                 self._add(total, placed, value, None)
         return total
 
-    def _looked(self, X: np.ndarray) -> tuple[Tapping, Tensor]:
+    def _looked(self, start: Weights, X: np.ndarray) -> tuple[Tapping, Tensor]:
         """A first pass that finds the ReLUs and names what else bends."""
         tapping = Tapping(Seen(), len(X), look=True)
         x = self._place(X).requires_grad_(True)
+        placed = {name: self._place(value) for name, value in start.items()}
         with tapping:
-            output = outputs_of(self._module, {**self._weights(self._start), **self._rest}, x)
+            output = outputs_of(self._module, {**placed, **self._rest}, x)
         if any(isinstance(layer, torch.jit.ScriptModule) for layer in self._module.modules()):
             tapping.seen.say("a scripted part: what is inside is not seen")
         return tapping, output
@@ -239,7 +199,7 @@ class TorchInside(AbstractInside):
 
     def _links(self, weights: Weights, start: int, end: int, gates: Gates | None) -> Iterator[_Link]:
         """Batch by batch. Of one batch the last two are kept: products at the same weights then run no forward pass."""
-        arrays = [*(weights[name] for name in self._start if name in weights), *(gates or ())]
+        arrays = [*(weights[name] for name in self.form.start if name in weights), *(gates or ())]
         for kept in self._kept:
             if kept.is_of((start, end), arrays):
                 yield kept.link
@@ -305,7 +265,7 @@ class TorchInside(AbstractInside):
             return tuple(_joined([getattr(piece, name)[layer] for piece in pieces]) for layer in range(self.count))
 
         output = _joined([piece.output for piece in pieces])
-        return Trace(output, layers("pre_activations"), layers("activations"), self._slopes, self._unseen)
+        return Trace(output, layers("pre_activations"), layers("activations"), self.slopes, self.unseen)
 
 
 def _tangent(dual: Tensor) -> Tensor:

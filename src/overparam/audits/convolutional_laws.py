@@ -21,7 +21,7 @@ from overparam.audits.forward_stability import measured as movements
 from overparam.audits.gains import largest_gains
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.products import chosen_pairs
-from overparam.audits.ranges import of_network, smallest_distance
+from overparam.audits.ranges import of_network
 from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import (
     CARRIED,
@@ -230,7 +230,7 @@ def _separation(setting: Setting) -> Finding:
     if setting.samples < 2 or not setting.separation > 0:
         return not_measured(APART, setting.moment, "two samples are equal, or there is one: δ is not there")
     few, P = setting.on_rows(setting.effort.pairs // 100), prod(setting.network.grid)
-    bound = smallest_distance(few.X)  # δ of these rows: that of all is less
+    bound = few.separation
     layers = [h.reshape(len(h), P, -1) for h in few.start.activations[:-1]]
     smallest = np.array([smallest_apart(H) for H in layers])
     note = f"δ = {bound:.3g}." + ("" if few is setting else f" On {few.samples} of {setting.samples:,} rows.")

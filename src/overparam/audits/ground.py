@@ -13,9 +13,9 @@ import numpy as np
 from overparam.adapters.torch_module import TorchModule
 from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import radius
-from overparam.audits.ranges import smallest_distance
 from overparam.audits.setting import EFFORTS, Architecture, Effort, Setting
 from overparam.core.inside import AbstractInside
+from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.progress import Progress
 from overparam.data import Dataset, as_dataset
@@ -69,7 +69,7 @@ class Ground:
             X=self.X,
             depth=inside.count - 1,
             width=min(inside.widths),
-            separation=smallest_distance(self.X) if len(self.X) > 1 else 0.0,
+            separation=smallest_distance(self.X),
             omegas=omegas,
             key=self.key,
             effort=effort,

@@ -14,7 +14,7 @@ import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from overparam.audits.jax_chain import chain_of
-from overparam.core.inside import AbstractInside, Gates, Weights
+from overparam.core.inside import AbstractInside, Form, Gates, Weights
 from overparam.core.network import AbstractNetwork, Params, Trace
 
 MEMORY = 2**30
@@ -44,63 +44,23 @@ class JaxInside(AbstractInside):
         self._network, self._dtype = network, np.dtype(dtype)
         leaves, self._tree = tree_flatten_with_path(params.trained)
         self._names = tuple(keystr(path, simple=True, separator=".") for path, _ in leaves)
-        self._start = {name: np.array(leaf, np.float64) for name, (_, leaf) in zip(self._names, leaves, strict=True)}
+        start = {name: np.array(leaf, np.float64) for name, (_, leaf) in zip(self._names, leaves, strict=True)}
         X = np.asarray(X)
         with self._precision():
             self._rest = jax.tree.map(self._cast, replace(params, trained=()))
-            form = jax.eval_shape(
-                partial(_look, network), self._params(self._start), jax.ShapeDtypeStruct(X.shape, self._dtype)
+            seen = jax.eval_shape(
+                partial(_look, network), self._params(start), jax.ShapeDtypeStruct(X.shape, self._dtype)
             )
-        self._samples, self._inputs, self._outputs = len(X), prod(X.shape[1:]), form.output.shape[1]
-        self._widths = tuple(g.shape[1] for g in form.pre_activations)
-        self._slopes, self._unseen = form.slopes, form.unseen
-        units = self._inputs + self._outputs + sum(self._widths)
-        pieces = max(1, ceil(self._samples * units * self._dtype.itemsize * COPIES / memory))
-        self._rows = ceil(self._samples / pieces)
+        widths = tuple(g.shape[1] for g in seen.pre_activations)
+        outputs = seen.output.shape[1]
+        self.form = Form(start, len(X), prod(X.shape[1:]), outputs, widths, seen.slopes, seen.unseen)
+        units = self.inputs + self.outputs + sum(self.widths)
+        pieces = max(1, ceil(self.samples * units * self._dtype.itemsize * COPIES / memory))
+        self._rows = ceil(self.samples / pieces)
         with self._precision():
             self._X = [self._place(piece) for piece in self._pieces(X)]
         self._chain = chain_of(network, X.shape[1:])
         self._kept: list[tuple[dict[str, np.ndarray], Params, list[Any]]] = []
-
-    @property
-    def weights(self) -> dict[str, np.ndarray]:
-        """The trained weights at the start: copies."""
-        return {name: array.copy() for name, array in self._start.items()}
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the trained weights, by name."""
-        return {name: array.shape for name, array in self._start.items()}
-
-    @property
-    def samples(self) -> int:
-        """n."""
-        return self._samples
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Units of each ReLU layer."""
-        return self._widths
-
-    @property
-    def inputs(self) -> int:
-        """Numbers of a sample."""
-        return self._inputs
-
-    @property
-    def outputs(self) -> int:
-        """k."""
-        return self._outputs
-
-    @property
-    def slopes(self) -> tuple[float, ...]:
-        """Of each ReLU below 0."""
-        return self._slopes
-
-    @property
-    def unseen(self) -> tuple[str, ...]:
-        """What else bends the network."""
-        return self._unseen
 
     def trace(self, weights: Weights, gates: Gates | None = None) -> Trace:
         """The output (n, k), all g_ℓ and all h_ℓ."""
@@ -229,15 +189,15 @@ class JaxInside(AbstractInside):
     def _joined(self, pieces: list[Any]) -> np.ndarray:
         if len(pieces) == 1:
             return np.array(pieces[0], np.float64)
-        return np.concatenate([np.asarray(piece) for piece in pieces])[: self._samples].astype(np.float64)
+        return np.concatenate([np.asarray(piece) for piece in pieces])[: self.samples].astype(np.float64)
 
     def _whole(self, pieces: list[Trace]) -> Trace:
         return Trace(
             self._joined([piece.output for piece in pieces]),
             tuple(self._joined([piece.pre_activations[l] for piece in pieces]) for l in range(self.count)),
             tuple(self._joined([piece.activations[l] for piece in pieces]) for l in range(self.count)),
-            self._slopes,
-            self._unseen,
+            self.slopes,
+            self.unseen,
         )
 
     def _sum(self, parts: Iterator[Any]) -> dict[str, np.ndarray]:

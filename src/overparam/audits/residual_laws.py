@@ -19,10 +19,11 @@ from overparam.audits.forward_norms import FAILURE
 from overparam.audits.gains import largest_gains
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.products import chosen_pairs
-from overparam.audits.ranges import of_network, smallest_distance
+from overparam.audits.ranges import of_network
 from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import changed, towards_flips, towards_flips_everywhere
 from overparam.core.assumptions import Assumption, checked
+from overparam.core.nearest_rows import smallest_distance
 
 REFERENCE = "convergence, App. C"
 PRODUCTS = Law(

@@ -12,6 +12,7 @@ import numpy as np
 from overparam.audits.law import Moment
 from overparam.audits.perturbations import Weights, added, climb, descent_displacement, random_direction, to_unit
 from overparam.core.inside import AbstractInside
+from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import Trace
 from overparam.core.progress import Progress, silent
 
@@ -172,6 +173,7 @@ class Setting:
                 inside=self.remake(self.X[rows]),
                 X=self.X[rows],
                 y=self.y[rows],
+                separation=smallest_distance(self.X[rows]),
                 _whole=self,
                 _kept={},
             )

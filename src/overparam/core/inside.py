@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
@@ -11,6 +13,20 @@ from overparam.core.network import Trace
 
 Weights = Mapping[str, np.ndarray]
 Gates = Sequence[np.ndarray]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What a look at a network on its samples tells: the trained weights it starts from, and sizes."""
+
+    start: Weights
+    samples: int
+    inputs: int
+    outputs: int
+    widths: tuple[int, ...]
+    slopes: tuple[float, ...]
+    unseen: tuple[str, ...]
 
 
 class AbstractInside(abc.ABC):
@@ -30,40 +46,48 @@ class AbstractInside(abc.ABC):
     Ref: convergence, Def. 2.5
     """
 
+    form: Form
+    """Set by an implementation once it has looked at its network."""
+
     @property
-    @abc.abstractmethod
     def weights(self) -> dict[str, np.ndarray]:
         """The trained weights at the start: copies."""
+        return {name: array.copy() for name, array in self.form.start.items()}
 
     @property
-    @abc.abstractmethod
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the trained weights, by name."""
+        return {name: array.shape for name, array in self.form.start.items()}
+
+    @property
     def samples(self) -> int:
         """n."""
+        return self.form.samples
 
     @property
-    @abc.abstractmethod
     def widths(self) -> tuple[int, ...]:
         """Units of each ReLU layer."""
+        return self.form.widths
 
     @property
-    @abc.abstractmethod
     def inputs(self) -> int:
         """Numbers of a sample."""
+        return self.form.inputs
 
     @property
-    @abc.abstractmethod
     def outputs(self) -> int:
         """k; 1 where the network gives (n,)."""
+        return self.form.outputs
 
     @property
-    @abc.abstractmethod
     def slopes(self) -> tuple[float, ...]:
         """Of each ReLU below 0: 0, or that of a leaky one."""
+        return self.form.slopes
 
     @property
-    @abc.abstractmethod
     def unseen(self) -> tuple[str, ...]:
         """What else bends the network, in words; empty where the ReLU layers are all of it."""
+        return self.form.unseen
 
     @property
     def exact(self) -> bool:
@@ -159,8 +183,3 @@ class AbstractInside(abc.ABC):
             ]
         output = cotangent.output
         return (None if output is None else self.require_rows(output, self.count, "output"), *layers)
-
-    @property
-    @abc.abstractmethod
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the trained weights, by name."""

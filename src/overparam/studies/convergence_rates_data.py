@@ -78,14 +78,3 @@ def close_pairs(n: int, separation: float, dimension: int, key: list[int]) -> Da
     signs = np.where(rng.random(n // 2) < 0.5, -1.0, 1.0)
     X = np.column_stack([both, np.ones(n)]) / np.sqrt(2)
     return as_dataset((X, np.stack([signs, -signs], axis=1).ravel()))
-
-
-def smallest_distance(X: np.ndarray) -> float:
-    """δ: of any two rows.
-
-    >>> smallest_distance(np.array([[0.0], [3.0], [5.0]]))
-    2.0
-    """
-    from scipy.spatial.distance import pdist
-
-    return float(pdist(X).min())

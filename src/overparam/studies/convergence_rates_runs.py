@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from overparam.core.nearest_rows import smallest_distance
 from overparam.data import Dataset
 from overparam.studies.convergence_rates_data import (
     close_pairs,
     image_pairs,
     side_of,
-    smallest_distance,
     ten_classes,
 )
 from overparam.studies.convergence_rates_fits import linear_steps
