@@ -186,16 +186,16 @@ def test_batches_of_rows_change_nothing():
     cotangent = Trace(U, (None, normal(7, whole.widths[1])), ())
     jax.tree.map(close, parts.trace(W), whole.trace(W))
     jax.tree.map(close, parts.along(W, W, gates), whole.along(W, W, gates))
-    jax.tree.map(close, parts.gradient(W, cotangent), whole.gradient(W, cotangent))
+    jax.tree.map(close, *(dict(own.gradient(W, cotangent)) for own in (parts, whole)))
     close(parts.push(W, 0, V, count), whole.push(W, 0, V, count))
     close(parts.pull(W, count, U, 0, gates), whole.pull(W, count, U, 0, gates))
-    pair = (part.push_gradient(W, 0, V, count, U, gates) for part in (parts, whole))
+    pair = (dict(part.push_gradient(W, 0, V, count, U, gates)) for part in (parts, whole))
     jax.tree.map(close, *pair)
 
 
 def test_weights_changed_in_place_are_not_taken_for_the_old_ones():
     inside = seen("fully connected")
-    W, V = inside.weights, normal(3, 6)
+    W, V = {name: array.copy() for name, array in inside.weights.items()}, normal(3, 6)
     before = inside.push(W, 0, V, 4)
     W["W1"] *= 2
     close(inside.push(W, 0, V, 4), 2 * before)
@@ -203,8 +203,17 @@ def test_weights_changed_in_place_are_not_taken_for_the_old_ones():
     assert not np.allclose(inside.push(W, 0, V, 4), -2 * before)  # the signs after W1 are others now
     W["W1"] /= -2
     close(inside.push(W, 0, V, 4), before)
-    inside.weights["W1"][:] = 0
-    assert np.any(inside.weights["W1"])
+    with pytest.raises(ValueError, match="read-only"):
+        inside.weights["W1"][:] = 0
+
+
+def test_weights_of_numpy_are_copied():
+    net, params, X = drawn("fully connected", n=3)
+    own = {name: np.array(array, np.float64) for name, array in params.trained.items()}
+    inside = JaxInside(net, replace(params, trained=own), X)
+    before = inside.trace(inside.weights).output
+    own["W1"][:] = 0
+    close(inside.trace(inside.weights).output, before)
 
 
 def test_what_a_network_is_told_of_it():
@@ -242,7 +251,7 @@ def test_relus_found_in_the_steps_are_those_of_the_layers(name):
     V, U = normal(3, own.widths[0]), normal(3, own.outputs)
     close(found.push(W, 0, V, end), own.push(W, 0, V, end))
     close(found.pull(W, end, U, 0), own.pull(W, end, U, 0))
-    jax.tree.map(close, found.push_gradient(W, 0, V, end, U), own.push_gradient(W, 0, V, end, U))
+    jax.tree.map(close, *(dict(one.push_gradient(W, 0, V, end, U)) for one in (found, own)))
 
 
 def test_bad_arguments_are_one_line():

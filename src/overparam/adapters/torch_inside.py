@@ -15,8 +15,9 @@ from torch.autograd import forward_ad
 from overparam.adapters.torch_module import TorchModule
 from overparam.adapters.torch_relus import Reached, Tapping
 from overparam.adapters.torch_state import first_line, leaves_and_rest, outputs_of, undisturbed
-from overparam.core.inside import AbstractInside, Form, Gates, Weights
+from overparam.core.inside import AbstractInside, Form, Gates
 from overparam.core.network import Params, Trace
+from overparam.core.placed import Weights, shapes_of
 from overparam.core.seen import Seen
 
 MEMORY = 2**30
@@ -89,7 +90,9 @@ class TorchInside(AbstractInside):
             tapping, output = self._looked(start, X[:2])
         seen = tapping.seen.trace(output)
         widths = tuple(g[0].numel() for g in seen.pre_activations)
-        self.form = Form(start, len(X), prod(shape), output.shape[1], widths, seen.slopes, seen.unseen)
+        self.form = Form(
+            start, shapes_of(start), len(X), prod(shape), output.shape[1], widths, seen.slopes, seen.unseen
+        )
         row = tapping.numbers / min(2, len(X)) * self._kind.itemsize * COPIES
         pieces = max(1, ceil(self.samples * row / memory))
         self._rows = ceil(self.samples / pieces)

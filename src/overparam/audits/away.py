@@ -9,13 +9,14 @@ from typing import Any, final
 import numpy as np
 
 from overparam.audits.law import Finding, Law, made, not_measured
-from overparam.audits.perturbations import Weights
 from overparam.audits.setting import KINDS, Setting, ascend
+from overparam.audits.vectors import minus, scaled
 from overparam.core.assumptions import Assumption
 from overparam.core.network import Trace
+from overparam.core.placed import Weights
 
-Measure = Callable[[Setting, dict[str, np.ndarray], float], Mapping[str, np.ndarray]]
-Slope = Callable[[Setting, dict[str, np.ndarray]], Mapping[str, np.ndarray]]
+Measure = Callable[[Setting, Weights, float], Mapping[str, np.ndarray]]
+Slope = Callable[[Setting, Weights], Weights]
 
 OPENING_STEPS = 2
 
@@ -43,7 +44,7 @@ class Climb:
     name: str
     slope: Slope
     opening: Slope | None = None
-    value: Callable[[Setting, dict[str, np.ndarray], float], np.ndarray] | None = None
+    value: Callable[[Setting, Weights, float], np.ndarray] | None = None
 
 
 def findings(
@@ -75,7 +76,7 @@ def findings(
         return [not_measured(one.law, kind, "no radius is above 0", one.range) for one in stated for kind in KINDS]
     sides = {one.law.name: -1.0 if one.law.side == "lower" else 1.0 for one in stated}
     tables: dict[str, list[dict[str, np.ndarray]]] = {kind: [] for kind in KINDS}
-    before: dict[str, tuple[float, dict[str, np.ndarray]]] = {}
+    before: dict[str, tuple[float, Weights]] = {}
     for omega in radii:
         plain = {kind: setting.perturbation(kind, omega) for kind in ("random", "training")}
         visited = []
@@ -88,7 +89,7 @@ def findings(
             warm = climb.name in before
             if warm:
                 last, found = before[climb.name]
-                starts.append({name: omega / last * W for name, W in found.items()})
+                starts.append(scaled(omega / last, found))
                 if sides[climb.name] < 0:  # what makes a quantity small may lie well within the ball
                     starts.append(found)
             found = _climbed(few or setting, climb, sides[climb.name], omega, starts, measure, warm)
@@ -112,16 +113,16 @@ def findings(
 
 def _climbed(
     few: Setting, climb: Climb, side: float, omega: float, starts: list[Any], measure: Measure, warm: bool
-) -> dict[str, np.ndarray]:
+) -> Weights:
     """The worst perturbation found from these starts."""
 
-    def value(weights: dict[str, np.ndarray]) -> float:
+    def value(weights: Weights) -> float:
         if climb.value is not None:
             return _worst(np.atleast_1d(climb.value(few, weights, omega)), side)
         return _worst(_arrays(measure(few, weights, omega))[climb.name], side)
 
-    def slope(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {name: side * G for name, G in climb.slope(few, weights).items()}
+    def slope(weights: Weights) -> Weights:
+        return scaled(side, climb.slope(few, weights))
 
     ranked = sorted(((value(few.moved(W)), i, W) for i, W in enumerate(starts)), reverse=True)
     opening = climb.opening
@@ -129,7 +130,7 @@ def _climbed(
         W = ranked[0][2]
         for turn in range(OPENING_STEPS):  # whole steps, each a perturbation of its own
             opened = ascend(few, omega, lambda weights: opening(few, weights), start=W, steps=1)
-            W = _difference(opened, few.weights)
+            W = minus(opened, few.weights)
             ranked.append((value(opened), len(starts) + turn, W))
         ranked.sort(reverse=True)
     # What was found at the radius before is scaled, so a few steps are enough there; the first radius gets more.
@@ -139,16 +140,12 @@ def _climbed(
         climbed = ascend(few, omega, slope, start=start, value=value, steps=steps)
         reached = value(climbed)
         if reached > best[0]:
-            best = reached, _difference(climbed, few.weights)
+            best = reached, minus(climbed, few.weights)
     return best[1]
 
 
 def _half(setting: Setting) -> int:
     return max(1, setting.effort.ascent_steps // 2)
-
-
-def _difference(weights: Weights, start: Weights) -> dict[str, np.ndarray]:
-    return {name: W - start[name] for name, W in weights.items()}
 
 
 def _arrays(measured: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -178,39 +175,3 @@ def of_layer(setting: Setting, layer: int, row: int, u: np.ndarray, which: str =
     U[row] = u
     arrays = tuple(U if place == layer else None for place in range(setting.inside.count))
     return Trace(None, arrays, ()) if which == "pre_activations" else Trace(None, (), arrays)
-
-
-def sizes_of(direction: Weights) -> float:
-    """‖·‖_F over all layers.
-
-    >>> sizes_of({"a": np.array([3.0]), "b": np.array([4.0])})
-    5.0
-    """
-    return float(np.sqrt(inner(direction, direction)))
-
-
-def inner(first: Weights, second: Weights) -> float:
-    """Σ over layers of ⟨·, ·⟩.
-
-    >>> inner({"a": np.array([1.0, 2.0])}, {"a": np.array([3.0, 1.0])})
-    5.0
-    """
-    return sum(product(W, second[name]) for name, W in first.items())
-
-
-def product(first: np.ndarray, second: np.ndarray) -> float:
-    """⟨·, ·⟩ of two arrays, not by BLAS: the threads of a short product cost more than it does on a busy machine.
-
-    >>> product(np.array([1.0, 2.0]), np.array([3.0, 1.0]))
-    5.0
-    """
-    return float(np.einsum("i,i->", np.ravel(first), np.ravel(second)))
-
-
-def minus(first: Weights, second: Weights) -> dict[str, np.ndarray]:
-    """Layer by layer.
-
-    >>> minus({"a": np.array([3.0])}, {"a": np.array([1.0])})
-    {'a': array([2.])}
-    """
-    return {name: W - second[name] for name, W in first.items()}

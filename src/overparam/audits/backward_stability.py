@@ -16,6 +16,7 @@ from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.radius_ranges import of_backward, of_products, sizes
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
+from overparam.core.placed import Weights
 
 PRODUCTS = Law(
     "intermediate stability",
@@ -91,17 +92,17 @@ def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]
     return findings(few, stated, backward_changes, climbs, note=_rows(few, setting))
 
 
-def product_norms(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def product_norms(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """The norm of the product of all hidden layers, the largest over samples."""
     return {PRODUCTS.name: _longest(setting, weights, setting.effort.power_steps)[0].max(keepdims=True)}
 
 
-def rough_product_norm(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> np.ndarray:
+def rough_product_norm(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
     """The same from fewer products, enough for an adversary to see where it climbs."""
     return _longest(setting, weights, _fewer(setting))[0]
 
 
-def towards_long_product(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def towards_long_product(setting: Setting, weights: Weights) -> Weights:
     """The gradient of uᵀ(product)v in the sample whose norm is largest, u and v its singular vectors."""
     gains, v = _longest(setting, weights, _fewer(setting))
     row, end = int(gains.argmax()), setting.inside.count - 1
@@ -111,20 +112,18 @@ def towards_long_product(setting: Setting, weights: dict[str, np.ndarray]) -> di
     return setting.inside.push_gradient(weights, 0, V, end, U)
 
 
-def backward_changes(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def backward_changes(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """Norms of the change for each a, the largest over samples."""
     values = [change_norms(setting, weights, place)[0].max() for place in places(setting)]
     return {BACKWARD.name: np.array(values)}
 
 
-def longest_change(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> np.ndarray:
+def longest_change(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
     """The same for the first a alone, whose product is the longest."""
     return change_norms(setting, weights, places(setting)[0])[0]
 
 
-def change_norms(
-    setting: Setting, weights: dict[str, np.ndarray], place: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def change_norms(setting: Setting, weights: Weights, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """‖B D_L W_L ⋯ D_a − B D⁰_L W⁰_L ⋯ D⁰_a‖₂ of every sample for a = place, with its singular vectors u, v.
 
     It is exact up to `EXACT_OUTPUTS` outputs, and a lower bound beyond.
@@ -151,7 +150,7 @@ def change_norms(
     return gains, u, _unit(pull(u))
 
 
-def backward_rows(setting: Setting, weights: dict[str, np.ndarray], place: int) -> np.ndarray:
+def backward_rows(setting: Setting, weights: Weights, place: int) -> np.ndarray:
     """(n, k, width): B D_L W_L ⋯ W_{a+1} D_a for a = place, row by row."""
     inside = setting.inside
     units = [np.tile(unit, (setting.samples, 1)) for unit in np.eye(setting.outputs)]
@@ -159,7 +158,7 @@ def backward_rows(setting: Setting, weights: dict[str, np.ndarray], place: int) 
     return rows * inside.gates(inside.trace(weights))[place][:, None]
 
 
-def towards_change(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def towards_change(setting: Setting, weights: Weights) -> Weights:
     """The gradient of uᵀ(change)v in the sample whose longest product changes most; signs do not move."""
     inside, place = setting.inside, places(setting)[0]
     norms, u, v = change_norms(setting, weights, place)
@@ -178,7 +177,7 @@ def places(setting: Setting) -> list[int]:
     return sorted({int(place) for place in np.linspace(1, last, min(last, MOST_PLACES)).round()})
 
 
-def _longest(setting: Setting, weights: dict[str, np.ndarray], steps: int) -> tuple[np.ndarray, np.ndarray]:
+def _longest(setting: Setting, weights: Weights, steps: int) -> tuple[np.ndarray, np.ndarray]:
     inside, end = setting.inside, setting.inside.count - 1
     return largest_gains(
         lambda V: inside.push(weights, 0, V, end),

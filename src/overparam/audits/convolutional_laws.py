@@ -33,6 +33,7 @@ from overparam.audits.sign_changes import (
 )
 from overparam.audits.sign_changes import measured as turned
 from overparam.core.assumptions import Assumption, checked
+from overparam.core.placed import Weights
 
 REFERENCE = "convergence, App. B"
 NORMS = Law(
@@ -250,13 +251,13 @@ def _own_weights(setting: Setting) -> tuple[Assumption, ...]:
     return (checked("every position has weights of its own", not setting.network.shared),)
 
 
-def _measured(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def _measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     signs, moves = turned(setting, weights, omega), movements(setting, weights, omega)
     largest = np.maximum(moves[BEFORE.name], moves[AFTER.name])
     return {FLIPS.name: signs[CHANGES.name], SIGNAL.name: signs[CARRIED.name], MOVED.name: largest}
 
 
-def _changes(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def _changes(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     return {BACK.name: backward_changes(setting, weights, omega)[CHANGE.name]}
 
 

@@ -14,14 +14,14 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from overparam.audits.away import inner, of_output
+from overparam.audits.away import of_output
 from overparam.audits.gradients import NOT_APART, objective
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.own_kernel import kernel_by_layers, own_kernel
-from overparam.audits.perturbations import added
 from overparam.audits.radius_ranges import sizes
 from overparam.audits.ranges import of_network
 from overparam.audits.setting import Setting
+from overparam.audits.vectors import added, inner
 from overparam.core.assumptions import Assumption, checked
 from overparam.theory.linear_rates import LinearRate, linear_rate, rounding_floor
 

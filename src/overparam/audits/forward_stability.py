@@ -10,6 +10,7 @@ from overparam.audits.away import Climb, Stated, findings, of_layer
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_forward, sizes
 from overparam.audits.setting import Setting
+from overparam.core.placed import Weights
 
 BEFORE = Law(
     "forward stability before the ReLU",
@@ -48,7 +49,7 @@ def forward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
     return findings(setting, stated, measured, climbs, few=setting.on_rows(setting.effort.rows))
 
 
-def measured(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """Both quantities, layer by layer, the largest over samples."""
     now, then = setting.inside.trace(weights), setting.start
     before = [g - g0 for g, g0 in zip(now.pre_activations, then.pre_activations, strict=True)]
@@ -59,7 +60,7 @@ def measured(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> 
     }
 
 
-def towards_movement(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def towards_movement(setting: Setting, weights: Weights) -> Weights:
     """The gradient of ½‖h − h⁰‖² in the sample and layer where it is largest."""
     now, then = setting.inside.trace(weights), setting.start
     moves = [h - h0 for h, h0 in zip(now.activations, then.activations, strict=True)]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, inner, of_output, product, sizes_of
+from overparam.audits.away import Climb, Stated, findings, of_output
 from overparam.audits.law import Finding, Law, not_measured
-from overparam.audits.perturbations import added
 from overparam.audits.radius_ranges import of_gradients, sizes
 from overparam.audits.setting import KINDS, Setting
+from overparam.audits.vectors import added, combined, inner, length, minus, only, scaled, squares
+from overparam.core.placed import Weights
 
 UPPER = Law(
     "gradient upper bound",
@@ -98,34 +99,34 @@ def gradient_bounds(setting: Setting, constant: float = 1.0) -> list[Finding]:
     return [*findings(few, stated, measured, climbs, note=note), *missing]
 
 
-def measured(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """All ratios at these weights. A sample whose F_i is 0 has no gradient and is left out."""
     losses, residual = objective(setting, weights)
-    squares = _squares(setting, weights, residual)
-    whole = np.array([sum(squares.values())]) / _positive(losses.sum())
+    by_layer = _squares(setting, weights, residual)
+    whole = np.array([sum(by_layer.values())]) / _positive(losses.sum())
     return {
         UPPER.name: whole,
-        LAYERS.name: np.array(list(squares.values())) / _positive(losses.sum()),
+        LAYERS.name: np.array(list(by_layer.values())) / _positive(losses.sum()),
         SAMPLES.name: _by_sample(setting, weights, residual, losses),
         NO_CRITICAL.name: whole,
-        LOWER.name: np.array([sum(squares[name] for name in last_layer(setting))]) / _positive(losses.max()),
+        LOWER.name: np.array([sum(by_layer[name] for name in last_layer(setting))]) / _positive(losses.max()),
     }
 
 
-def gradient_ratio(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> np.ndarray:
+def gradient_ratio(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
     """‖∇F‖²/F."""
     losses, residual = objective(setting, weights)
     return np.array([sum(_squares(setting, weights, residual).values())]) / _positive(losses.sum())
 
 
-def last_ratio(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> np.ndarray:
+def last_ratio(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
     """‖∇_{W_L}F‖²/max_i F_i."""
     losses, residual = objective(setting, weights)
-    squares = _squares(setting, weights, residual)
-    return np.array([sum(squares[name] for name in last_layer(setting))]) / _positive(losses.max())
+    by_layer = _squares(setting, weights, residual)
+    return np.array([sum(by_layer[name] for name in last_layer(setting))]) / _positive(losses.max())
 
 
-def objective(setting: Setting, weights: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def objective(setting: Setting, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
     """F_i of every sample and the loss vectors f(x_i) − y_i."""
     residual = setting.inside.trace(weights).output - setting.y
     return 0.5 * (residual**2).sum(axis=1), residual
@@ -136,22 +137,21 @@ def last_layer(setting: Setting) -> list[str]:
     return [name for name, place in setting.places.items() if place == setting.inside.count - 1]
 
 
-def towards_large_gradient(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def towards_large_gradient(setting: Setting, weights: Weights) -> Weights:
     """The gradient of ‖∇F‖²/F: (2 H∇F − (‖∇F‖²/F) ∇F)/F, H∇F from a secant."""
     losses, residual = objective(setting, weights)
     slope = setting.inside.gradient(weights, of_output(residual))
     F = _positive(losses.sum())
     bent = _secant(setting, weights, slope, slope)
     ratio = inner(slope, slope) / F
-    return {name: (2 * bent[name] - ratio * G) / F for name, G in slope.items()}
+    return combined(2 / F, bent, -ratio / F, slope)
 
 
-def towards_large_last(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def towards_large_last(setting: Setting, weights: Weights) -> Weights:
     """The gradient of ‖∇_{W_L}F‖²/max_i F_i."""
     losses, residual = objective(setting, weights)
     slope = setting.inside.gradient(weights, of_output(residual))
-    names = last_layer(setting)
-    part = {name: G if name in names else np.zeros_like(G) for name, G in slope.items()}
+    part = only(slope, last_layer(setting))
     bent = _secant(setting, weights, slope, part)
     row = int(losses.argmax())
     worst = _positive(losses[row])
@@ -159,27 +159,22 @@ def towards_large_last(setting: Setting, weights: dict[str, np.ndarray]) -> dict
     alone[row] = residual[row]
     of_worst = setting.inside.gradient(weights, of_output(alone))
     ratio = inner(part, part) / worst
-    return {name: (2 * bent[name] - ratio * G) / worst for name, G in of_worst.items()}
+    return combined(2 / worst, bent, -ratio / worst, of_worst)
 
 
-def _secant(
-    setting: Setting, weights: dict[str, np.ndarray], slope: dict[str, np.ndarray], direction: dict[str, np.ndarray]
-) -> dict[str, np.ndarray]:
+def _secant(setting: Setting, weights: Weights, slope: Weights, direction: Weights) -> Weights:
     """(∇F(W + εp) − ∇F(W))/ε: the Hessian times p over a stretch that is small beside the radius."""
-    moved = sizes_of({name: W - setting.weights[name] for name, W in weights.items()})
-    length = sizes_of(direction)
-    if not length > 0 or not moved > 0:
-        return {name: np.zeros_like(G) for name, G in slope.items()}
-    step = SECANT * moved / length
+    moved, size = length(minus(weights, setting.weights)), length(direction)
+    if not size > 0 or not moved > 0:
+        return scaled(0.0, slope)
+    step = SECANT * moved / size
     there = added(weights, direction, step)
     _, residual = objective(setting, there)
     ahead = setting.inside.gradient(there, of_output(residual))
-    return {name: (ahead[name] - G) / step for name, G in slope.items()}
+    return combined(1 / step, ahead, -1 / step, slope)
 
 
-def _by_sample(
-    setting: Setting, weights: dict[str, np.ndarray], residual: np.ndarray, losses: np.ndarray
-) -> np.ndarray:
+def _by_sample(setting: Setting, weights: Weights, residual: np.ndarray, losses: np.ndarray) -> np.ndarray:
     """‖∇_{W_ℓ}F_i‖²/F_i, the largest over layers, of the samples with the largest F_i."""
     found = []
     for row in np.argsort(-losses)[:SINGLE_ROWS]:
@@ -188,14 +183,13 @@ def _by_sample(
         alone = np.zeros_like(residual)
         alone[row] = residual[row]
         slope = setting.inside.gradient(weights, of_output(alone))
-        found.append(max(product(G, G) for G in slope.values()) / losses[row])
+        found.append(max(squares(slope).values()) / losses[row])
     return np.array(found + [0.0] * (SINGLE_ROWS - len(found)))
 
 
-def _squares(setting: Setting, weights: dict[str, np.ndarray], residual: np.ndarray) -> dict[str, float]:
+def _squares(setting: Setting, weights: Weights, residual: np.ndarray) -> dict[str, float]:
     """‖∇_{W_ℓ}F‖² by layer."""
-    slope = setting.inside.gradient(weights, of_output(residual))
-    return {name: product(G, G) for name, G in slope.items()}
+    return squares(setting.inside.gradient(weights, of_output(residual)))
 
 
 def _positive(value: float) -> float:

@@ -14,9 +14,11 @@ from overparam.adapters.torch_module import TorchModule
 from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import radius
 from overparam.audits.setting import EFFORTS, Architecture, Effort, Setting
+from overparam.audits.vectors import minus
 from overparam.core.inside import AbstractInside
 from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import AbstractNetwork, Params, as_key
+from overparam.core.placed import Weights
 from overparam.core.progress import Progress
 from overparam.data import Dataset, as_dataset
 from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
@@ -90,12 +92,11 @@ class Ground:
             return frozenset()
         return frozenset(name for name, shape in self.inside.shapes.items() if len(shape) > 2)
 
-    def displacement(self) -> dict[str, np.ndarray] | None:
+    def displacement(self) -> Weights | None:
         """W − W⁰ of the run."""
         if self.run is None:
             return None
-        end, start = self.at_end().weights, self.inside.weights
-        return {name: end[name] - start[name] for name in start}
+        return minus(self.at_end().weights, self.inside.weights)
 
     def remade(self, rows: int) -> AbstractInside:
         """The network on the first rows."""

@@ -14,8 +14,9 @@ import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from overparam.audits.jax_chain import chain_of
-from overparam.core.inside import AbstractInside, Form, Gates, Weights
+from overparam.core.inside import AbstractInside, Form, Gates
 from overparam.core.network import AbstractNetwork, Params, Trace
+from overparam.core.placed import Placed, Weights, raw
 
 MEMORY = 2**30
 """Bytes that the units of one batch of rows may take, with what derivatives keep of them."""
@@ -27,8 +28,9 @@ COPIES = 6
 class JaxInside(AbstractInside):
     """Any network with a `trace`, in JAX, in batches of rows that fit the memory.
 
-    Programs are compiled once for each network and each pair of places, and kept. What the last two sets of weights
-    made of the samples' signs is kept too: many products at the same weights cost one forward pass.
+    Programs are compiled once for each network and each pair of places, and kept. Weights stay on the device (`Placed`)
+    from one call to the next. What the last two sets of them made of the samples' signs is kept too: many products at
+    the same weights cost one forward pass.
 
     Args:
         network: gives the trace.
@@ -44,7 +46,11 @@ class JaxInside(AbstractInside):
         self._network, self._dtype = network, np.dtype(dtype)
         leaves, self._tree = tree_flatten_with_path(params.trained)
         self._names = tuple(keystr(path, simple=True, separator=".") for path, _ in leaves)
-        start = {name: np.array(leaf, np.float64) for name, (_, leaf) in zip(self._names, leaves, strict=True)}
+        with jax.enable_x64(True):
+            # JAX's own arrays never change; NumPy's may, so they are copied.
+            own = [leaf if isinstance(leaf, jax.Array) else jnp.array(leaf) for _, leaf in leaves]
+            arrays = [leaf.astype(jnp.float64) for leaf in own]
+        start = Placed(dict(zip(self._names, arrays, strict=True)))
         X = np.asarray(X)
         with self._precision():
             self._rest = jax.tree.map(self._cast, replace(params, trained=()))
@@ -53,14 +59,15 @@ class JaxInside(AbstractInside):
             )
         widths = tuple(g.shape[1] for g in seen.pre_activations)
         outputs = seen.output.shape[1]
-        self.form = Form(start, len(X), prod(X.shape[1:]), outputs, widths, seen.slopes, seen.unseen)
+        self.form = Form(start, start.shapes, len(X), prod(X.shape[1:]), outputs, widths, seen.slopes, seen.unseen)
         units = self.inputs + self.outputs + sum(self.widths)
         pieces = max(1, ceil(self.samples * units * self._dtype.itemsize * COPIES / memory))
         self._rows = ceil(self.samples / pieces)
         with self._precision():
             self._X = [self._place(piece) for piece in self._pieces(X)]
+        self._nothing: dict[int, Any] = {}
         self._chain = chain_of(network, X.shape[1:])
-        self._kept: list[tuple[dict[str, np.ndarray], Params, list[Any]]] = []
+        self._kept: list[tuple[Weights, Params, list[Any]]] = []
 
     def trace(self, weights: Weights, gates: Gates | None = None) -> Trace:
         """The output (n, k), all g_ℓ and all h_ℓ."""
@@ -81,7 +88,7 @@ class JaxInside(AbstractInside):
 
     def push_gradient(
         self, weights: Weights, start: int, V: np.ndarray, end: int, U: np.ndarray, gates: Gates | None = None
-    ) -> dict[str, np.ndarray]:
+    ) -> Weights:
         """∂/∂weights of Σ_i u_iᵀ J_i v_i, signs held."""
         self.require_places(start, end)
         V, U = self.require_rows(V, start, "V"), self.require_rows(U, end, "U")
@@ -94,26 +101,39 @@ class JaxInside(AbstractInside):
                 return self._sum(program(x, gate, v, u) for x, gate, (v, u) in batches)
             weights_of, program = _by_name(params), self._chain.push_gradient
             found = (program(weights_of, gate, start, v, end, u) for _, gate, (v, u) in batches)
-            return self._sum([part.get(name, jnp.zeros(self.shapes[name])) for name in self._names] for part in found)
+            return self._sum(
+                [part[name] if name in part else jnp.zeros(self.shapes[name], self._dtype) for name in self._names]
+                for part in found
+            )
 
     def along(self, weights: Weights, direction: Weights, gates: Gates | None = None) -> Trace:
         """The derivative of everything in the trace along a direction in the weights."""
         self.require_weights(direction, "direction", all_of_them=False)
-        whole = {name: direction.get(name, np.zeros(shape)) for name, shape in self.shapes.items()}
+        own, shapes = raw(direction), self.shapes
         with self._precision():
+            whole: Any = {
+                name: own[name] if name in own else jnp.zeros(shapes[name], self._dtype) for name in self._names
+            }
             params, towards = self._kept_of(weights)[1], self._tree_of(whole)
             batches = zip(self._X, self._given(gates), strict=True)
             return self._whole([_along(self._network, params, towards, x, own) for x, own in batches])
 
-    def gradient(self, weights: Weights, cotangent: Trace, gates: Gates | None = None) -> dict[str, np.ndarray]:
+    def gradient(self, weights: Weights, cotangent: Trace, gates: Gates | None = None) -> Weights:
         """∂/∂weights of Σ (cotangent · trace)."""
         parts = self.cotangents(cotangent)
+        sizes = (self.outputs, *self.widths, *self.widths)
         with self._precision():
             params = self._kept_of(weights)[1]
             batches = []
             for place in range(len(self._X)):
                 rows = slice(place * self._rows, (place + 1) * self._rows)
-                batches.append(jax.tree.map(lambda part, rows=rows: self._place(self._padded(part[rows])), parts))
+                # Zeros in the place of what is missing: one program does for all layers.
+                batches.append(
+                    tuple(
+                        self._zeros(size) if part is None else self._place(self._padded(part[rows]))
+                        for part, size in zip(parts, sizes, strict=True)
+                    )
+                )
             return self._sum(
                 _gradient(self._network, params, x, own, batch)
                 for x, own, batch in zip(self._X, self._given(gates), batches, strict=True)
@@ -149,22 +169,30 @@ class JaxInside(AbstractInside):
         pieces = zip(*(self._pieces(np.asarray(gate)) for gate in gates), strict=True)
         return [tuple(self._place(piece) for piece in layer) for layer in pieces]
 
-    def _kept_of(self, weights: Weights) -> tuple[dict[str, np.ndarray], Params, list[Any]]:
+    def _kept_of(self, weights: Weights) -> tuple[Weights, Params, list[Any]]:
         """Weights as the network takes them; the last two sets are kept, since comparing is quicker than computing."""
-        self.require_weights(weights)
         for place, kept in enumerate(self._kept):
-            if all(np.array_equal(kept[0][name], weights[name]) for name in self._names):
+            if _same(kept[0], weights):
                 self._kept.insert(0, self._kept.pop(place))
                 return kept
-        own = {name: np.array(weights[name], np.float64) for name in self._names}  # a copy: callers may change theirs
+        self.require_weights(weights)
+        own = weights
+        if not isinstance(weights, Placed):  # a copy: callers may change theirs
+            own = {name: np.array(weights[name], np.float64) for name in self._names}
         self._kept = [(own, self._params(own), []), *self._kept[:1]]
         return self._kept[0]
+
+    def _zeros(self, size: int) -> Any:
+        if size not in self._nothing:
+            self._nothing[size] = jnp.zeros((self._rows, size), self._dtype)
+        return self._nothing[size]
 
     def _params(self, weights: Weights) -> Params:
         return replace(self._rest, trained=self._tree_of(weights))
 
     def _tree_of(self, weights: Weights) -> Any:
-        return jax.tree.unflatten(self._tree, [self._place(weights[name]) for name in self._names])
+        arrays = raw(weights)
+        return jax.tree.unflatten(self._tree, [self._place(arrays[name]) for name in self._names])
 
     def _precision(self) -> Any:
         return jax.enable_x64(self._dtype == np.float64)
@@ -200,12 +228,22 @@ class JaxInside(AbstractInside):
             self.unseen,
         )
 
-    def _sum(self, parts: Iterator[Any]) -> dict[str, np.ndarray]:
-        total: list[np.ndarray] = []
+    def _sum(self, parts: Iterator[Any]) -> Weights:
+        total: list[Any] = []
         for part in parts:
-            arrays = [np.array(leaf, np.float64) for leaf in jax.tree.leaves(part)]
+            arrays = jax.tree.leaves(part)
             total = arrays if not total else [a + b for a, b in zip(total, arrays, strict=True)]
-        return dict(zip(self._names, total, strict=True))
+        with jax.enable_x64(True):
+            return Placed({name: W.astype(jnp.float64) for name, W in zip(self._names, total, strict=True)})
+
+
+def _same(kept: Weights, given: Weights) -> bool:
+    """Whether these are the same weights: placed ones never change; others are compared number by number."""
+    if isinstance(kept, Placed) and isinstance(given, Placed):
+        return kept.arrays.keys() == given.arrays.keys() and all(W is given.arrays[n] for n, W in kept.arrays.items())
+    if isinstance(kept, Placed) or isinstance(given, Placed) or kept.keys() != given.keys():
+        return False
+    return all(np.array_equal(W, given[name]) for name, W in kept.items())
 
 
 def _by_name(params: Params) -> dict[str, Any]:
@@ -292,7 +330,6 @@ def _gradient(network: AbstractNetwork, params: Params, x: Any, gates: Any, cota
     def value(trained: Any) -> Any:
         seen = _look(network, replace(params, trained=trained), x, None, gates)
         arrays = (seen.output, *seen.pre_activations, *seen.activations)
-        pairs = [(a, b) for a, b in zip(arrays, cotangent, strict=True) if b is not None]
-        return sum((jnp.sum(a * b) for a, b in pairs), jnp.zeros((), x.dtype))
+        return sum((jnp.sum(a * b) for a, b in zip(arrays, cotangent, strict=True)), jnp.zeros((), x.dtype))
 
     return jax.grad(value)(params.trained)

@@ -6,11 +6,13 @@ from math import log, sqrt
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, minus, of_output, one_hot
+from overparam.audits.away import Climb, Stated, findings, of_output, one_hot
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_steps, sizes
 from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
+from overparam.audits.vectors import minus
+from overparam.core.placed import Weights
 
 LINEARISATION = Law(
     "linearisation",
@@ -45,18 +47,18 @@ def linearisation(setting: Setting, constant: float = 1.0) -> list[Finding]:
     return findings(few, stated, measured, climbs, note=note)
 
 
-def measured(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """The largest over samples, an entry an output."""
     return {LINEARISATION.name: np.abs(bend(setting, weights)).max(axis=0)}
 
 
-def bend(setting: Setting, weights: dict[str, np.ndarray]) -> np.ndarray:
+def bend(setting: Setting, weights: Weights) -> np.ndarray:
     """(n, k): outputs at the weights less those at the start and their first-order change."""
     first_order = setting.inside.along(setting.weights, minus(weights, setting.weights)).output
     return setting.inside.trace(weights).output - setting.start.output - first_order
 
 
-def towards_bend(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def towards_bend(setting: Setting, weights: Weights) -> Weights:
     """±(∇y_j(x_i; W) − ∇y_j(x_i; W⁰)) where the bend is largest: the gradient of its size."""
     bent = bend(setting, weights)
     row, output = np.unravel_index(int(np.abs(bent).argmax()), bent.shape)

@@ -6,12 +6,13 @@ import numpy as np
 
 from overparam.audits.away import of_output
 from overparam.audits.setting import Setting
+from overparam.core.placed import Weights
 
 AGREES = 1e-3
 """Of a product with the kernel made both ways, relative: far above rounding in float32, far below a wrong formula."""
 
 
-def own_kernel(setting: Setting, weights: dict[str, np.ndarray]) -> np.ndarray:
+def own_kernel(setting: Setting, weights: Weights) -> np.ndarray:
     """K[(i, r), (j, s)] = ⟨∇y_r(x_i), ∇y_s(x_j)⟩ over all trained weights, sample by sample, output by output.
 
     By layers where that is possible, else every row is a gradient and a product.
@@ -29,7 +30,7 @@ def own_kernel(setting: Setting, weights: dict[str, np.ndarray]) -> np.ndarray:
     return 0.5 * (K + K.T)
 
 
-def kernel_by_layers(setting: Setting, weights: dict[str, np.ndarray]) -> np.ndarray | None:
+def kernel_by_layers(setting: Setting, weights: Weights) -> np.ndarray | None:
     """K = Σ_ℓ ⟨δ, δ̃⟩⟨h, h̃⟩, δ = D_ℓ Back_{ℓ+1}ᵀ e_r: no gradient is formed.
 
     It holds where every weight is a matrix that maps one layer to the next. A product with it is compared with one by
@@ -45,13 +46,13 @@ def kernel_by_layers(setting: Setting, weights: dict[str, np.ndarray]) -> np.nda
     return quick if np.linalg.norm(quick @ v - true) <= AGREES * np.linalg.norm(true) else None
 
 
-def kernel_product(setting: Setting, weights: dict[str, np.ndarray], v: np.ndarray) -> np.ndarray:
+def kernel_product(setting: Setting, weights: Weights, v: np.ndarray) -> np.ndarray:
     """K v = J Jᵀ v: a gradient, and the derivative of the outputs along it."""
     slope = setting.inside.gradient(weights, of_output(v.reshape(setting.samples, setting.outputs)))
     return setting.inside.along(weights, slope).output.ravel()
 
 
-def _by_layers(setting: Setting, weights: dict[str, np.ndarray]) -> np.ndarray | None:
+def _by_layers(setting: Setting, weights: Weights) -> np.ndarray | None:
     """The sum over layers; None where a weight is no matrix between two layers that follow each other."""
     inside, k = setting.inside, setting.outputs
     trace = inside.trace(weights)
@@ -59,7 +60,7 @@ def _by_layers(setting: Setting, weights: dict[str, np.ndarray]) -> np.ndarray |
     K = np.zeros((setting.samples * k,) * 2)
     for name, place in setting.places.items():
         shape = (inside.size(place), inside.size(place - 1))
-        if weights[name].shape not in (shape, shape[::-1]):
+        if inside.shapes[name] not in (shape, shape[::-1]):
             return None
         if place == 0:
             below = np.asarray(setting.X, float).reshape(setting.samples, -1)

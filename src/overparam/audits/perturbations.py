@@ -6,40 +6,45 @@ column. Weights named in `stacked` hold one matrix a position: their last two ax
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import LinearOperator, svds
 
+from overparam.audits.vectors import added, combined, inner, minus, moving, scaled
 from overparam.core.inside import AbstractInside
 from overparam.core.network import Trace
+from overparam.core.placed import Weights, like, raw
 
-Weights = Mapping[str, np.ndarray]
 DENSE = 48
 """Up to this many rows or columns singular values come from LAPACK, beyond from Lanczos. LAPACK's threads wait for each
 other on a busy machine: 128 by 128 then takes seconds."""
 
 
-def as_matrices(array: np.ndarray, *, stacked: bool = False) -> np.ndarray:
+def as_matrices(array: Any, *, stacked: bool = False) -> Any:
     """(count, rows, columns): the matrices a weight holds.
 
     >>> as_matrices(np.zeros((2, 3, 4))).shape, as_matrices(np.zeros((2, 3, 4)), stacked=True).shape
     ((1, 2, 12), (2, 3, 4))
     """
-    array = np.asarray(array, float)
+    array = array if isinstance(array, jax.Array) else np.asarray(array, float)
     if stacked:
         return array.reshape(-1, *array.shape[-2:])
     return array.reshape(1, array.shape[0] if array.ndim else 1, -1)
 
 
-def spectral_norms(array: np.ndarray, *, stacked: bool = False) -> np.ndarray:
+def spectral_norms(array: Any, *, stacked: bool = False) -> np.ndarray:
     """Largest singular value of each matrix, up to rounding.
 
     >>> spectral_norms(np.diag([3.0, 4.0]))
     array([4.])
     """
-    return np.array([_largest_singular_value(matrix) for matrix in as_matrices(array, stacked=stacked)])
+    with jax.enable_x64(True):
+        return np.array([_largest_singular_value(matrix) for matrix in as_matrices(array, stacked=stacked)])
 
 
 def radius(direction: Weights, stacked: Collection[str] = ()) -> float:
@@ -48,31 +53,34 @@ def radius(direction: Weights, stacked: Collection[str] = ()) -> float:
     >>> radius({"W1": np.eye(2), "W2": 3 * np.eye(2)})
     3.0
     """
-    return max(float(spectral_norms(W, stacked=name in stacked).max()) for name, W in direction.items())
+    return max(float(spectral_norms(W, stacked=name in stacked).max()) for name, W in raw(direction).items())
 
 
-def to_unit(direction: Weights, stacked: Collection[str] = ()) -> dict[str, np.ndarray]:
+def to_unit(direction: Weights, stacked: Collection[str] = ()) -> Weights:
     """Every matrix divided by its spectral norm; one that is zero stays so.
 
     >>> to_unit({"W": np.diag([0.0, 4.0])})["W"].tolist()
     [[0.0, 0.0], [0.0, 1.0]]
     """
     found = {}
-    for name, W in direction.items():
-        matrices = as_matrices(W, stacked=name in stacked)
-        norms = np.array([_largest_singular_value(matrix) for matrix in matrices])
-        found[name] = (matrices / np.where(norms > 0, norms, 1.0)[:, None, None]).reshape(np.shape(W))
-    return found
+    with jax.enable_x64(True):
+        for name, W in raw(direction).items():
+            matrices = as_matrices(W, stacked=name in stacked)
+            norms = np.array([_largest_singular_value(matrix) for matrix in matrices])
+            found[name] = (matrices / np.where(norms > 0, norms, 1.0)[:, None, None]).reshape(W.shape)
+    return like(direction, found)
 
 
-def random_direction(
-    weights: Weights, rng: np.random.Generator, stacked: Collection[str] = ()
-) -> dict[str, np.ndarray]:
+def random_direction(weights: Weights, rng: np.random.Generator, stacked: Collection[str] = ()) -> Weights:
     """Gaussian matrices of spectral norm 1."""
-    return to_unit({name: rng.standard_normal(np.shape(W)) for name, W in weights.items()}, stacked)
+    with jax.enable_x64(True):
+        drawn = {name: rng.standard_normal(W.shape) for name, W in raw(weights).items()}
+        if raw(weights) is not weights:
+            drawn = {name: jnp.asarray(W) for name, W in drawn.items()}
+    return to_unit(like(weights, drawn), stacked)
 
 
-def steepest(gradient: Weights, rank: int, stacked: Collection[str] = ()) -> dict[str, np.ndarray]:
+def steepest(gradient: Weights, rank: int, stacked: Collection[str] = ()) -> Weights:
     """What maximises ⟨G, W′⟩ over ‖W′_ℓ‖₂ ≤ 1: U Vᵀ of each matrix, of its `rank` largest singular values.
 
     The gradient of one sample has rank 1 in every layer, so a few are enough where the worst sample counts.
@@ -80,25 +88,26 @@ def steepest(gradient: Weights, rank: int, stacked: Collection[str] = ()) -> dic
     >>> steepest({"W": np.diag([5.0, -2.0])}, rank=2)["W"].round(12).tolist()
     [[1.0, 0.0], [0.0, -1.0]]
     """
-    return {
-        name: np.stack([_polar(matrix, rank) for matrix in as_matrices(G, stacked=name in stacked)]).reshape(
-            np.shape(G)
-        )
-        for name, G in gradient.items()
-    }
+    found = {}
+    with jax.enable_x64(True):
+        for name, G in raw(gradient).items():
+            polars = [_polar(matrix, rank) for matrix in as_matrices(G, stacked=name in stacked)]
+            stack = jnp.stack if isinstance(G, jax.Array) else np.stack
+            found[name] = stack(polars).reshape(G.shape)
+    return like(gradient, found)
 
 
 def climb(
     center: Weights,
     omega: float,
-    gradient: Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]],
+    gradient: Callable[[Weights], Weights],
     *,
     start: Weights,
     steps: int,
     rank: int,
-    value: Callable[[dict[str, np.ndarray]], float] | None = None,
+    value: Callable[[Weights], float] | None = None,
     stacked: Collection[str] = (),
-) -> dict[str, np.ndarray]:
+) -> Weights:
     """Ascent in the product of spectral balls around `center`: W′ ← (1 − γ) W′ + γ ω·(U Vᵀ of the gradient).
 
     Mixtures of points of the ball stay in it, so nothing is projected. With `value` the largest γ of 1, ½, ¼, ⅛ that
@@ -118,13 +127,13 @@ def climb(
     >>> found["W"].round(12).tolist()
     [[0.5, 0.0], [0.0, -0.5]]
     """
-    here = {name: np.array(W, float) for name, W in start.items()}
+    here = start
     height = None if value is None else value(added(center, here))
     for step in range(steps):
         slope = gradient(added(center, here))
-        if not any(np.any(G) for G in slope.values()):
+        if not moving(slope):
             break
-        target = {name: omega * W for name, W in steepest(slope, rank, stacked).items()}
+        target = scaled(omega, steepest(slope, rank, stacked))
         if value is None or height is None:
             here = _between(here, target, 1.0 if step == 0 else 2 / (step + 2))
             continue
@@ -139,28 +148,21 @@ def climb(
     return here
 
 
-def added(weights: Weights, direction: Weights, times: float = 1.0) -> dict[str, np.ndarray]:
-    """W + times · W′, layer by layer."""
-    return {name: W + times * direction[name] for name, W in weights.items()}
-
-
-def descent_displacement(inside: AbstractInside, y: np.ndarray, steps: int) -> dict[str, np.ndarray]:
+def descent_displacement(inside: AbstractInside, y: np.ndarray, steps: int) -> Weights:
     """W(steps) − W(0) of gradient descent on ½ Σ_i ‖f(x_i) − y_i‖², the direction training takes from here.
 
     The rate of a step is half of what is best for the network made linear there, ‖∇F‖²/‖J∇F‖².
     """
-    start = inside.weights
-    here: dict[str, Any] = {name: np.array(W) for name, W in start.items()}
+    here = start = inside.weights
     for _ in range(steps):
         residual = inside.trace(here).output - y
         slope = inside.gradient(here, output_cotangent(inside, residual))
         change = inside.along(here, slope).output
-        size = sum(float(np.vdot(G, G)) for G in slope.values())
-        curvature = float(np.vdot(change, change))
+        size, curvature = inner(slope, slope), float(np.vdot(change, change))
         if not size > 0 or not curvature > 0:
             break
         here = added(here, slope, -0.5 * size / curvature)
-    return {name: here[name] - start[name] for name in start}
+    return minus(here, start)
 
 
 def output_cotangent(inside: AbstractInside, R: np.ndarray) -> Trace:
@@ -169,35 +171,53 @@ def output_cotangent(inside: AbstractInside, R: np.ndarray) -> Trace:
     return Trace(R, nothing, nothing)
 
 
-def _between(here: Weights, there: Weights, share: float) -> dict[str, np.ndarray]:
-    return {name: (1 - share) * W + share * there[name] for name, W in here.items()}
+def _between(here: Weights, there: Weights, share: float) -> Weights:
+    return combined(1 - share, here, share, there)
 
 
-def _largest_singular_value(matrix: np.ndarray) -> float:
-    if min(matrix.shape) == 1:
-        return float(np.linalg.norm(matrix))
+def _largest_singular_value(matrix: Any) -> float:
     if min(matrix.shape) <= DENSE:
-        return float(np.linalg.norm(matrix, 2))
-    largest = float(np.abs(matrix).max())
+        matrix = np.asarray(matrix)
+        return float(np.linalg.norm(matrix) if min(matrix.shape) == 1 else np.linalg.norm(matrix, 2))
+    largest = _largest_entry(matrix)
     if largest == 0:
         return 0.0
+    unit: Any = matrix / largest
     start = np.random.default_rng(0).standard_normal(min(matrix.shape))
-    found: Any = svds(matrix / largest, k=1, v0=start, return_singular_vectors=False)
+    if isinstance(matrix, jax.Array):  # products on the device, vectors here
+        onto, back = partial(_onto, unit), partial(_back, unit)
+        operator: Any = LinearOperator
+        unit = operator(
+            matrix.shape, matvec=lambda v: np.asarray(onto(v)), rmatvec=lambda u: np.asarray(back(u)), dtype=np.float64
+        )
+    found: Any = svds(unit, k=1, v0=start, return_singular_vectors=False)
     return largest * float(found[0])
 
 
-def _polar(matrix: np.ndarray, rank: int) -> np.ndarray:
-    """U Vᵀ of the leading singular vectors, by a randomised range and a power step where the matrix is large."""
-    size = max(float(matrix.max()), -float(matrix.min()))
+def _polar(matrix: Any, rank: int) -> Any:
+    """U Vᵀ of the leading singular vectors, by a randomised range and a power step where the matrix is large.
+
+    Products with the matrix are taken where it is; what is thin is NumPy's.
+    """
+    size = _largest_entry(matrix)
     if not size > 0:
-        return np.zeros_like(matrix)
+        return 0 * matrix
     G = matrix if 1e-100 < size < 1e100 else matrix / size  # squares of its entries neither vanish nor overflow
     if min(G.shape) <= max(DENSE, 2 * rank):
-        U, s, Vt = np.linalg.svd(G, full_matrices=False)
+        U, s, Vt = np.linalg.svd(np.asarray(G), full_matrices=False)
     else:
-        sample = G @ np.random.default_rng(0).standard_normal((G.shape[1], rank + 4))
-        Q = np.linalg.qr(G @ (G.T @ np.linalg.qr(sample)[0]))[0]
-        U, s, Vt = np.linalg.svd((G.T @ Q).T, full_matrices=False)
+        sample = np.asarray(G @ np.random.default_rng(0).standard_normal((G.shape[1], rank + 4)))
+        Q = np.linalg.qr(np.asarray(G @ (G.T @ np.linalg.qr(sample)[0])))[0]
+        U, s, Vt = np.linalg.svd(np.asarray(G.T @ Q).T, full_matrices=False)
         U = Q @ U
     kept = np.flatnonzero(s > 1e-10 * s[0])[:rank]
-    return U[:, kept] @ Vt[kept]
+    U, Vt = U[:, kept], Vt[kept]
+    return jnp.matmul(U, Vt) if isinstance(matrix, jax.Array) else U @ Vt
+
+
+def _largest_entry(matrix: Any) -> float:
+    return max(float(matrix.max()), -float(matrix.min()))
+
+
+_onto = jax.jit(lambda M, v: M @ v)
+_back = jax.jit(lambda M, u: M.T @ u)

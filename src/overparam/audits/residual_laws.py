@@ -11,7 +11,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, of_layer, of_output, product
+from overparam.audits.away import Climb, Stated, findings, of_layer, of_output
 from overparam.audits.backward_norms import backward_norms
 from overparam.audits.backward_stability import BACKWARD as CHANGE
 from overparam.audits.backward_stability import backward_changes, towards_change
@@ -22,8 +22,10 @@ from overparam.audits.products import chosen_pairs
 from overparam.audits.ranges import of_network
 from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import changed, towards_flips, towards_flips_everywhere
+from overparam.audits.vectors import squares
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.nearest_rows import smallest_distance
+from overparam.core.placed import Weights
 
 REFERENCE = "convergence, App. C"
 PRODUCTS = Law(
@@ -137,7 +139,7 @@ def residual_stability(setting: Setting) -> list[Finding]:
     return [*moved, *findings(few, back, _changes, changes, note=_rows(few, setting))]
 
 
-def towards_moved(setting: Setting, weights: dict[str, np.ndarray], last: bool) -> dict[str, np.ndarray]:
+def towards_moved(setting: Setting, weights: Weights, last: bool) -> Weights:
     """The gradient of ½‖g − g⁰‖² in the sample and layer where it is largest: the last layer, or those before it."""
     g, g0 = setting.inside.trace(weights).pre_activations, setting.start.pre_activations
     places = [len(g) - 1] if last else list(range(1, len(g) - 1))
@@ -147,7 +149,7 @@ def towards_moved(setting: Setting, weights: dict[str, np.ndarray], last: bool) 
     return setting.inside.gradient(weights, of_layer(setting, layer, row, moves[layer][row]))
 
 
-def _moved(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def _moved(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     now, then = setting.inside.trace(weights), setting.start
     # ‖h − h⁰‖ ≤ ‖g − g⁰‖ for ReLUs, so that g is the worse of the two.
     moves = [
@@ -162,7 +164,7 @@ def _moved(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> di
     }
 
 
-def _changes(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def _changes(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     return {BACK.name: backward_changes(setting, weights, omega)[CHANGE.name]}
 
 
@@ -205,7 +207,8 @@ def _gradients(setting: Setting) -> Finding:
     hidden = [name for name, place in setting.places.items() if 0 < place < setting.inside.count - 1]
     if not hidden or not total > 0:
         return not_measured(SLOPE, setting.moment, "no hidden layer is trained, or the loss is 0")
-    sizes = np.array([product(slopes[name], slopes[name]) for name in hidden]) / total
+    by_layer = squares(slopes)
+    sizes = np.array([by_layer[name] for name in hidden]) / total
     bound = setting.network.tau**2 * n * setting.width / k
     return made(SLOPE, setting.moment, [setting.at], [sizes.max()], [bound], of_network(setting), {"by layer": sizes})
 

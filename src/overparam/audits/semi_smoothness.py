@@ -9,12 +9,13 @@ from typing import final
 import numpy as np
 from scipy.optimize import nnls
 
-from overparam.audits.away import Climb, Stated, findings, inner, minus, of_output
+from overparam.audits.away import Climb, Stated, findings, of_output
 from overparam.audits.gradients import objective
 from overparam.audits.law import Finding, Law
-from overparam.audits.perturbations import Weights, added
 from overparam.audits.radius_ranges import of_steps, sizes
 from overparam.audits.setting import Setting
+from overparam.audits.vectors import added, inner, minus
+from overparam.core.placed import Weights
 
 STATEMENT = "F(W + W′) − F(W) − ⟨∇F(W), W′⟩ ≤ c₁ √(nF) ω^{1/3} L² √(m log m/k) ‖W′‖ + c₂ (nL²m/k) ‖W′‖²"
 AT_START = Law(
@@ -55,11 +56,11 @@ def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
         stated = (Stated(law, lambda omega, bases=bases: float(sum(bases.terms(omega))), asked),)
 
         def measured(
-            own: Setting, weights: dict[str, np.ndarray], omega: float, law: Law = law, bases: Bases = bases
+            own: Setting, weights: Weights, omega: float, law: Law = law, bases: Bases = bases
         ) -> dict[str, np.ndarray]:
             return {law.name: np.array([bases.remainder(minus(weights, own.weights), omega)])}
 
-        def slope(own: Setting, weights: dict[str, np.ndarray], bases: Bases = bases) -> dict[str, np.ndarray]:
+        def slope(own: Setting, weights: Weights, bases: Bases = bases) -> Weights:
             return bases.slope(minus(weights, own.weights))
 
         for finding in findings(few, stated, measured, (Climb(law.name, slope),), note=note):
@@ -77,11 +78,11 @@ class Bases:
 
     def __init__(self, setting: Setting, away: bool) -> None:
         self._setting, self._away = setting, away
-        self._kept: dict[float, tuple[dict[str, np.ndarray], float, dict[str, np.ndarray]]] = {}
+        self._kept: dict[float, tuple[Weights, float, Weights]] = {}
         self._objectives: dict[float, float] = {}
         self._omega = 0.0
 
-    def at(self, omega: float) -> tuple[dict[str, np.ndarray], float, dict[str, np.ndarray]]:
+    def at(self, omega: float) -> tuple[Weights, float, Weights]:
         """W, F(W) and ∇F(W)."""
         self._omega = omega if self._away else 0.0
         if self._omega not in self._kept:
@@ -98,7 +99,7 @@ class Bases:
         W, F, slope = self.at(omega)
         return float(objective(self._setting, added(W, step))[0].sum()) - F - inner(slope, step)
 
-    def slope(self, step: Weights) -> dict[str, np.ndarray]:
+    def slope(self, step: Weights) -> Weights:
         """∇F(W + W′) − ∇F(W), the gradient of the remainder in W′, at the radius last asked for."""
         W, _, slope = self.at(self._omega)
         there = added(W, step)

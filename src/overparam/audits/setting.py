@@ -10,10 +10,12 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.audits.law import Moment
-from overparam.audits.perturbations import Weights, added, climb, descent_displacement, random_direction, to_unit
+from overparam.audits.perturbations import climb, descent_displacement, random_direction, to_unit
+from overparam.audits.vectors import added, moving, scaled
 from overparam.core.inside import AbstractInside
 from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import Trace
+from overparam.core.placed import Weights
 from overparam.core.progress import Progress, silent
 
 Kind = Literal["random", "training", "adversarial"]
@@ -87,7 +89,7 @@ class Setting:
     progress: Progress = silent
     _whole: Setting | None = field(default=None, repr=False)
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
-    _shared: dict[str, dict[str, np.ndarray]] = field(default_factory=dict, repr=False)
+    _shared: dict[str, Weights] = field(default_factory=dict, repr=False)
 
     @property
     def samples(self) -> int:
@@ -100,7 +102,7 @@ class Setting:
         return self.inside.outputs
 
     @functools.cached_property
-    def weights(self) -> dict[str, np.ndarray]:
+    def weights(self) -> Weights:
         """W⁰, to be read and not written."""
         return self.inside.weights
 
@@ -131,16 +133,15 @@ class Setting:
             seen = [np.zeros((few.samples, size)) for size in few.widths]  # not None: one program does for all layers
             seen[place] = self.rng(8, place).standard_normal((few.samples, width))
             slope = few.gradient(self.weights, Trace(None, tuple(seen), ()))
-            for name, G in slope.items():
-                if np.any(G):
-                    found.setdefault(name, place)
+            for name in moving(slope):
+                found.setdefault(name, place)
         return {name: found.get(name, few.count) for name in self.weights}
 
     def rng(self, *labels: int) -> np.random.Generator:
         """A generator of its own for each use: the same labels give the same draws."""
         return np.random.default_rng([self.key, *labels])
 
-    def perturbation(self, kind: Kind, omega: float, ascent: Weights | None = None) -> dict[str, np.ndarray]:
+    def perturbation(self, kind: Kind, omega: float, ascent: Weights | None = None) -> Weights:
         """W′ with every ‖W′_ℓ‖₂ = ω: Gaussian, along training, or the direction an `ascent` found, scaled.
 
         The training direction leaves a layer at 0 that training does not move.
@@ -153,9 +154,9 @@ class Setting:
             unit = self._unit(kind)
         else:
             raise ValueError(f"`kind` is {kind!r}; expected one of {', '.join(KINDS)}")
-        return {name: omega * W for name, W in unit.items()}
+        return scaled(omega, unit)
 
-    def moved(self, direction: Weights, times: float = 1.0) -> dict[str, np.ndarray]:
+    def moved(self, direction: Weights, times: float = 1.0) -> Weights:
         """The weights W⁰ + times · W′."""
         return added(self.weights, direction, times)
 
@@ -189,7 +190,7 @@ class Setting:
             return self._whole.training_displacement
         return descent_displacement(self.inside, self.y, self.effort.training_steps)
 
-    def _unit(self, kind: str) -> dict[str, np.ndarray]:
+    def _unit(self, kind: str) -> Weights:
         """The direction of a kind, made once for this setting and those on fewer rows."""
         if kind not in self._shared:
             if kind == "random":
@@ -202,13 +203,13 @@ class Setting:
 def ascend(
     setting: Setting,
     omega: float,
-    gradient: Callable[[dict[str, np.ndarray]], Mapping[str, np.ndarray]],
+    gradient: Callable[[Weights], Weights],
     start: Weights | None = None,
     *,
-    value: Callable[[dict[str, np.ndarray]], float] | None = None,
+    value: Callable[[Weights], float] | None = None,
     center: Weights | None = None,
     steps: int | None = None,
-) -> dict[str, np.ndarray]:
+) -> Weights:
     """The weights W⁰ + W′ that ascent on a quantity finds within ‖W′_ℓ‖₂ ≤ ω for every layer.
 
     Args:

@@ -17,6 +17,7 @@ from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_forward, sizes
 from overparam.audits.setting import Setting
 from overparam.core.network import Trace
+from overparam.core.placed import Weights
 
 CHANGES = Law(
     "sign changes",
@@ -63,7 +64,7 @@ def sign_changes(setting: Setting, constant: float = 1.0) -> list[Finding]:
     return findings(setting, stated, measured, climbs, few=setting.on_rows(setting.effort.rows))
 
 
-def measured(setting: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """Both quantities, layer by layer, the largest over samples."""
     now = setting.inside.trace(weights)
     return {
@@ -98,7 +99,7 @@ def carried(now: Trace, then: Trace, slopes: tuple[float, ...]) -> list[np.ndarr
     ]
 
 
-def towards_flips(setting: Setting, weights: dict[str, np.ndarray], margin: float = CLOSE) -> dict[str, np.ndarray]:
+def towards_flips(setting: Setting, weights: Weights, margin: float = CLOSE) -> Weights:
     """A direction that carries over 0 as many units as the way so far pays for, in the layer and sample with most flips.
 
     The gradient of ⟨u, g⟩, u from `crossing`.
@@ -111,7 +112,7 @@ def towards_flips(setting: Setting, weights: dict[str, np.ndarray], margin: floa
     return setting.inside.gradient(weights, of_layer(setting, layer, row, u))
 
 
-def towards_flips_everywhere(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def towards_flips_everywhere(setting: Setting, weights: Weights) -> Weights:
     """The same in all layers at once, at the sample with most flips: what changes products of many layers most."""
     now, then = setting.inside.trace(weights), setting.start
     row = int(np.sum(changed(now, then), axis=0).argmax())
@@ -142,7 +143,7 @@ def crossing(g: np.ndarray, g0: np.ndarray, margin: float = CLOSE) -> np.ndarray
     return u
 
 
-def towards_carried(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def towards_carried(setting: Setting, weights: Weights) -> Weights:
     """The gradient of ½‖D′g‖² in the sample and layer where it is largest: of the changed units alone."""
     now, then = setting.inside.trace(weights), setting.start
     norms = carried(now, then, setting.inside.slopes)
@@ -153,7 +154,7 @@ def towards_carried(setting: Setting, weights: dict[str, np.ndarray]) -> dict[st
     return setting.inside.gradient(weights, of_layer(setting, layer, row, u))
 
 
-def towards_one_flip(setting: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def towards_one_flip(setting: Setting, weights: Weights) -> Weights:
     """The gradient that carries one unit over 0, the one nearest to it in the last ReLU layer, as far as it can.
 
     All of a displacement in one unit wastes nothing: ‖D′g‖ is its length less |g⁰|.

@@ -8,6 +8,7 @@ from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.perturbations import output_cotangent
 from overparam.audits.ranges import of_network
 from overparam.audits.setting import Setting
+from overparam.audits.vectors import squares
 
 EACH = Law(
     name="gradient of one sample, fixed loss vector",
@@ -60,9 +61,11 @@ def gradients_at_start(setting: Setting) -> list[Finding]:
         alone = np.zeros_like(own)
         alone[i] = own[i]
         slopes = few.inside.gradient(setting.weights, output_cotangent(few.inside, alone))
-        single[i] = max(_square(slopes[name]) for name in middle) / float(own[i] @ own[i])
+        by_layer = squares(slopes)
+        single[i] = max(by_layer[name] for name in middle) / float(own[i] @ own[i])
     slopes = setting.inside.gradient(setting.weights, output_cotangent(setting.inside, v))
-    sizes = np.array([_square(slopes[name]) for name in middle])
+    by_layer = squares(slopes)
+    sizes = np.array([by_layer[name] for name in middle])
     total = float(np.vdot(v, v))
     each = made(EACH, setting.moment, [setting.at], [single.max()], [m / k], conditions, {"by sample": single},
                 note=f"For {few.samples} of {n} samples." if few.samples < n else "")  # fmt: skip
@@ -75,10 +78,6 @@ def gradients_at_start(setting: Setting) -> list[Finding]:
             whole,
             not_measured(LAST, setting.moment, "two samples are equal, or there is one: δ is not there"),
         ]
-    lowest = float(sum(_square(slopes[name]) for name in last))
+    lowest = float(sum(by_layer[name] for name in last))
     bound = float((v**2).sum(axis=1).max()) * min(setting.separation, 1.0) * m / (k * n)
     return [each, whole, made(LAST, setting.moment, [setting.at], [lowest], [bound], conditions)]
-
-
-def _square(G: np.ndarray) -> float:
-    return float(np.vdot(G, G))

@@ -7,12 +7,13 @@ from typing import final
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, inner, minus, of_output, one_hot, sizes_of
+from overparam.audits.away import Climb, Stated, findings, of_output, one_hot
 from overparam.audits.law import Finding, Law
-from overparam.audits.perturbations import added
 from overparam.audits.radius_ranges import of_kernel, of_steps, sizes
 from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
+from overparam.audits.vectors import added, combined, inner, length, minus, scaled
+from overparam.core.placed import Weights
 
 GRADIENT = Law(
     "gradient drift",
@@ -59,11 +60,11 @@ def tangent_drift(setting: Setting, constant: float = 1.0) -> list[Finding]:
     def bound(omega: float) -> float:
         return sqrt(log(m)) * omega ** (1 / 3) * L**3
 
-    def measured(own: Setting, weights: dict[str, np.ndarray], omega: float) -> dict[str, np.ndarray]:
+    def measured(own: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
         drift, kernel = starts[id(own)].changes(weights)
         return {GRADIENT.name: drift, KERNEL.name: kernel}
 
-    def slope(own: Setting, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def slope(own: Setting, weights: Weights) -> Weights:
         return starts[id(own)].towards_drift(weights)
 
     stated = (
@@ -90,30 +91,30 @@ class Start:
         self.kernel = gram(self.tangents)
         self._lengths = np.sqrt(np.maximum(np.diag(self.kernel), np.finfo(float).tiny))
 
-    def changes(self, weights: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def changes(self, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
         """‖∇y − ∇y⁰‖/‖∇y⁰‖ of every sample, and |K − K⁰|/√(K⁰_ii K⁰_jj) of every sample's worst pair."""
         now = [self._tangent(weights, row) for row in range(self._setting.samples)]
-        drift = np.array([sizes_of(minus(a, b)) for a, b in zip(now, self.tangents, strict=True)]) / self._lengths
+        drift = np.array([length(minus(a, b)) for a, b in zip(now, self.tangents, strict=True)]) / self._lengths
         return drift, (np.abs(gram(now) - self.kernel) / np.outer(self._lengths, self._lengths)).max(axis=1)
 
-    def towards_drift(self, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def towards_drift(self, weights: Weights) -> Weights:
         """The gradient of ½‖∇y − ∇y⁰‖² of the sample that drifts most: the Hessian of y times the drift, from a secant."""
         now = [self._tangent(weights, row) for row in range(self._setting.samples)]
         drifts = [minus(a, b) for a, b in zip(now, self.tangents, strict=True)]
-        lengths = [sizes_of(drift) for drift in drifts]
+        lengths = [length(drift) for drift in drifts]
         row = int((np.array(lengths) / self._lengths).argmax())
-        moved = sizes_of(minus(weights, self._setting.weights))
+        moved = length(minus(weights, self._setting.weights))
         if not lengths[row] > 0 or not moved > 0:
-            return {name: np.zeros_like(W) for name, W in drifts[row].items()}
+            return scaled(0.0, drifts[row])
         step = SECANT * moved / lengths[row]
         ahead = self._tangent(added(weights, drifts[row], step), row)
-        return {name: (ahead[name] - now[row][name]) / step for name in ahead}
+        return combined(1 / step, ahead, -1 / step, now[row])
 
-    def _tangent(self, weights: dict[str, np.ndarray], row: int) -> dict[str, np.ndarray]:
+    def _tangent(self, weights: Weights, row: int) -> Weights:
         return self._setting.inside.gradient(weights, of_output(one_hot(self._setting, row, self._output)))
 
 
-def gram(tangents: list[dict[str, np.ndarray]]) -> np.ndarray:
+def gram(tangents: list[Weights]) -> np.ndarray:
     """⟨∇y(x_i), ∇y(x_j)⟩.
 
     >>> gram([{"W": np.array([1.0, 0.0])}, {"W": np.array([1.0, 2.0])}]).tolist()

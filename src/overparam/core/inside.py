@@ -10,17 +10,18 @@ from typing import final
 import numpy as np
 
 from overparam.core.network import Trace
+from overparam.core.placed import Placed, Weights, shapes_of
 
-Weights = Mapping[str, np.ndarray]
 Gates = Sequence[np.ndarray]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Form:
-    """What a look at a network on its samples tells: the trained weights it starts from, and sizes."""
+    """What a look at a network on its samples tells: the trained weights it starts from, their shapes, and sizes."""
 
     start: Weights
+    shapes: Mapping[str, tuple[int, ...]]
     samples: int
     inputs: int
     outputs: int
@@ -32,7 +33,7 @@ class Form:
 class AbstractInside(abc.ABC):
     """A network on n fixed samples: its ReLU layers, the maps between them, and derivatives by its weights.
 
-    All arrays in and out are NumPy float64. ReLU layers are numbered 0 … count − 1 in the order of the forward pass,
+    All arrays in and out are float64, read as NumPy's; an implementation may keep weights and gradients where it computes. ReLU layers are numbered 0 … count − 1 in the order of the forward pass,
     leaky ReLUs among them. Their units are flattened: g_ℓ, which goes in, and h_ℓ, which comes out, are (n, widths[ℓ]).
     `weights` is everywhere a dict of all trained weights by name, in the shapes the network has them.
 
@@ -50,14 +51,15 @@ class AbstractInside(abc.ABC):
     """Set by an implementation once it has looked at its network."""
 
     @property
-    def weights(self) -> dict[str, np.ndarray]:
-        """The trained weights at the start: copies."""
-        return {name: array.copy() for name, array in self.form.start.items()}
+    def weights(self) -> Weights:
+        """The trained weights at the start: copies, or placed ones, which cannot be written."""
+        start = self.form.start
+        return start if isinstance(start, Placed) else {name: W.copy() for name, W in start.items()}
 
     @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Of the trained weights, by name."""
-        return {name: array.shape for name, array in self.form.start.items()}
+        return self.form.shapes
 
     @property
     def samples(self) -> int:
@@ -116,7 +118,7 @@ class AbstractInside(abc.ABC):
         """The derivative of everything in the trace along a direction in the weights; layers left out do not move."""
 
     @abc.abstractmethod
-    def gradient(self, weights: Weights, cotangent: Trace, gates: Gates | None = None) -> dict[str, np.ndarray]:
+    def gradient(self, weights: Weights, cotangent: Trace, gates: Gates | None = None) -> Weights:
         """∂/∂weights of Σ (cotangent · trace), over all its arrays; each of them may be None, for 0.
 
         An empty tuple stands for None in all layers: `Trace(output, (), ())`.
@@ -125,7 +127,7 @@ class AbstractInside(abc.ABC):
     @abc.abstractmethod
     def push_gradient(
         self, weights: Weights, start: int, V: np.ndarray, end: int, U: np.ndarray, gates: Gates | None = None
-    ) -> dict[str, np.ndarray]:
+    ) -> Weights:
         """∂/∂weights of Σ_i u_iᵀ J_i(weights) v_i. The signs of the ReLUs do not move: they are piecewise constant."""
 
     def gates(self, trace: Trace) -> tuple[np.ndarray, ...]:
@@ -147,11 +149,11 @@ class AbstractInside(abc.ABC):
     def require_weights(self, weights: Weights, name: str = "weights", all_of_them: bool = True) -> None:
         """Raise unless these are the trained weights by name, in their shapes."""
         shapes = self.shapes
-        for key, value in weights.items():
+        for key, shape in shapes_of(weights).items():
             if key not in shapes:
                 raise ValueError(f"`{name}` has {key!r}; the trained weights are {', '.join(shapes)}")
-            if np.shape(value) != shapes[key]:
-                raise ValueError(f"`{name}` has {key!r} of shape {np.shape(value)}; expected {shapes[key]}")
+            if shape != shapes[key]:
+                raise ValueError(f"`{name}` has {key!r} of shape {shape}; expected {shapes[key]}")
         missing = [key for key in shapes if key not in weights]
         if all_of_them and missing:
             raise ValueError(f"`{name}` lacks {missing[0]!r}; expected all of {', '.join(shapes)}")

@@ -59,24 +59,20 @@ class Settings:
             found.setdefault((m, L, rows), []).append("n")
         return tuple(Cell(*sizes, tuple(axes)) for sizes, axes in found.items())
 
+    def work(self) -> list[tuple[Cell, int]]:
+        """Every audit: a network and a seed."""
+        return [(cell, seed) for cell in self.cells() for seed in range(self.seeds_of(cell))]
+
 
 def run(settings: Settings, workplace: Workplace) -> Findings:
     """Audit every network of the star, for every seed, and fit."""
-    cells = settings.cells()
-    most = max(cell.n for cell in cells)
-    data = (
-        load(settings.data, train=most * settings.seeds)
-        if settings.data in ("mnist", "fashion-mnist")
-        else load(settings.data)
-    )
+    cells, data = settings.cells(), load_data(settings)
     measured: list[Measured] = []
-    work = [(cell, seed) for cell in cells for seed in range(settings.seeds_of(cell))]
-    costs = np.cumsum([0, *(cell.m**2 * cell.L * (cell.n + 200) + 1e9 for cell, _ in work)])
+    work = settings.work()
+    costs = np.cumsum([0, *(cost(cell) for cell, _ in work)])
     for place, (cell, seed) in enumerate(work):
         workplace.progress(float(costs[place]), float(costs[-1]), f"m = {cell.m}, L = {cell.L}, n = {cell.n}")
-        name = f"m = {cell.m}, L = {cell.L}, n = {cell.n}, seed {seed}"
-        part = workplace.part(name, lambda _, cell=cell, seed=seed: _audited(settings, workplace, data, cell, seed))
-        measured += _findings_of(part, cell, seed)
+        measured += _findings_of(make_part(settings, workplace, data, cell, seed), cell, seed)
     workplace.progress(float(costs[-1]), float(costs[-1]), "fits")
     rows = summarise(measured)
     arrays = {name: np.array([getattr(row, name) for row in rows]) for name in ("law", "moment", "constant")}
@@ -86,6 +82,26 @@ def run(settings: Settings, workplace: Workplace) -> Findings:
             arrays[f"{axis}.{what}"] = np.array([np.nan if value is None else value for value in kept], float)
     values = {"rows": [row.to_json() for row in rows], "cells": [[cell.m, cell.L, cell.n] for cell in cells]}
     return Findings(values, arrays, make_sections(settings, rows, measured))
+
+
+def load_data(settings: Settings) -> Dataset:
+    """Enough rows for every seed to have its own, where there are as many."""
+    if settings.data not in ("mnist", "fashion-mnist"):
+        return load(settings.data)
+    return load(settings.data, train=max(cell.n for cell in settings.cells()) * settings.seeds)
+
+
+def cost(cell: Cell) -> float:
+    """Of one audit, in units of its own; the second part is what any audit takes."""
+    return cell.m**2 * cell.L * (cell.n + 200) + 1e9
+
+
+def make_part(
+    settings: Settings, workplace: Workplace, data: Dataset, cell: Cell, seed: int
+) -> Mapping[str, np.ndarray]:
+    """The audit of one network for one seed, kept in the workplace: parts may be made in any order, by any process."""
+    name = f"m = {cell.m}, L = {cell.L}, n = {cell.n}, seed {seed}"
+    return workplace.part(name, lambda _: _audited(settings, workplace, data, cell, seed))
 
 
 def _audited(settings: Settings, workplace: Workplace, data: Dataset, cell: Cell, seed: int) -> Mapping[str, Any]:

@@ -112,10 +112,15 @@ def reproduce(
         raise ValueError(f"`scale` is {scale!r}; expected one of {', '.join(SCALES)}")
     chosen = study.settings[scale] if settings is None else settings
     watch = Stopwatch()
-    mark = f"{study.name} {chosen!r} {seed} {__version__}"
+    mark = fingerprint(study, chosen, seed)
     workplace = Workplace(place, device=device, seed=seed, progress=progress, fingerprint=mark)
     findings = study.run(chosen, workplace)
     place_words = ", ".join(workplace.devices) or device_name(device)
     made = watch.provenance({"scale": scale, "settings": asdict(chosen)}, seed=seed, device=place_words)
     made = replace(made, seconds=made.seconds + workplace.before)
     return StudyResult(study.name, study.title, scale, findings, made)
+
+
+def fingerprint(study: Study, settings: Any, seed: int = 0) -> str:
+    """What the parts of a study depend on: parts kept under another one are not read back."""
+    return f"{study.name} {settings!r} {seed} {__version__}"
