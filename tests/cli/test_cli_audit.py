@@ -79,9 +79,58 @@ def test_a_network_that_is_not_there(capsys):
     assert "NETWORK is 'recurrent'; expected one of two-layer, fully-connected" in capsys.readouterr().err
 
 
-def test_a_stop_says_what_was_lost(place, capsys, monkeypatch):
-    from overparam.audits import whole
+def test_a_stopped_audit_goes_on(place, capsys, monkeypatch):
+    """Ctrl-C in the second measurement: the first one is kept, and is not made again."""
+    from dataclasses import replace
 
-    monkeypatch.setattr(whole, "measure_all", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
-    assert run([*SMALL, *FEW]) == 130
-    assert "stopped; nothing was written" in capsys.readouterr().err
+    from overparam.audits import measurements
+
+    table = measurements.MEASUREMENTS
+    made = []
+
+    def counted(name, stop):
+        def measure(setting):
+            if stop:
+                raise KeyboardInterrupt
+            made.append(name)
+            return table[name].measure(setting)
+
+        return replace(table[name], measure=measure)
+
+    first, second = "forward norms", "separation"
+    for stop in (True, False):
+        monkeypatch.setattr(
+            measurements, "MEASUREMENTS", {first: counted(first, stop=False), second: counted(second, stop=stop)}
+        )
+        assert run([*SMALL, *FEW, "--out", "o"]) == (130 if stop else 0)
+    captured = capsys.readouterr()
+    assert "stopped; finished measurements are kept" in captured.err
+    assert made == [first, second]
+    assert not (place / "o" / "parts").exists()
+    went_on = op.read("o")
+    monkeypatch.setattr(measurements, "MEASUREMENTS", table)
+    assert run([*SMALL, *FEW, "--out", "whole"]) == 0
+    for one, other in zip(went_on.findings, op.read("whole").findings, strict=True):
+        assert (one.law, one.moment, one.verdict, one.words) == (other.law, other.moment, other.verdict, other.words)
+        assert one.values.tolist() == other.values.tolist()
+        assert one.detail.keys() == other.detail.keys()
+
+
+@pytest.mark.parametrize("more", [["--seed", "1"], ["--omegas", "0.1"], ["--train", "19"], ["--width", "15"]])
+def test_findings_of_another_audit_are_not_taken(place, capsys, monkeypatch, more):
+    from overparam.audits import keeping, whole
+
+    marks = []
+    monkeypatch.setattr(whole, "mark_of", lambda *given: marks.append(keeping.mark_of(*given)) or marks[-1])
+    for words in (SMALL, [*SMALL, *more], SMALL):
+        assert run([*words, "--laws", "forward norms"]) == 0
+    assert marks[0] == marks[2] != marks[1]
+
+
+def test_the_residual_network_of_three_layers(place, capsys):
+    words = ["audit", "three-layer-resnet", "breast-cancer", "--width", "24", "--train", "12", "--effort", "quick"]
+    assert run([*words, "--laws", "gradients at the start"]) == 2
+    assert "is about networks that are" in capsys.readouterr().err
+    assert run([*words, "--plan"]) == 0
+    assert run([*words, "--depth", "3"]) == 2
+    assert "leave it out" in capsys.readouterr().err

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from overparam.audits.ground import Ground, checked_effort, checked_omegas, make_ground
+from overparam.audits.keeping import keep, mark_of
 from overparam.audits.law import Finding
 from overparam.audits.measurements import Measurement, chosen
 from overparam.audits.page import make_audit_sections
@@ -22,6 +24,7 @@ from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
 from overparam.report.saving import AbstractAnswer
 from overparam.training.precision import checked_dtype, computing, device_name
+from overparam.training.workplace import Workplace
 
 
 @final
@@ -109,6 +112,7 @@ def audit(
     dtype: str = "float64",
     device: str | None = None,
     plan: AuditPlan | None = None,
+    place: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Measure on a network what the papers' lemmas say of it.
@@ -136,6 +140,8 @@ def audit(
         dtype: in which the network computes: "float64" or "float32".
         device: "cpu", "gpu" or None.
         plan: of `plan_audit` with the same arguments, where it was made already.
+        place: a folder in which the findings of each measurement are kept, so that a stopped audit goes on; nothing is
+            kept if None.
         progress: called with the seconds of the plan that are done.
 
     A network whose weights are twice as large does not keep the norms of its samples:
@@ -163,15 +169,22 @@ def audit(
         plan = settle(ground, radii, spent, table, device) if plan is None else plan
         plan.require_memory()
         setting = ground.setting(radii, spent, silent)
-        findings, seconds = measure_all(ground, setting, table, plan, tell)
+        kept = Workplace(place, fingerprint="" if place is None else mark_of(ground, radii, spent))
+        findings, seconds = measure_all(ground, setting, table, plan, tell, kept)
     about = {"network": ground.words, "data": ground.data.name, "rows": len(ground.X), "omegas": radii,
              "effort": spent.name, "prepare": prepare, "laws": list(table)}  # fmt: skip
     made = watch.provenance(about, seed=int(key), device=device_name(device))
-    return conclude(ground, setting, spent, findings, seconds, replace(made, dtype=dtype))
+    made = replace(made, dtype=dtype, seconds=made.seconds + kept.before)
+    return conclude(ground, setting, spent, findings, seconds, made)
 
 
 def measure_all(
-    ground: Ground, setting: Setting, table: Mapping[str, Measurement], plan: AuditPlan, tell: Progress
+    ground: Ground,
+    setting: Setting,
+    table: Mapping[str, Measurement],
+    plan: AuditPlan,
+    tell: Progress,
+    workplace: Workplace,
 ) -> tuple[list[Finding], dict[str, float]]:
     """Every measurement of the table, those of the start at the last weights of a run too."""
     findings: list[Finding] = []
@@ -181,14 +194,16 @@ def measure_all(
     end = None if ground.run is None else _at_end(ground, setting)
     for name, row in table.items():
         tell(done, total, name)
-        start = time.perf_counter()
-        findings += row.measure(setting)
-        if end is not None and row.at_end:
-            findings += row.measure(end)
-        seconds[name] = time.perf_counter() - start
+        found = keep(workplace, name, partial(_measured, row, setting, end))
+        findings += found.findings
+        seconds[name] = found.seconds
         done += planned.get(name, 0.0)
     tell(total, total, "done")
     return findings, seconds
+
+
+def _measured(row: Measurement, setting: Setting, end: Setting | None) -> list[Finding]:
+    return row.measure(setting) + (row.measure(end) if end is not None and row.at_end else [])
 
 
 def _at_end(ground: Ground, setting: Setting) -> Setting:

@@ -13,6 +13,7 @@ SIZES = {
     "residual": (500, 3),
     "convolutional": (8, 2),
     "three-layer": (500, None),
+    "three-layer-resnet": (500, None),
 }
 """Width and depth where none is given; a depth of None: the architecture has one."""
 
@@ -38,10 +39,10 @@ def make_network(
         return networks.TwoLayer(m, 1.0 if kappa is None else kappa, True if paired is None else paired)
     if kappa is not None or paired is not None:
         raise ValueError(f"--kappa and --paired are of the two-layer network; {name} has its paper's initialisation")
-    if name == "three-layer":
+    if name in ("three-layer", "three-layer-resnet"):
         if depth is not None:
             raise ValueError("--depth is given, and a three-layer network has two ReLU layers; leave it out")
-        return networks.ThreeLayer(m, outputs=data.k)
+        return (networks.ThreeLayer if name == "three-layer" else networks.ThreeLayerResNet)(m, outputs=data.k)
     if name == "fully-connected":
         return networks.FullyConnected(m, levels, outputs=data.k)
     if name == "residual":

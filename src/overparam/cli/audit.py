@@ -47,9 +47,13 @@ def command(
         str, typer.Option("--dtype", help="In which the network computes: float64 or float32.")
     ] = "float64",
     plan: shared.PlanOnly = False,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Go on with an audit that was stopped, or start it again.")
+    ] = True,
 ) -> None:
     """Measure on a network of the papers, on DATA, what their lemmas say of it: exponents, constants, verdicts. Writes a page."""
     from overparam.audits import audit, plan_audit
+    from overparam.training.workplace import forget_parts
 
     if network not in SIZES:
         raise ValueError(f"NETWORK is {network!r}; expected one of {', '.join(SIZES)}")
@@ -73,13 +77,19 @@ def command(
         if plan:
             typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
             return
+        if not resume:
+            forget_parts(out)
         if planned.seconds > shared.LONG:
             display.plain(str(planned))
         with display.progress() as progress:
-            result = audit(net, loaded, **shape, plan=planned, progress=progress)
+            result = audit(net, loaded, **shape, plan=planned, place=out, progress=progress)
     except KeyboardInterrupt:
-        raise Stopped("stopped; nothing was written. --effort quick, or fewer --laws, takes less time") from None
+        raise Stopped(
+            "stopped; finished measurements are kept, and the same command goes on from there. --effort quick, or fewer "
+            "--laws, takes less time"
+        ) from None
     where = result.save(out)
+    forget_parts(out)
     if json_only:
         shared.print_result(result.parts())
         return
