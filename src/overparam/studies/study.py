@@ -117,10 +117,32 @@ def reproduce(
     findings = study.run(chosen, workplace)
     place_words = ", ".join(workplace.devices) or device_name(device)
     made = watch.provenance({"scale": scale, "settings": asdict(chosen)}, seed=seed, device=place_words)
-    made = replace(made, seconds=made.seconds + workplace.before)
+    made = replace(made, seconds=made.seconds + workplace.before, dtype=_dtypes(asdict(chosen)))
     return StudyResult(study.name, study.title, scale, findings, made)
 
 
 def fingerprint(study: Study, settings: Any, seed: int = 0) -> str:
     """What the parts of a study depend on: parts kept under another one are not read back."""
     return f"{study.name} {settings!r} {seed} {__version__}"
+
+
+def _dtypes(settings: Mapping[str, Any]) -> str:
+    """The kinds of numbers that settings name, wherever they stand in them; float64 where they name none.
+
+    >>> _dtypes({"cases": ({"dtype": "tf32"}, {"dtype": "float32"})}), _dtypes({"width": 8})
+    ('float32, tf32', 'float64')
+    """
+    found: set[str] = set()
+
+    def look(value: Any, name: str = "") -> None:
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                look(inner, str(key))
+        elif isinstance(value, tuple | list):
+            for inner in value:
+                look(inner)
+        elif isinstance(value, str) and name.endswith("dtype"):
+            found.add(value)
+
+    look(settings)
+    return ", ".join(sorted(found)) or "float64"
