@@ -16,6 +16,7 @@ from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.radius_ranges import of_backward, of_products, sizes
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
+from overparam.core.inside import Gates
 from overparam.core.placed import Weights
 
 PRODUCTS = Law(
@@ -47,11 +48,10 @@ _KEPT: WeakKeyDictionary[Setting, dict[int, np.ndarray]] = WeakKeyDictionary()
 def intermediate_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
     """The largest ‖W_b D_{b−1} ⋯ D_a W_a‖₂ at perturbed weights, over samples, by radius, of the longest product.
 
-    That is the one of all hidden layers, from the first ReLU layer to the last.
+    That is the one of all hidden layers, from the first ReLU layer to the last. D are the signs at the perturbed
+    weights; `free_signs` has all that differ from those at the start in few places.
 
     Ref: convergence, Lemma 8.6
-
-    Differs from the paper: D are the signs at the perturbed weights, not all that differ in few places.
 
     Args:
         setting: the network and what to spend.
@@ -70,9 +70,9 @@ def intermediate_stability(setting: Setting, constant: float = 1.0) -> list[Find
 def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
     """The largest change of B D_L W_L ⋯ W_{a+1} D_a in spectral norm, over samples and a, by radius.
 
-    Ref: convergence, Lemma 8.7
+    D are the signs at the perturbed weights; `free_signs` has all that differ from those at the start in few places.
 
-    Differs from the paper: D are the signs at the perturbed weights, not all that differ in few places.
+    Ref: convergence, Lemma 8.7
 
     Args:
         setting: the network and what to spend.
@@ -94,17 +94,17 @@ def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]
 
 def product_norms(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """The norm of the product of all hidden layers, the largest over samples."""
-    return {PRODUCTS.name: _longest(setting, weights, setting.effort.power_steps)[0].max(keepdims=True)}
+    return {PRODUCTS.name: longest(setting, weights, setting.effort.power_steps)[0].max(keepdims=True)}
 
 
 def rough_product_norm(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
     """The same from fewer products, enough for an adversary to see where it climbs."""
-    return _longest(setting, weights, _fewer(setting))[0]
+    return longest(setting, weights, _fewer(setting))[0]
 
 
 def towards_long_product(setting: Setting, weights: Weights) -> Weights:
     """The gradient of uᵀ(product)v in the sample whose norm is largest, u and v its singular vectors."""
-    gains, v = _longest(setting, weights, _fewer(setting))
+    gains, v = longest(setting, weights, _fewer(setting))
     row, end = int(gains.argmax()), setting.inside.count - 1
     V = np.zeros_like(v)
     V[row] = v[row]
@@ -123,25 +123,28 @@ def longest_change(setting: Setting, weights: Weights, omega: float) -> np.ndarr
     return change_norms(setting, weights, places(setting)[0])[0]
 
 
-def change_norms(setting: Setting, weights: Weights, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def change_norms(
+    setting: Setting, weights: Weights, place: int, gates: Gates | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """‖B D_L W_L ⋯ D_a − B D⁰_L W⁰_L ⋯ D⁰_a‖₂ of every sample for a = place, with its singular vectors u, v.
 
-    It is exact up to `EXACT_OUTPUTS` outputs, and a lower bound beyond.
+    D are `gates`, or the signs at the weights. It is exact up to `EXACT_OUTPUTS` outputs, and a lower bound beyond.
     """
     inside = setting.inside
     if setting.outputs <= EXACT_OUTPUTS:
-        rows = backward_rows(setting, weights, place) - _start_rows(setting, place)
+        rows = backward_rows(setting, weights, place, gates) - _start_rows(setting, place)
         squares, left = np.linalg.eigh(rows @ np.swapaxes(rows, 1, 2))
         u = left[:, :, -1]
         return np.sqrt(np.maximum(squares[:, -1], 0.0)), u, _unit(np.einsum("nk,nkm->nm", u, rows))
-    gate, gate0 = (inside.gates(trace)[place] for trace in (inside.trace(weights), setting.start))
+    gate = (inside.gates(inside.trace(weights)) if gates is None else gates)[place]
+    gate0 = inside.gates(setting.start)[place]
 
     def pull(U: np.ndarray) -> np.ndarray:
-        back = inside.pull(weights, inside.count, U, place)
+        back = inside.pull(weights, inside.count, U, place, gates)
         return gate * back - gate0 * inside.pull(setting.weights, inside.count, U, place)
 
     def push(V: np.ndarray) -> np.ndarray:
-        there = inside.push(weights, place, gate * V, inside.count)
+        there = inside.push(weights, place, gate * V, inside.count, gates)
         return there - inside.push(setting.weights, place, gate0 * V, inside.count)
 
     # In the outputs' space, which is the smaller one.
@@ -150,12 +153,13 @@ def change_norms(setting: Setting, weights: Weights, place: int) -> tuple[np.nda
     return gains, u, _unit(pull(u))
 
 
-def backward_rows(setting: Setting, weights: Weights, place: int) -> np.ndarray:
+def backward_rows(setting: Setting, weights: Weights, place: int, gates: Gates | None = None) -> np.ndarray:
     """(n, k, width): B D_L W_L ⋯ W_{a+1} D_a for a = place, row by row."""
     inside = setting.inside
     units = [np.tile(unit, (setting.samples, 1)) for unit in np.eye(setting.outputs)]
-    rows = np.stack([inside.pull(weights, inside.count, U, place) for U in units], axis=1)
-    return rows * inside.gates(inside.trace(weights))[place][:, None]
+    rows = np.stack([inside.pull(weights, inside.count, U, place, gates) for U in units], axis=1)
+    own = inside.gates(inside.trace(weights)) if gates is None else gates
+    return rows * own[place][:, None]
 
 
 def towards_change(setting: Setting, weights: Weights) -> Weights:
@@ -177,11 +181,14 @@ def places(setting: Setting) -> list[int]:
     return sorted({int(place) for place in np.linspace(1, last, min(last, MOST_PLACES)).round()})
 
 
-def _longest(setting: Setting, weights: Weights, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def longest(
+    setting: Setting, weights: Weights, steps: int, gates: Gates | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The norm of the product of all hidden layers of every sample, (n,), and the vectors v it lengthens most."""
     inside, end = setting.inside, setting.inside.count - 1
     return largest_gains(
-        lambda V: inside.push(weights, 0, V, end),
-        lambda U: inside.pull(weights, end, U, 0),
+        lambda V: inside.push(weights, 0, V, end, gates),
+        lambda U: inside.pull(weights, end, U, 0, gates),
         setting.samples,
         inside.widths[0],
         steps,

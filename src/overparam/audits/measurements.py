@@ -23,6 +23,7 @@ from overparam.audits.backward_stability import backward_stability, intermediate
 from overparam.audits.descent import descent, of_run
 from overparam.audits.forward_norms import forward_norms
 from overparam.audits.forward_stability import forward_stability
+from overparam.audits.free_signs import free_signs
 from overparam.audits.gradients import gradient_bounds
 from overparam.audits.law import Finding
 from overparam.audits.layer_separation import separation_in_layers
@@ -68,6 +69,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "forward stability": Measurement(forward_stability, PLAIN, passes=(25, 150)),
     "intermediate stability": Measurement(intermediate_stability, PLAIN, passes=(0, 800)),
     "backward stability": Measurement(backward_stability, PLAIN, passes=(0, 900)),
+    "free signs": Measurement(free_signs, PLAIN, passes=(0, 600)),
     "gradient bounds": Measurement(gradient_bounds, DEEP, passes=(60, 300)),
     "semi-smoothness": Measurement(semi_smoothness, DEEP, passes=(60, 300)),
     "tangent drift": Measurement(tangent_drift, DEEP, passes=(0, 700)),

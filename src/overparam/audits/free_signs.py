@@ -1,0 +1,166 @@
+"""Lemmas 8.6 and 8.7 as they are stated: for all diagonal D″ with few entries, whether or not weights bring them about.
+
+D⁰ + D″ with D″ in [−3, 3] and at most s = mω^{2/3}L entries in each layer, as many as Lemma 8.2 lets flip within ω. The
+signs are chosen against the product, layer by layer, together with the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import log, sqrt
+
+import numpy as np
+
+from overparam.audits.backward_stability import BACKWARD, LEAST_ROWS, PRODUCTS, change_norms, longest
+from overparam.audits.law import Finding, Law, made, not_measured
+from overparam.audits.perturbations import steepest
+from overparam.audits.radius_ranges import of_backward, of_products, sizes
+from overparam.audits.setting import Setting
+from overparam.audits.vectors import scaled
+from overparam.core.inside import Gates
+from overparam.core.placed import Weights
+
+LARGEST = 3.0
+"""Of an entry of D″."""
+POWER = 4
+MORE = 3
+"""Times as many starts as other adversaries: which few signs are best is a matter of trying."""
+FREE_PRODUCTS = Law(
+    "intermediate stability, any few signs",
+    PRODUCTS.reference,
+    "‖W_b (D⁰ + D″) ⋯ (D⁰ + D″) W_a‖₂ ≤ O(√L) at W⁰ + W′, every D″ of mω^{2/3}L entries",
+    "upper",
+    PRODUCTS.exponents,
+    quantity=PRODUCTS.quantity,
+)
+FREE_BACKWARD = Law(
+    "backward stability, any few signs",
+    BACKWARD.reference,
+    "‖B (D⁰ + D″) W_L ⋯ (D⁰ + D″) − B D⁰_L W⁰_L ⋯ D⁰_a‖₂ ≤ O(ω^{1/3} L² √(m log m/k)), every D″ of mω^{2/3}L entries",
+    "upper",
+    BACKWARD.exponents,
+    quantity=BACKWARD.quantity,
+)
+
+Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
+Norms = Callable[[Setting, Weights, Gates], Triple]
+
+
+def free_signs(setting: Setting, constant: float = 1.0) -> list[Finding]:
+    """Both norms by radius, weights and few signs chosen against them, the worst over a few samples.
+
+    Ref: convergence, Lemma 8.6, Lemma 8.7
+
+    Args:
+        setting: the network and what to spend.
+        constant: C of the conditions.
+    """
+    L, m = sizes(setting)
+    few = setting.on_rows(max(LEAST_ROWS, setting.effort.rows // 4))
+    inside, radii = few.inside, sorted(omega for omega in setting.omegas if omega > 0)
+    last = inside.count - 1
+    note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
+    found = []
+    asked = of_products(setting, constant)
+    if last < 1:
+        why = "there is one ReLU layer, so no product"
+        return [not_measured(law, "adversarial", why, asked) for law in (FREE_PRODUCTS, FREE_BACKWARD)]
+    if not radii:
+        why = "no radius is above 0"
+        return [not_measured(law, "adversarial", why, asked) for law in (FREE_PRODUCTS, FREE_BACKWARD)]
+    if last < 2:
+        found.append(not_measured(FREE_PRODUCTS, "adversarial", "no ReLU layer lies between two others", asked))
+    else:
+        values = np.maximum.accumulate([worst(few, omega, _products, 0, last) for omega in radii])
+        found.append(made(FREE_PRODUCTS, "adversarial", radii, values, [sqrt(L)] * len(radii), asked, note=note))
+    bounds = [omega ** (1 / 3) * L**2 * sqrt(m * log(m) / setting.outputs) for omega in radii]
+    values = np.maximum.accumulate([worst(few, omega, partial(_changes, 1), 1, last + 1) for omega in radii])
+    asked = of_backward(setting, constant)
+    return [*found, made(FREE_BACKWARD, "adversarial", radii, values, bounds, asked, note=note)]
+
+
+def allowed(setting: Setting, omega: float) -> int:
+    """s = mω^{2/3}L, at least 1 and at most m."""
+    L, m = sizes(setting)
+    return int(min(m, max(1, round(m * omega ** (2 / 3) * L))))
+
+
+def worst(setting: Setting, omega: float, norms: Norms, start: int, end: int) -> float:
+    """The largest norm found: signs and weights in turn are those that are best for the singular vectors at hand.
+
+    At D⁰ a change is next to nothing and its singular vectors are noise, so the climb begins at random ones instead, a
+    few times.
+    """
+    inside, sparsity = setting.inside, allowed(setting, omega)
+    own, best = inside.gates(setting.start), 0.0
+    for turn in range(MORE * setting.effort.starts):
+        weights, gates, reached = setting.moved(setting.perturbation("random", omega)), own, 0.0
+        u = _unit(setting.rng(23, turn).standard_normal((setting.samples, inside.size(end))))
+        v = _unit(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
+        for _ in range(POWER if turn == 0 else 0):  # once from near the largest singular vectors of the product
+            u = _unit(inside.push(weights, start, _entering(gates, v, start, end, inside.count), end, gates))
+            v = _unit(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
+        for _ in range(setting.effort.ascent_steps):
+            gates = chosen_signs(setting, weights, gates, (u, v), start, end, sparsity)
+            values, u, v = norms(setting, weights, gates)
+            row = int(values.argmax())
+            if not values[row] > reached * (1 + 1e-6):
+                break
+            reached = float(values[row])
+            U, V = np.zeros_like(u), np.zeros_like(v)
+            U[row], V[row] = u[row], _entering(gates, v, start, end, inside.count)[row]
+            slope = inside.push_gradient(weights, start, V, end, U, gates)
+            weights = setting.moved(scaled(omega, steepest(slope, setting.effort.rank, setting.stacked)))
+        best = max(best, reached)
+    return best
+
+
+def chosen_signs(
+    setting: Setting,
+    weights: Weights,
+    gates: Gates,
+    vectors: tuple[np.ndarray, np.ndarray],
+    start: int,
+    end: int,
+    sparsity: int,
+) -> tuple[np.ndarray, ...]:
+    """D⁰ + D″ of every sample, a layer after the other: ±3 at the units that uᵀ(product)v depends on most.
+
+    The derivative by an entry of D_ℓ is what arrives there from v times what comes back from u.
+    """
+    inside = setting.inside
+    u, v = vectors
+    own, found = inside.gates(setting.start), list(gates)
+    first = start if end == inside.count else start + 1
+    for place in range(first, min(end, inside.count)):
+        entering = _entering(found, v, start, end, inside.count)
+        arriving = v if place == start else inside.push(weights, start, entering, place, found)
+        score = arriving * inside.pull(weights, end, u, place, found)
+        count = min(sparsity, score.shape[1])
+        units = np.argpartition(-np.abs(score), count - 1, axis=1)[:, :count]
+        change = np.zeros_like(score)
+        np.put_along_axis(change, units, LARGEST * np.sign(np.take_along_axis(score, units, axis=1)), axis=1)
+        found[place] = own[place] + change
+    return tuple(found)
+
+
+def _entering(gates: Gates, v: np.ndarray, start: int, end: int, count: int) -> np.ndarray:
+    """What is pushed from `start`: products that end in the output begin with D_a."""
+    return gates[start] * v if end == count else v
+
+
+def _products(setting: Setting, weights: Weights, gates: Gates) -> Triple:
+    """Of the product of all hidden layers."""
+    gains, v = longest(setting, weights, setting.effort.power_steps, gates)
+    image = setting.inside.push(weights, 0, v, setting.inside.count - 1, gates)
+    return gains, _unit(image), v
+
+
+def _changes(place: int, setting: Setting, weights: Weights, gates: Gates) -> Triple:
+    """Of the change of the longest product that ends in the output."""
+    return change_norms(setting, weights, place, gates)
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
