@@ -99,9 +99,13 @@ def setting():
 
 @pytest.mark.parametrize("kind", ["random", "training"])
 def test_perturbations_of_a_network_have_exactly_the_radius(setting, kind):
+    """Every layer of a random one; the largest of the training direction, whose layers keep their shares."""
+    displacement = setting.training_displacement
+    largest = max(np.linalg.norm(W, 2) for W in displacement.values())
     for omega in (1e-3, 0.7):
-        for W in setting.perturbation(kind, omega).values():
-            assert np.linalg.norm(W, 2) == pytest.approx(omega, rel=1e-12)
+        for name, W in setting.perturbation(kind, omega).items():
+            share = 1.0 if kind == "random" else np.linalg.norm(displacement[name], 2) / largest
+            assert np.linalg.norm(W, 2) == pytest.approx(share * omega, rel=1e-12)
 
 
 def test_adversarial_needs_a_direction_and_scales_it(setting):

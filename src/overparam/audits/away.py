@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -24,11 +25,13 @@ OPENING_STEPS = 2
 @final
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """A law on the network at hand. bound: its right side with constant 1, by radius. range: what it asks for."""
+    """A law on the network at hand. bound: its right side with constant 1, by radius. range: what it asks for. speaks:
+    whether all that is met at a radius, where it depends on the radius."""
 
     law: Law
     bound: Callable[[float], float]
     range: tuple[Assumption, ...] = ()
+    speaks: Callable[[float], bool] | None = None
 
 
 @final
@@ -107,7 +110,9 @@ def findings(
             values = [side * _worst(row, side) for row in rows]
             bounds = [one.bound(omega) for omega in radii]
             detail = {"by part": np.array(rows)} if len({row.shape for row in rows}) == 1 else {}
-            found_all.append(made(one.law, kind, radii, values, bounds, one.range, detail, note=note))
+            spoken = None if one.speaks is None else [one.speaks(omega) for omega in radii]
+            made_of = partial(made, one.law, kind, radii, values, bounds, one.range, detail)
+            found_all.append(made_of(note=note, spoken=spoken, rows=setting.samples))
     return found_all
 
 

@@ -58,7 +58,7 @@ def backward_norms(setting: Setting, sparsity: float = 1.0) -> list[Finding]:
             steps = 1 if k == 1 else max(4, setting.effort.ascent_steps // 2)
             sparse[start, place] = largest_sparse_forms(push, pull, u, int(size), steps)[0].max()
     at = np.arange(1, count + 1)
-    general = (*of_network(setting), wide_for_products(setting))
+    general = (*of_network(few), wide_for_products(few))
     few_outputs = checked("k ≤ m/(L log m)", k <= s, f"k = {k}, {s} allowed")
     enough = checked("s ≥ k/log m", bool(sizes[-1] * log(max(m, 3)) >= k), f"s = {sizes[-1]}, k = {k}")
     rows = f"{inside.samples} of {setting.samples} rows" if inside.samples < setting.samples else "all rows"
@@ -67,9 +67,9 @@ def backward_norms(setting: Setting, sparsity: float = 1.0) -> list[Finding]:
     return [
         made(SPARSE_BACKWARD, setting.moment, np.full(len(sizes), setting.at), sparse.max(axis=0), np.sqrt(asked * log(max(m, 3)) / k),
              (*general, enough), {"a": at, "by layer": sparse[:, -1], "sparsity": sizes.astype(float)},
-             note=f"On {rows}, vectors of 1 to {s} entries."),
+             note=f"On {rows}, vectors of 1 to {s} entries.", rows=inside.samples),
         made(BACKWARD, setting.moment, [setting.at], [inner.max()], [(m / k) ** 0.5], (*general, few_outputs),
-             {"a": at, "by layer": whole}, note=f"On {rows}."),
+             {"a": at, "by layer": whole}, note=f"On {rows}.", rows=inside.samples),
     ]  # fmt: skip
 
 

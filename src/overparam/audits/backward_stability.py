@@ -13,7 +13,7 @@ import numpy as np
 from overparam.audits.away import Climb, Stated, findings
 from overparam.audits.gains import largest_gains
 from overparam.audits.law import Finding, Law, not_measured
-from overparam.audits.radius_ranges import of_backward, of_products, sizes
+from overparam.audits.radius_ranges import of_backward, of_products, sizes, speaks
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
 from overparam.core.inside import Gates
@@ -62,7 +62,7 @@ def intermediate_stability(setting: Setting, constant: float = 1.0) -> list[Find
         return [not_measured(PRODUCTS, kind, "there is one ReLU layer, so no product", asked) for kind in KINDS]
     L, _ = sizes(setting)
     few = setting.on_rows(max(LEAST_ROWS, setting.effort.rows // 4))
-    stated = (Stated(PRODUCTS, lambda omega: sqrt(L), asked),)
+    stated = (Stated(PRODUCTS, lambda omega: sqrt(L), asked, speaks(of_products, setting, constant)),)
     climbs = (Climb(PRODUCTS.name, towards_long_product, value=rough_product_norm),)
     return findings(few, stated, product_norms, climbs, note=_rows(few, setting))
 
@@ -86,6 +86,7 @@ def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]
             BACKWARD,
             lambda omega: omega ** (1 / 3) * L**2 * sqrt(m * log(m) / setting.outputs),
             of_backward(setting, constant),
+            speaks(of_backward, setting, constant),
         ),
     )
     climbs = (Climb(BACKWARD.name, towards_change, towards_flips_everywhere, longest_change),)

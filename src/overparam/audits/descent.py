@@ -30,6 +30,10 @@ THEOREMS: dict[Algorithm, str] = {"gradient descent": "convergence, Thm 1", "SGD
 WINDOWS = 8
 """Stretches of the run between which the fall of the loss is taken."""
 STEPS_PER_TRAINING_STEP = 8
+MOST = 1_000
+"""Rows of a kernel whose eigenvalues are taken: n k."""
+SINGULAR = 1e-12
+"""A smallest eigenvalue that is this share of the largest one is rounding."""
 COSTLY = 64
 """Rows of a kernel that is made gradient by gradient."""
 BATCH_SHARE = 4
@@ -109,7 +113,7 @@ def descent(setting: Setting, constant: float = 1.0) -> list[Finding]:
         setting: the network and what to spend.
         constant: C of the width and the rate that the theorems ask for.
     """
-    few = setting.on_rows(setting.effort.rows)
+    few = setting.on_rows(min(setting.effort.rows, max(2, MOST // setting.outputs)))
     K = kernel_by_layers(few, few.weights)
     if K is None:  # every row of the kernel costs a gradient
         few = setting.on_rows(min(setting.effort.rows, max(4, COSTLY // few.outputs)))
@@ -169,7 +173,8 @@ def of_descent(setting: Setting, run: Descent, constant: float = 1.0, note: str 
     _, m = sizes(setting)
     n, k = run.n, setting.outputs
     asked = asked_of(setting, run, constant)
-    expected = setting.separation * m / (k * n**2)  # with constant 1
+    L, _ = sizes(setting)
+    expected = min(setting.separation, 1 / L) * m / (k * n**2)  # with constant 1; δ ≤ 1/L is all the theorem takes
     fit = run.fitted()
     detail = {"loss": run.losses, "steps": run.steps}
     if fit is not None:
@@ -181,7 +186,7 @@ def of_descent(setting: Setting, run: Descent, constant: float = 1.0, note: str 
         found.append(not_measured(ratio, "trajectory", NOT_APART, asked))
     elif np.isfinite(run.ratios).all() and len(run.ratios):
         bounds = np.full(len(run.steps), expected)
-        found.append(made(ratio, "trajectory", run.steps, run.ratios, bounds, asked, detail, note=note))
+        found.append(made(ratio, "trajectory", run.steps, run.ratios, bounds, asked, detail, note=note, rows=n))
     else:
         found.append(not_measured(ratio, "trajectory", "the gradient was not recorded, or is not finite", asked))
     times, falls = falls_of(run.steps, run.losses, since_start=run.algorithm == "SGD")
@@ -191,16 +196,16 @@ def of_descent(setting: Setting, run: Descent, constant: float = 1.0, note: str 
     words = f"{note} {_fitted_words(run, fit)}".strip()
     if apart:
         bounds = np.full(len(times), expected)
-        found.append(made(fall, "trajectory", times, falls / run.rate, bounds, asked, detail, note=words))
+        found.append(made(fall, "trajectory", times, falls / run.rate, bounds, asked, detail, note=words, rows=n))
     else:
         found.append(not_measured(fall, "trajectory", NOT_APART, asked))
     if run.smallest is None:
         found.append(not_measured(kernel, "trajectory", "the kernel of the network at the start is not known", asked))
-    elif not run.smallest > 0:
+    elif not run.smallest > SINGULAR * (run.largest or 0.0):
         found.append(not_measured(kernel, "trajectory", "the kernel at the start is singular", asked))
     else:
         values, bounds = falls / (2 * run.rate), np.full(len(times), run.smallest)
-        found.append(made(kernel, "trajectory", times, values, bounds, asked, detail, note=words))
+        found.append(made(kernel, "trajectory", times, values, bounds, asked, detail, note=words, rows=n))
     return found
 
 

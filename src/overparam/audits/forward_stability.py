@@ -8,7 +8,7 @@ import numpy as np
 
 from overparam.audits.away import Climb, Stated, findings, of_layer
 from overparam.audits.law import Finding, Law
-from overparam.audits.radius_ranges import of_forward, sizes
+from overparam.audits.radius_ranges import of_forward, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.core.placed import Weights
 
@@ -40,10 +40,10 @@ def forward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
         constant: C of the radius the lemma reaches, C/(L^{9/2} log³ m).
     """
     L, m = sizes(setting)
-    asked = of_forward(setting, constant)
+    asked, spoken = of_forward(setting, constant), speaks(of_forward, setting, constant)
     stated = (
-        Stated(BEFORE, lambda omega: omega * L**2.5 * sqrt(log(m)), asked),
-        Stated(AFTER, lambda omega: omega * L**2.5 * sqrt(log(m)), asked),
+        Stated(BEFORE, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
+        Stated(AFTER, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
     )
     climbs = (Climb(AFTER.name, towards_movement),)
     return findings(setting, stated, measured, climbs, few=setting.on_rows(setting.effort.rows))

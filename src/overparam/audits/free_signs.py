@@ -15,7 +15,7 @@ import numpy as np
 from overparam.audits.backward_stability import BACKWARD, LEAST_ROWS, PRODUCTS, change_norms, longest
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.perturbations import steepest
-from overparam.audits.radius_ranges import of_backward, of_products, sizes
+from overparam.audits.radius_ranges import of_backward, of_products, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.audits.vectors import scaled
 from overparam.core.inside import Gates
@@ -73,11 +73,19 @@ def free_signs(setting: Setting, constant: float = 1.0) -> list[Finding]:
         found.append(not_measured(FREE_PRODUCTS, "adversarial", "no ReLU layer lies between two others", asked))
     else:
         values = np.maximum.accumulate([worst(few, omega, _products, 0, last) for omega in radii])
-        found.append(made(FREE_PRODUCTS, "adversarial", radii, values, [sqrt(L)] * len(radii), asked, note=note))
+        spoken = [speaks(of_products, setting, constant)(omega) for omega in radii]
+        bounds = [sqrt(L)] * len(radii)
+        found.append(
+            made(FREE_PRODUCTS, "adversarial", radii, values, bounds, asked, note=note, spoken=spoken, rows=few.samples)
+        )
     bounds = [omega ** (1 / 3) * L**2 * sqrt(m * log(m) / setting.outputs) for omega in radii]
     values = np.maximum.accumulate([worst(few, omega, partial(_changes, 1), 1, last + 1) for omega in radii])
     asked = of_backward(setting, constant)
-    return [*found, made(FREE_BACKWARD, "adversarial", radii, values, bounds, asked, note=note)]
+    spoken = [speaks(of_backward, setting, constant)(omega) for omega in radii]
+    last_one = made(
+        FREE_BACKWARD, "adversarial", radii, values, bounds, asked, note=note, spoken=spoken, rows=few.samples
+    )
+    return [*found, last_one]
 
 
 def allowed(setting: Setting, omega: float) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from overparam.audits.away import Climb, Stated, findings, of_output
 from overparam.audits.law import Finding, Law, not_measured
-from overparam.audits.radius_ranges import of_gradients, sizes
+from overparam.audits.radius_ranges import of_gradients, sizes, speaks
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.vectors import added, combined, inner, length, minus, only, scaled, squares
 from overparam.core.placed import Weights
@@ -36,7 +36,7 @@ SAMPLES = Law(
     "‖∇_{W_ℓ}F_i‖² ≤ O(F_i · m/k)",
     "upper",
     {"omega": 0.0, "L": 0.0, "m": 1.0, "n": 0.0},
-    quantity="‖∇_{W_ℓ}F_i‖²/F_i",
+    quantity="‖∇_{W_ℓ}F_i‖²/F_i, the two samples of largest F_i",
 )
 LOWER = Law(
     "gradient lower bound",
@@ -75,11 +75,14 @@ def gradient_bounds(setting: Setting, constant: float = 1.0) -> list[Finding]:
     """
     few = setting.on_rows(setting.effort.rows)
     L, m = sizes(few)
-    n, k, asked = few.samples, few.outputs, of_gradients(few, constant)
+    n, k, asked, spoken = few.samples, few.outputs, of_gradients(few, constant), speaks(of_gradients, few, constant)
+    delta = min(
+        few.separation, 1 / L
+    )  # rows further apart than that are also 1/L apart, which is all the theorem takes
     stated = [
-        Stated(UPPER, lambda omega: L * n * m / k, asked),
-        Stated(LAYERS, lambda omega: n * m / k, asked),
-        Stated(SAMPLES, lambda omega: m / k, asked),
+        Stated(UPPER, lambda omega: L * n * m / k, asked, spoken),
+        Stated(LAYERS, lambda omega: n * m / k, asked, spoken),
+        Stated(SAMPLES, lambda omega: m / k, asked, spoken),
     ]
     climbs = [Climb(UPPER.name, towards_large_gradient, value=gradient_ratio)]
     missing: list[Finding] = []
@@ -87,12 +90,12 @@ def gradient_bounds(setting: Setting, constant: float = 1.0) -> list[Finding]:
     if not apart:
         missing += [not_measured(law, kind, NOT_APART, asked) for law in (LOWER, NO_CRITICAL) for kind in KINDS]
     else:
-        stated.append(Stated(NO_CRITICAL, lambda omega: few.separation * m / (k * n**2), asked))
+        climbs.append(Climb(NO_CRITICAL.name, towards_large_gradient, value=gradient_ratio))
+        stated.append(Stated(NO_CRITICAL, lambda omega: delta * m / (k * n**2), asked, spoken))
     if apart and last_layer(few):
-        stated.append(Stated(LOWER, lambda omega: few.separation * m / (k * n), asked))
+        stated.append(Stated(LOWER, lambda omega: delta * m / (k * n), asked, spoken))
         climbs.append(Climb(LOWER.name, towards_large_last, value=last_ratio))
     elif apart:
-        climbs.append(Climb(NO_CRITICAL.name, towards_large_gradient, value=gradient_ratio))
         why = "no trained weight goes straight into the last ReLU layer"
         missing += [not_measured(LOWER, kind, why, asked) for kind in KINDS]
     note = "" if few is setting else f"On {n} of {setting.samples:,} rows."
@@ -128,7 +131,7 @@ def last_ratio(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
 
 def objective(setting: Setting, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
     """F_i of every sample and the loss vectors f(x_i) − y_i."""
-    residual = setting.inside.trace(weights).output - setting.y
+    residual = setting.inside.output(weights) - setting.y
     return 0.5 * (residual**2).sum(axis=1), residual
 
 

@@ -163,8 +163,10 @@ def make_ground(
     )
 
 
-def checked_effort(effort: str) -> Effort:
-    """By name, or one line."""
+def checked_effort(effort: str | Effort) -> Effort:
+    """By name, or one line; one of one's own as it is."""
+    if isinstance(effort, Effort):
+        return effort
     if effort not in EFFORTS:
         raise ValueError(f"`effort` is {effort!r}; expected one of {', '.join(EFFORTS)}")
     return EFFORTS[effort]

@@ -72,9 +72,12 @@ class JaxInside(AbstractInside):
     def trace(self, weights: Weights, gates: Gates | None = None) -> Trace:
         """The output (n, k), all g_ℓ and all h_ℓ."""
         with self._precision():
-            params = self._kept_of(weights)[1]
-            pieces = [_trace(self._network, params, x, own) for x, own in zip(self._X, self._given(gates), strict=True)]
-            return self._whole(pieces)
+            return self._whole(self._traced(weights, gates))
+
+    def output(self, weights: Weights) -> np.ndarray:
+        """The outputs (n, k) alone: what the layers hold stays on the device."""
+        with self._precision():
+            return self._joined([piece.output for piece in self._traced(weights, None)])
 
     def push(self, weights: Weights, start: int, V: np.ndarray, end: int, gates: Gates | None = None) -> np.ndarray:
         """J_i v_i of every sample."""
@@ -108,15 +111,13 @@ class JaxInside(AbstractInside):
 
     def along(self, weights: Weights, direction: Weights, gates: Gates | None = None) -> Trace:
         """The derivative of everything in the trace along a direction in the weights."""
-        self.require_weights(direction, "direction", all_of_them=False)
-        own, shapes = raw(direction), self.shapes
         with self._precision():
-            whole: Any = {
-                name: own[name] if name in own else jnp.zeros(shapes[name], self._dtype) for name in self._names
-            }
-            params, towards = self._kept_of(weights)[1], self._tree_of(whole)
-            batches = zip(self._X, self._given(gates), strict=True)
-            return self._whole([_along(self._network, params, towards, x, own) for x, own in batches])
+            return self._whole(self._moved(weights, direction, gates))
+
+    def output_along(self, weights: Weights, direction: Weights) -> np.ndarray:
+        """The derivative of the outputs alone along a direction in the weights."""
+        with self._precision():
+            return self._joined([piece.output for piece in self._moved(weights, direction, None)])
 
     def gradient(self, weights: Weights, cotangent: Trace, gates: Gates | None = None) -> Weights:
         """∂/∂weights of Σ (cotangent · trace)."""
@@ -138,6 +139,18 @@ class JaxInside(AbstractInside):
                 _gradient(self._network, params, x, own, batch)
                 for x, own, batch in zip(self._X, self._given(gates), batches, strict=True)
             )
+
+    def _traced(self, weights: Weights, gates: Gates | None) -> list[Trace]:
+        params = self._kept_of(weights)[1]
+        return [_trace(self._network, params, x, own) for x, own in zip(self._X, self._given(gates), strict=True)]
+
+    def _moved(self, weights: Weights, direction: Weights, gates: Gates | None) -> list[Trace]:
+        self.require_weights(direction, "direction", all_of_them=False)
+        own, shapes = raw(direction), self.shapes
+        whole: Any = {name: own[name] if name in own else jnp.zeros(shapes[name], self._dtype) for name in self._names}
+        params, towards = self._kept_of(weights)[1], self._tree_of(whole)
+        batches = zip(self._X, self._given(gates), strict=True)
+        return [_along(self._network, params, towards, x, own) for x, own in batches]
 
     def _between(
         self, product: Callable[..., Any], weights: Weights, start: int, end: int, gates: Gates | None, rows: np.ndarray

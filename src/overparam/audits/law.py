@@ -60,6 +60,7 @@ class Finding:
     quantity, the worst over samples and layers. bounds: (p,) the law's right side with constant 1. constant: the largest
     of values / bounds; for a lower law the smallest, for "both" the factor furthest from 1. exponent, exponent_error:
     fitted in ω, where there are several radii. range: what the statement asks for. detail: by layer and so on, for the page.
+    rows: how many samples were looked at; None for all.
     """
 
     law: Law
@@ -74,6 +75,7 @@ class Finding:
     verdict: Finished
     words: str
     detail: Mapping[str, np.ndarray] = field(default_factory=dict)
+    rows: int | None = None
 
     def __post_init__(self) -> None:
         if self.constant is None:  # how a number that is not finite comes back from result.json
@@ -97,14 +99,16 @@ def made(
     note: str = "",
     largest: float = LARGEST_CONSTANT,
     bounded: bool = False,
+    spoken: Sequence[bool] | None = None,
+    rows: int | None = None,
 ) -> Finding:
     """The finding these numbers give: exponent, constant, verdict, words.
 
     A law with an explicit constant holds or not. One with a hidden constant holds with the constant measured, if that is
     at most `largest` (at least 1/`largest` for a lower law) and does not grow without end as ω falls. A law that does
-    not hold although all that the statement asks for is met, or not known, fails; one that does not hold where a
-    condition is unmet is out of range: the statement says nothing there. One that holds in spite of an unmet condition
-    holds, and `words` says so.
+    not hold although all that the statement asks for is met, or not known, fails; so does one that breaks at a radius at
+    which the statement speaks, whatever the others are. One that does not hold where a condition is unmet is out of
+    range: the statement says nothing there. One that holds in spite of an unmet condition holds, and `words` says so.
 
     Args:
         omegas: radii; `[0.0]` at the start.
@@ -114,6 +118,8 @@ def made(
         note: a sentence added to the words, such as which rows were used.
         largest: the constant that counts as a violation of a big-O.
         bounded: the statement is for radii within bounds, which were covered: nothing is concluded for ω → 0.
+        spoken: for each radius, whether the statement speaks there; None where that does not depend on the radius.
+        rows: how many samples were looked at; None for all.
 
     >>> law = Law("products", "convergence, Lemma 7.3", "‖W_b … W_a v‖ ≤ 2‖v‖", "upper", {}, explicit=2.0)
     >>> made(law, "start", [0.0], [1.4], [1.0]).verdict, made(law, "start", [0.0], [2.4], [1.0]).verdict
@@ -133,11 +139,12 @@ def made(
     if holds:
         verdict: Finished = "holds" if law.explicit is not None else "holds with constant"
     else:
-        verdict = "out of range" if unmet else "fails"
+        broken = spoken is not None and _broken(law, ratios[np.asarray(spoken, bool)], largest)
+        verdict = "out of range" if unmet and not broken else "fails"
     reach = None if holds or moment not in PERTURBED else _reach(law, x, ratios, largest)
-    words = _words(law, moment, verdict, constant, exponent, error, unmet, runaway, reach)
+    words = _words(law, moment, verdict, constant, exponent, error, unmet, runaway, reach, largest)
     return Finding(law, moment, x, v, b, constant, exponent, error, tuple(range), verdict,
-                   f"{words} {note}".strip(), dict(detail or {}))  # fmt: skip
+                   f"{words} {note}".strip(), dict(detail or {}), rows)  # fmt: skip
 
 
 def reach_of(finding: Finding, largest: float = LARGEST_CONSTANT) -> float | None:
@@ -150,6 +157,28 @@ def reach_of(finding: Finding, largest: float = LARGEST_CONSTANT) -> float | Non
     if finding.moment not in PERTURBED or not len(finding.values):
         return None
     return _reach(finding.law, finding.omegas, _ratios(finding.values, finding.bounds), largest)
+
+
+def looseness(law: Law, constant: float) -> float | None:
+    """By what factor a law that hides its constant could be sharpened here; None where it has a constant of its own.
+
+    >>> lower = Law("gradient", "convergence, Thm 3", "≥ Ω(1)", "lower")
+    >>> looseness(lower, 814_000.0), looseness(Law("products", "convergence, Lemma 7.3", "≤ O(1)", "upper"), 0.05)
+    (814000.0, 20.0)
+    """
+    if law.explicit is not None or law.side == "both" or not 0 < constant < np.inf:
+        return None
+    return constant if law.side == "lower" else 1 / constant
+
+
+def _digits(value: float) -> str:
+    """Three digits, thousands parted: 814,000 and not 8.14e+05.
+
+    >>> _digits(814321.0), _digits(0.0123), _digits(1.2e9)
+    ('814,000', '0.0123', '1.2e+09')
+    """
+    short = float(f"{value:.3g}")
+    return f"{short:,.0f}" if 1e3 <= abs(short) < 1e7 else f"{short:.3g}"
 
 
 def not_measured(law: Law, moment: Moment, why: str, range: Sequence[Assumption] = ()) -> Finding:
@@ -184,6 +213,11 @@ def _constant(side: Side, ratios: np.ndarray) -> float:
     return float(away.max())
 
 
+def _broken(law: Law, ratios: np.ndarray, largest: float) -> bool:
+    """Whether the law does not hold at the radii it speaks of, if there are any."""
+    return bool(len(ratios)) and not _within(law, _constant(law.side, ratios), largest)
+
+
 def _within(law: Law, constant: float, largest: float) -> bool:
     allowed, slack = law.explicit, 1e-9
     if law.side == "lower":
@@ -210,15 +244,23 @@ def _runs_away(law: Law, x: np.ndarray, ratios: np.ndarray, exponent: float | No
 
 def _words(
     law: Law, moment: Moment, verdict: Finished, constant: float, exponent: float | None, error: float | None,
-    unmet: list[Assumption], runaway: bool, reach: float | None,
+    unmet: list[Assumption], runaway: bool, reach: float | None, largest: float,
 ) -> str:  # fmt: skip
-    where, number = MOMENTS[moment], f"{constant:.3g}"
+    where, number = MOMENTS[moment], _digits(constant)
     verb = "asks for" if law.side == "lower" else "allows"
     stated = "" if law.explicit is None else f" where the law {verb} {law.explicit:g}"
     if verdict == "holds":
         text = f"Holds {where}: measured {number}{stated}."
     elif verdict == "holds with constant":
         text = f"Holds {where} with constant {number}."
+        loose = looseness(law, constant)
+        if loose is not None and loose > largest:
+            factor = _digits(loose)
+            text = (
+                f"Holds {where}, and is loose by {factor}: what was measured is {factor} times the bound."
+                if law.side == "lower"
+                else f"Holds {where}, and is loose by {factor}: what was measured is {number} of the bound."
+            )
     else:
         hidden = " with a constant of order 1" if law.explicit is None else ""
         text = f"Does not hold {where}{hidden}: measured {number}{stated}."
@@ -232,6 +274,8 @@ def _words(
         text += f" Exponent in ω {exponent:.2f}{bar}, the law's is {power:.3g}."
     if unmet and verdict == "out of range":
         text += f" But the statement asks for more: {unmet[0].statement}."
+    elif unmet and verdict == "fails":
+        text += " It fails at a radius of which the statement speaks."
     elif unmet:
         text += f" It need not: {unmet[0].statement} is unmet."
     return text

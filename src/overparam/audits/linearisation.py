@@ -8,7 +8,7 @@ import numpy as np
 
 from overparam.audits.away import Climb, Stated, findings, of_output, one_hot
 from overparam.audits.law import Finding, Law
-from overparam.audits.radius_ranges import of_steps, sizes
+from overparam.audits.radius_ranges import of_steps, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
 from overparam.audits.vectors import minus
@@ -40,6 +40,7 @@ def linearisation(setting: Setting, constant: float = 1.0) -> list[Finding]:
             LINEARISATION,
             lambda omega: L**3 * omega ** (4 / 3) * sqrt(m * log(m) / setting.outputs),
             of_steps(setting, constant),
+            speaks(of_steps, setting, constant),
         ),
     )
     note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
@@ -54,8 +55,8 @@ def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.n
 
 def bend(setting: Setting, weights: Weights) -> np.ndarray:
     """(n, k): outputs at the weights less those at the start and their first-order change."""
-    first_order = setting.inside.along(setting.weights, minus(weights, setting.weights)).output
-    return setting.inside.trace(weights).output - setting.start.output - first_order
+    first_order = setting.inside.output_along(setting.weights, minus(weights, setting.weights))
+    return setting.inside.output(weights) - setting.start.output - first_order
 
 
 def towards_bend(setting: Setting, weights: Weights) -> Weights:

@@ -49,7 +49,7 @@ def kernel_by_layers(setting: Setting, weights: Weights) -> np.ndarray | None:
 def kernel_product(setting: Setting, weights: Weights, v: np.ndarray) -> np.ndarray:
     """K v = J Jᵀ v: a gradient, and the derivative of the outputs along it."""
     slope = setting.inside.gradient(weights, of_output(v.reshape(setting.samples, setting.outputs)))
-    return setting.inside.along(weights, slope).output.ravel()
+    return setting.inside.output_along(weights, slope).ravel()
 
 
 def _by_layers(setting: Setting, weights: Weights) -> np.ndarray | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from overparam.audits.law import Finding
+from overparam.audits.law import LARGEST_CONSTANT, Finding, looseness
 from overparam.audits.words import by_law, worst_of
 from overparam.core.sections import Figure, Role, Section, Series, Table, Text, Tone, series
 from overparam.report.numbers import number
@@ -56,7 +56,7 @@ def _about(audit: Audit) -> str:
         f"{audit.network}: {len(audit.widths)} ReLU layers (L = {audit.depth}), {widths}, {audit.outputs} outputs, on "
         f"{audit.rows:,} samples of {audit.data} with {audit.inputs:,} numbers each"
         + (f" ({'; '.join(audit.notes)})" if audit.notes else "")
-        + f". The two nearest samples are δ = {audit.separation:.3g} apart."
+        + (f". The two nearest samples are δ = {audit.separation:.3g} apart." if audit.rows > 1 else ".")
     )
 
 
@@ -68,13 +68,13 @@ def _laws(laws: dict[str, list[Finding]]) -> Table:
         rows.append(
             (
                 worst.law.name,
-                worst.verdict,
+                _verdict_of(worst),
                 _constant(worst),
                 _power(worst.law.exponents.get("omega")),
                 _fitted(worst),
                 ROLES[worst.moment][0],
                 _measured(worst),
-                worst.law.reference.partition(", ")[2],
+                worst.law.reference.removeprefix("convergence, "),
             )
         )
     return Table(
@@ -108,7 +108,8 @@ def _everything(findings: Sequence[Finding]) -> Table:
 def _how_to_read() -> str:
     return (
         "The constant is what was measured over the law's right side with constant 1. A law with a constant of its own "
-        "holds or fails; one whose constant hides in a big-O holds with the constant measured, if that is at most 10. Out of "
+        "holds or fails; one whose constant hides in a big-O holds with the constant measured, if that is at most 10, or at least 1/10 "
+        "for a lower bound. A lower bound with a large constant, or an upper one with a small, holds and is loose by that factor. Out of "
         "range: it does not hold, at a width or radius of which the theorem says nothing. Exponents are fitted over the radii, "
         "with the standard error of the fit; radii share one network, so that it says how straight the line is, not how "
         "another draw of the weights would be."
@@ -166,11 +167,12 @@ def _layers(findings: Sequence[Finding]) -> tuple[Figure | Text, ...]:
             )
             for i, name in enumerate(names)
         ]
-        if "allowed by layer" in finding.detail:
-            allowed = finding.detail["allowed by layer"]
-            at = 1 + np.arange(len(allowed))
-            curves.append(series("allowed at most", at, np.exp(allowed), role="muted", dashed=True))
-            curves.append(series("allowed at least", at, np.exp(-allowed), role="muted", dashed=True))
+        for name in ("largest allowed by layer", "smallest allowed by layer"):
+            if name in finding.detail:
+                limit = finding.detail[name]
+                curves.append(
+                    series(name.removesuffix(" by layer"), 1 + np.arange(len(limit)), limit, role="muted", dashed=True)
+                )
         title = finding.law.name
         drawn.append(
             Figure(title[:1].upper() + title[1:], f"{finding.law.statement} ({finding.law.reference}).", "ReLU layer",
@@ -211,6 +213,13 @@ def _measured(finding: Finding) -> str:
         return ""
     low, high = float(finding.values.min()), float(finding.values.max())
     return _shown(high) if len(finding.values) == 1 or low == high else f"{_shown(low)} to {_shown(high)}"
+
+
+def _verdict_of(finding: Finding) -> str:
+    loose = looseness(finding.law, finding.constant)
+    if finding.verdict == "holds with constant" and loose is not None and loose > LARGEST_CONSTANT:
+        return f"holds, loose by\u00a0{_shown(loose)}"
+    return finding.verdict
 
 
 def _constant(finding: Finding) -> str:

@@ -155,9 +155,9 @@ def descent_displacement(inside: AbstractInside, y: np.ndarray, steps: int) -> W
     """
     here = start = inside.weights
     for _ in range(steps):
-        residual = inside.trace(here).output - y
+        residual = inside.output(here) - y
         slope = inside.gradient(here, output_cotangent(inside, residual))
-        change = inside.along(here, slope).output
+        change = inside.output_along(here, slope)
         size, curvature = inner(slope, slope), float(np.vdot(change, change))
         if not size > 0 or not curvature > 0:
             break

@@ -76,7 +76,7 @@ def plan_audit(
     rows: int | None = None,
     run: Any = None,
     laws: Sequence[str] | str | None = None,
-    effort: str = "usual",
+    effort: str | Effort = "usual",
     prepare: str = "auto",
     dtype: str = "float64",
     device: str | None = None,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from overparam.audits.gains import column_lengths, largest_gains, largest_sparse_forms, largest_sparse_gains
-from overparam.audits.law import Finding, Law, made, not_measured
+from overparam.audits.law import LARGEST_CONSTANT, Finding, Law, made, not_measured
 from overparam.audits.ranges import of_network, wide_for_products
 from overparam.audits.setting import Setting
 from overparam.core.assumptions import Assumption
@@ -70,14 +70,15 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
     few = setting.on_rows(setting.effort.rows)
     inside, L = few.inside, setting.depth
     laws = (WHOLE, SPARSE_IN, SPARSE_OUT, SPARSE_BOTH)
-    conditions = (*of_network(setting), wide_for_products(setting))
+    conditions = (*of_network(few), wide_for_products(few))  # of the rows that are looked at
     if L < 1:
         return [
             not_measured(law, setting.moment, "the network has one ReLU layer, and so no product", ()) for law in laws
         ]
     m = setting.width
     s = max(1, int(sparsity * m / (L * max(log(m), 1.0))))
-    sizes = np.unique(np.geomspace(1, s, 4 if setting.effort.name != "thorough" else 8).astype(int))
+    tenth = max(1, round(s / LARGEST_CONSTANT))  # the fewest that a constant of order 1 leaves
+    sizes = np.unique([tenth, *np.geomspace(1, s, 4 if setting.effort.name != "thorough" else 8).astype(int)])
     pairs = chosen_pairs(L)
     sparse_pairs = chosen_pairs(L, SPARSE_PAIRS)
     whole, gains_in, gains_out, forms = np.zeros(len(pairs)), *np.zeros((3, len(sparse_pairs), len(sizes)))
@@ -107,8 +108,20 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
     inner, outer, between = gains_in.max(axis=0), gains_out.max(axis=0), forms.max(axis=0)
     zeros, ones = np.full(len(sizes), setting.at), np.ones(len(sizes))
     return [
-        made(WHOLE, setting.moment, [setting.at], [whole.max()], [L**0.5], conditions, by_pair, note=note),
-        _sparse_in(setting, inner, sizes, conditions, by_sparse | {"by pair": gains_in[:, -1]}, note_sparse),
+        made(
+            WHOLE,
+            setting.moment,
+            [setting.at],
+            [whole.max()],
+            [L**0.5],
+            conditions,
+            by_pair,
+            note=note,
+            rows=inside.samples,
+        ),
+        _sparse_in(
+            setting, inner, sizes, conditions, by_sparse | {"by pair": gains_in[:, -1]}, note_sparse, inside.samples
+        ),
         made(
             SPARSE_OUT,
             setting.moment,
@@ -118,6 +131,7 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
             conditions,
             by_sparse | {"by pair": gains_out[:, -1]},
             note=note_sparse,
+            rows=inside.samples,
         ),
         made(
             SPARSE_BOTH,
@@ -128,6 +142,7 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
             conditions,
             by_sparse | {"by pair": forms[:, -1]},
             note=note_sparse,
+            rows=inside.samples,
         ),
     ]
 
@@ -139,14 +154,19 @@ def _sparse_in(
     conditions: tuple[Assumption, ...],
     detail: dict[str, np.ndarray],
     note: str,
+    rows: int,
 ) -> Finding:
     """Lemma 7.3b hides its constant in how sparse: it holds for vectors of as many entries as are found to meet the 2."""
     met = int(np.count_nonzero(np.maximum.accumulate(gains) <= 2.0))
+    if met and sizes[met - 1] < round(sizes[-1] / LARGEST_CONSTANT):
+        met = 0  # the constant in how sparse would be below 1/10
     if 0 < met < len(sizes):
         note += f" The 2 holds up to {sizes[met - 1]} entries; with {sizes[-1]} it is {gains[-1]:.3g}."
     kept = gains[:met] if met else gains
     at, ones = np.full(len(kept), setting.at), np.ones(len(kept))
-    return made(SPARSE_IN, setting.moment, at, kept, ones, conditions, detail | {"all sizes": gains}, note=note)
+    return made(
+        SPARSE_IN, setting.moment, at, kept, ones, conditions, detail | {"all sizes": gains}, note=note, rows=rows
+    )
 
 
 def _by_pair(pairs: list[tuple[int, int]]) -> dict[str, np.ndarray]:

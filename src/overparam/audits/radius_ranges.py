@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import log
 
 from overparam.audits.ranges import of_network
@@ -28,6 +29,13 @@ def beyond(omegas: Sequence[float], limit: float, statement: str) -> Assumption:
     return checked(statement, inside == len(omegas), detail)
 
 
+def speaks(
+    conditions: Callable[..., tuple[Assumption, ...]], setting: Setting, constant: float = 1.0
+) -> Callable[[float], bool]:
+    """Whether none of the conditions is unmet, by radius."""
+    return lambda omega: all(one.status != "unmet" for one in conditions(replace(setting, omegas=(omega,)), constant))
+
+
 def of_forward(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
     """ω ≤ C/(L^{9/2} log³ m), what Lemma 8.2 asks for.
 
@@ -36,6 +44,16 @@ def of_forward(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...
     L, m = sizes(setting)
     limit = constant / (L**4.5 * log(m) ** 3)
     return (*of_network(setting), within(setting.omegas, limit, "ω ≤ C/(L^{9/2} log³ m)"))
+
+
+def of_signs(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+    """Those of forward, and mω^{2/3}L ≥ C log n: the lemma holds with probability 1 − e^{−Ω(mω^{2/3}L)} for each of n samples.
+
+    Ref: convergence, Lemma 8.2
+    """
+    L, m = sizes(setting)
+    least = (max(log(setting.samples), 1.0) / (constant * m * L)) ** 1.5
+    return (*of_forward(setting, constant), beyond(setting.omegas, least, "C m ω^{2/3} L ≥ log n"))
 
 
 def of_products(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
@@ -52,14 +70,15 @@ def of_products(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ..
 
 
 def of_backward(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
-    """Those of products, and k ≤ Cm/(L log m).
+    """Those of products, k ≤ Cm/(L log m), and as many sign changes as k/log m: ω ≥ (k/(C mL log m))^{3/2}.
 
     Ref: convergence, Lemma 8.7
     """
     L, m = sizes(setting)
+    least = (setting.outputs / (constant * m * L * log(m))) ** 1.5
     most = constant * m / (L * log(m))
     few = checked("k ≤ C m/(L log m)", setting.outputs <= most, f"k = {setting.outputs}, at most {most:.3g}")
-    return (*of_products(setting, constant), few)
+    return (*of_products(setting, constant), beyond(setting.omegas, least, "ω ≥ (k/(C mL log m))^{3/2}"), few)
 
 
 def of_gradients(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:

@@ -103,7 +103,17 @@ def residual_start(setting: Setting) -> list[Finding]:
     pairs = chosen_pairs(L - 1)
     gains = np.array([_norms(few, b - 1, a) for b, a in pairs])
     found.append(
-        made(PRODUCTS, moment, at, [gains.max()], [1.0], (small,), {"by pair": gains}, note=_rows(few, setting))
+        made(
+            PRODUCTS,
+            moment,
+            at,
+            [gains.max()],
+            [1.0],
+            (small,),
+            {"by pair": gains},
+            note=_rows(few, setting),
+            rows=few.samples,
+        )
     )
     return [*found, _separation(setting), _gradients(setting)]
 

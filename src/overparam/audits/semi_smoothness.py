@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 from overparam.audits.away import Climb, Stated, findings, of_output
 from overparam.audits.gradients import objective
 from overparam.audits.law import Finding, Law
-from overparam.audits.radius_ranges import of_steps, sizes
+from overparam.audits.radius_ranges import of_steps, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.audits.vectors import added, inner, minus
 from overparam.core.placed import Weights
@@ -23,7 +23,7 @@ AT_START = Law(
     "convergence, Thm 4",
     STATEMENT,
     "upper",
-    {"omega": 4 / 3, "L": 2.0, "m": 1.0, "n": 1.0},
+    {"omega": 4 / 3, "L": 2.0, "n": 1.0},  # of m: ½ in the first term, 1 in the second
     quantity="F(W⁰ + W′) − F(W⁰) − ⟨∇F(W⁰), W′⟩",
 )
 AWAY = Law(
@@ -31,7 +31,7 @@ AWAY = Law(
     "convergence, Thm 4",
     f"{STATEMENT}, W at distance ω from W⁰ along training",
     "upper",
-    {"omega": 4 / 3, "L": 2.0, "m": 1.0, "n": 1.0},
+    {"omega": 4 / 3, "L": 2.0, "n": 1.0},  # of m: ½ in the first term, 1 in the second
     quantity="F(W + W′) − F(W) − ⟨∇F(W), W′⟩",
 )
 
@@ -48,12 +48,12 @@ def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
         constant: C of the radii between which the theorem holds.
     """
     few = setting.on_rows(setting.effort.rows)
-    asked = of_steps(few, constant)
+    asked, spoken = of_steps(few, constant), speaks(of_steps, few, constant)
     note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
     found = []
     for law, away in ((AT_START, False), (AWAY, True)):
         bases = Bases(few, away)
-        stated = (Stated(law, lambda omega, bases=bases: float(sum(bases.terms(omega))), asked),)
+        stated = (Stated(law, lambda omega, bases=bases: float(sum(bases.terms(omega))), asked, spoken),)
 
         def measured(
             own: Setting, weights: Weights, omega: float, law: Law = law, bases: Bases = bases

@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.audits.law import Moment
-from overparam.audits.perturbations import climb, descent_displacement, random_direction, to_unit
+from overparam.audits.perturbations import climb, descent_displacement, radius, random_direction, to_unit
 from overparam.audits.vectors import added, moving, scaled
 from overparam.core.inside import AbstractInside
 from overparam.core.nearest_rows import smallest_distance
@@ -142,9 +142,9 @@ class Setting:
         return np.random.default_rng([self.key, *labels])
 
     def perturbation(self, kind: Kind, omega: float, ascent: Weights | None = None) -> Weights:
-        """W′ with every ‖W′_ℓ‖₂ = ω: Gaussian, along training, or the direction an `ascent` found, scaled.
+        """W′ of radius ω: Gaussian with every ‖W′_ℓ‖₂ = ω, along training, or the direction an `ascent` found, scaled.
 
-        The training direction leaves a layer at 0 that training does not move.
+        The training direction is the displacement itself, scaled as a whole: layers keep their shares of it.
         """
         if kind == "adversarial":
             if ascent is None:
@@ -196,7 +196,9 @@ class Setting:
             if kind == "random":
                 self._shared[kind] = random_direction(self.weights, self.rng(1), self.stacked)
             else:
-                self._shared[kind] = to_unit(self.training_displacement, self.stacked)
+                moved = self.training_displacement
+                size = radius(moved, self.stacked)
+                self._shared[kind] = scaled(1 / size if size > 0 else 0.0, moved)
         return self._shared[kind]
 
 

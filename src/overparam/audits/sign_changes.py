@@ -14,7 +14,7 @@ import numpy as np
 
 from overparam.audits.away import Climb, Stated, findings, of_layer
 from overparam.audits.law import Finding, Law
-from overparam.audits.radius_ranges import of_forward, sizes
+from overparam.audits.radius_ranges import of_signs, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.core.network import Trace
 from overparam.core.placed import Weights
@@ -52,10 +52,10 @@ def sign_changes(setting: Setting, constant: float = 1.0) -> list[Finding]:
     """
     L, _ = sizes(setting)
     m = max(setting.inside.widths)
-    asked = of_forward(setting, constant)
+    asked, spoken = of_signs(setting, constant), speaks(of_signs, setting, constant)
     stated = (
-        Stated(CHANGES, lambda omega: m * omega ** (2 / 3) * L, asked),
-        Stated(CARRIED, lambda omega: omega * L**1.5, asked),
+        Stated(CHANGES, lambda omega: m * omega ** (2 / 3) * L, asked, spoken),
+        Stated(CARRIED, lambda omega: omega * L**1.5, asked, spoken),
     )
     climbs = (
         Climb(CHANGES.name, towards_flips, partial(towards_flips, margin=SURE)),

@@ -68,10 +68,13 @@ def gradients_at_start(setting: Setting) -> list[Finding]:
     sizes = np.array([by_layer[name] for name in middle])
     total = float(np.vdot(v, v))
     each = made(EACH, setting.moment, [setting.at], [single.max()], [m / k], conditions, {"by sample": single},
-                note=f"For {few.samples} of {n} samples." if few.samples < n else "")  # fmt: skip
+                note=f"For {few.samples} of {n} samples." if few.samples < n else "", rows=few.samples)  # fmt: skip
     whole = made(
         ALL, setting.moment, [setting.at], [sizes.max()], [total * m * n / k], conditions, {"by weight": sizes}
     )
+    if not last:
+        why = "no trained weight goes straight into the last ReLU layer"
+        return [each, whole, not_measured(LAST, setting.moment, why)]
     if not setting.separation > 0 or not np.isfinite(setting.separation):
         return [
             each,

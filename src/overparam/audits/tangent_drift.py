@@ -8,9 +8,9 @@ from typing import final
 import numpy as np
 
 from overparam.audits.away import Climb, Stated, findings, of_output, one_hot
-from overparam.audits.law import Finding, Law
-from overparam.audits.radius_ranges import of_kernel, of_steps, sizes
-from overparam.audits.setting import Setting
+from overparam.audits.law import Finding, Law, not_measured
+from overparam.audits.radius_ranges import of_kernel, of_steps, sizes, speaks
+from overparam.audits.setting import KINDS, Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
 from overparam.audits.vectors import added, combined, inner, length, minus, scaled
 from overparam.core.placed import Weights
@@ -67,12 +67,18 @@ def tangent_drift(setting: Setting, constant: float = 1.0) -> list[Finding]:
     def slope(own: Setting, weights: Weights) -> Weights:
         return starts[id(own)].towards_drift(weights)
 
+    if not all(np.diag(start.kernel).all() for start in starts.values()):
+        why = "the output of a sample does not depend on the weights at the start, so that there is no relative change"
+        return [not_measured(law, kind, why) for law in (GRADIENT, KERNEL) for kind in KINDS]
     stated = (
-        Stated(GRADIENT, bound, of_steps(setting, constant)),
-        Stated(KERNEL, bound, of_kernel(setting, constant)),
+        Stated(GRADIENT, bound, of_steps(setting, constant), speaks(of_steps, setting, constant)),
+        Stated(KERNEL, bound, of_kernel(setting, constant), speaks(of_kernel, setting, constant)),
     )
     note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
-    climbs = (Climb(GRADIENT.name, slope, towards_flips_everywhere),)
+    climbs = (
+        Climb(GRADIENT.name, slope, towards_flips_everywhere),
+        Climb(KERNEL.name, lambda own, weights: starts[id(own)].towards_kernel(weights)),
+    )
     return findings(few, stated, measured, climbs, few=one, note=note)
 
 
@@ -109,6 +115,17 @@ class Start:
         step = SECANT * moved / lengths[row]
         ahead = self._tangent(added(weights, drifts[row], step), row)
         return combined(1 / step, ahead, -1 / step, now[row])
+
+    def towards_kernel(self, weights: Weights) -> Weights:
+        """±½ the gradient of K(x, x) of the first sample, away from K⁰(x, x): the Hessian of y times ∇y, from a secant."""
+        now = self._tangent(weights, 0)
+        size, moved = length(now), length(minus(weights, self._setting.weights))
+        if not size > 0 or not moved > 0:
+            return scaled(0.0, now)
+        sign = 1.0 if size**2 >= self.kernel[0, 0] else -1.0
+        step = SECANT * moved / size
+        ahead = self._tangent(added(weights, now, step), 0)
+        return combined(sign / step, ahead, -sign / step, now)
 
     def _tangent(self, weights: Weights, row: int) -> Weights:
         return self._setting.inside.gradient(weights, of_output(one_hot(self._setting, row, self._output)))

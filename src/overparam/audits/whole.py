@@ -77,13 +77,13 @@ class Audit(AbstractAnswer):
         return found
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One dict a finding, as a table: law, moment, the largest value, constant, exponents, verdict."""
+        """One dict a finding, as a table: law, moment, the largest value (the smallest for lower bounds), constant, exponents, verdict."""
         return [
             {
                 "law": f.law.name,
                 "reference": f.law.reference,
                 "moment": f.moment,
-                "measured": float(f.values.max()) if len(f.values) else None,
+                "measured": _hardest(f) if len(f.values) else None,
                 "constant": f.constant if np.isfinite(f.constant) else None,
                 "law_exponent": f.law.exponents.get("omega"),
                 "exponent": f.exponent,
@@ -97,6 +97,11 @@ class Audit(AbstractAnswer):
         return f"Audit({self.network} on {self.data}: {self.verdict.sentences[0]})"
 
 
+def _hardest(finding: Finding) -> float:
+    """The measured value that says most against the law."""
+    return float(finding.values.min() if finding.law.side == "lower" else finding.values.max())
+
+
 def audit(
     network: Any,
     data: Any,
@@ -107,7 +112,7 @@ def audit(
     rows: int | None = None,
     run: Any = None,
     laws: Sequence[str] | str | None = None,
-    effort: str = "usual",
+    effort: str | Effort = "usual",
     prepare: str = "auto",
     dtype: str = "float64",
     device: str | None = None,
@@ -134,7 +139,7 @@ def audit(
         run: a `Trajectory` of this network on this data: the training direction is its displacement, its radius is among
             the radii, and the laws of the start are measured at its last weights too.
         laws: names of measurements, see `op.audits.MEASUREMENTS`; all about this architecture if None.
-        effort: "quick", "usual" or "thorough".
+        effort: "quick", "usual" or "thorough", or an `Effort`.
         prepare: "auto" scales and pads the rows as the papers want them for networks of theirs whose weights are drawn
             here (unit rows, last coordinate 1/√2 for `FullyConnected` and `Residual`); "paper" always, "none" never.
         dtype: in which the network computes: "float64" or "float32".

@@ -101,14 +101,14 @@ def _start(measured: Sequence[Finding]) -> list[str]:
         trend = "shrinks" if last[-1] < 1 else "grows"
         words.append(
             f"{where} the length of samples {trend} on the way through the layers, to between "
-            f"{float(finding.detail['smallest norm by layer'][-1]):.3g} and {float(last[-1]):.3g} times: its weights do "
-            "not have variance 2/m, and the laws below are measured on a network of another scale."
+            f"{float(finding.detail['smallest norm by layer'][-1]):.3g} and {float(last[-1]):.3g} times, more than random weights of "
+            "variance 2/m without biases do: the laws below are measured on a network of another scale."
         )
     return words
 
 
 def _movement(measured: Sequence[Finding]) -> list[str]:
-    """How much of the kernel is left at the largest radius at which less than half of it has changed."""
+    """The radius at which the kernel, or else the gradient, has changed by a tenth."""
     words = []
     for name, quantity in (("kernel drift", "the tangent kernel"), ("gradient drift", "the gradient")):
         own = {f.moment: f for f in measured if f.law.name == name}
@@ -163,15 +163,14 @@ def _exponents(measured: Sequence[Finding]) -> list[str]:
 
 def _range(measured: Sequence[Finding]) -> list[str]:
     """How many hold although a condition is unmet."""
-    away = [f for f in measured if f.verdict in HOLDS and not f.in_range]
+    holding = [f for f in measured if f.verdict in HOLDS]
+    away = [f for f in holding if not f.in_range]
     if not away:
         return []
-    share = len(away) / len(measured)
+    share = len(away) / len(holding)
     much = "All" if share == 1 else "Most" if share > 0.5 else "Some"
-    return [
-        f"{much} of what holds does so beyond what its theorem asks for, in width or in ω: the constants measured here are "
-        "far smaller than those of the proofs."
-    ]
+    unmet = dict.fromkeys(c.statement for f in away for c in f.range if c.status == "unmet")
+    return [f"{much} of what holds does so where its statement does not speak; unmet: {_listed(list(unmet))}."]
 
 
 def _missing(audit: Audit) -> list[str]:
@@ -180,10 +179,13 @@ def _missing(audit: Audit) -> list[str]:
         words.append(
             f"Not seen: {'; '.join(audit.unseen)}. What it bends is not in the signs and products measured here."
         )
-    names = list(dict.fromkeys(f.law.name for f in audit.findings if f.verdict == "not measured"))
-    if names:
-        why = next(f.words for f in audit.findings if f.verdict == "not measured")
-        words.append(f"Not measured: {_listed(names)}. {why}")
+    reasons: dict[str, list[str]] = {}
+    for finding in audit.findings:
+        if finding.verdict == "not measured":
+            names = reasons.setdefault(finding.words.removeprefix("Not measured: ").removesuffix("."), [])
+            if finding.law.name not in names:
+                names.append(finding.law.name)
+    words += [f"Not measured: {_listed(names)}: {why}." for why, names in reasons.items()]
     return words
 
 

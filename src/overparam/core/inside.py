@@ -130,6 +130,14 @@ class AbstractInside(abc.ABC):
     ) -> Weights:
         """∂/∂weights of Σ_i u_iᵀ J_i(weights) v_i. The signs of the ReLUs do not move: they are piecewise constant."""
 
+    def output(self, weights: Weights) -> np.ndarray:
+        """The outputs (n, k) alone, where the layers are not wanted."""
+        return self.trace(weights).output
+
+    def output_along(self, weights: Weights, direction: Weights) -> np.ndarray:
+        """The derivative of the outputs alone along a direction in the weights."""
+        return self.along(weights, direction).output
+
     def gates(self, trace: Trace) -> tuple[np.ndarray, ...]:
         """The network's own D_ℓ in a trace: 1 where g > 0, else the slope."""
         return tuple(np.where(g > 0, 1.0, slope) for g, slope in zip(trace.pre_activations, self.slopes, strict=True))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from overparam.audits import audit
+from overparam.audits import EFFORTS, audit
 from overparam.data import Dataset, load
 from overparam.networks import FullyConnected
 from overparam.studies.convergence_laws_fits import AXES, Cell, Measured, summarise
@@ -39,12 +39,6 @@ class Settings:
     """Names of measurements; all if None."""
     base_of_widths: tuple[int, int, int] | None = None
     """L and n beside the widths where they are not those of the base: the widest networks are costly."""
-    once: int | None = None
-    """Networks from that width on are audited for one seed alone; one takes as long as all narrower ones together."""
-
-    def seeds_of(self, cell: Cell) -> int:
-        """How many seeds a network gets."""
-        return 1 if self.once is not None and cell.m >= self.once else self.seeds
 
     def cells(self) -> tuple[Cell, ...]:
         """Every (m, L, n), each once, with the axes it belongs to."""
@@ -61,7 +55,7 @@ class Settings:
 
     def work(self) -> list[tuple[Cell, int]]:
         """Every audit: a network and a seed."""
-        return [(cell, seed) for cell in self.cells() for seed in range(self.seeds_of(cell))]
+        return [(cell, seed) for cell in self.cells() for seed in range(self.seeds)]
 
 
 def run(settings: Settings, workplace: Workplace) -> Findings:
@@ -108,6 +102,8 @@ def _audited(settings: Settings, workplace: Workplace, data: Dataset, cell: Cell
     """One audit, as arrays: a row a finding."""
     rows = _rows_of(data, cell.n, seed, workplace.seed)
     net = FullyConnected(cell.m, cell.L + 1, outputs=rows.k)
+    named = EFFORTS[settings.effort]
+    effort = replace(named, rows=max(named.rows, cell.n))  # or n would be that of the effort in most laws
     found = audit(
         net,
         rows,
@@ -115,7 +111,7 @@ def _audited(settings: Settings, workplace: Workplace, data: Dataset, cell: Cell
         omegas=settings.omegas,
         rows=cell.n,
         laws=settings.laws,
-        effort=settings.effort,
+        effort=effort,
         device=workplace.device,
     ).findings
     most = max((len(f.values) for f in found), default=1)
@@ -135,6 +131,7 @@ def _audited(settings: Settings, workplace: Workplace, data: Dataset, cell: Cell
             "constant": f.constant if np.isfinite(f.constant) else None,
             "exponent": f.exponent,
             "verdict": f.verdict,
+            "rows": cell.n if f.rows is None else f.rows,
         }
         for f in found
     ]
@@ -184,7 +181,7 @@ STUDY = Study(
                           ("forward norms", "separation", "forward stability", "linearisation")),
         "small": Settings("mnist", (128, 3, 50), (64, 128, 256), (2, 3, 5), (25, 50, 100), SMALL_OMEGAS, 2, "quick"),
         "full": Settings("mnist", (512, 4, 100), (128, 256, 512, 1024, 2048, 4096), (2, 4, 8, 16), (50, 100, 200, 400),
-                         SMALL_OMEGAS, 3, "quick", None, (512, 2, 100), 4096),
+                         SMALL_OMEGAS, 3, "usual", None, (512, 2, 100)),
     },
     plan=_plan,
     run=run,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.audits.fits import fit_powers, mean_exponent
+from overparam.audits.fits import mean_exponent
 
 AXES = ("m", "L", "n")
 
@@ -42,13 +42,17 @@ class Measured:
     values: np.ndarray
     bounds: np.ndarray
     omegas: np.ndarray
+    rows: int | None = None
+    """Samples it was measured on, where told: costly laws look at fewer than n."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One law and moment over the whole star. exponents, errors: by "omega", "m", "L", "n", with standard
-    errors; that in ω is the mean over all audits. stated: the law's own; where it names none, or hides it in a sparsity that grows with m, that of the
-    bound. constant: the hardest of all audits; where: at which m, L, n. holds, audits: in how many of them it held."""
+    errors; that in ω is the mean over networks. None where the size did not change what was measured. stated: the law's own; that of the bound where
+    the law names none, hides it in a sparsity that grows with m, or is a lower one, whose δ falls as n grows. constant: the hardest of all
+    audits; where: at which m, L, n. holds, audits: in how many of them it held. between: the smallest and largest exponent in ω of a network.
+    gain: the median over audits of the constant over that of random perturbations of the same network."""
 
     law: str
     reference: str
@@ -62,6 +66,8 @@ class Row:
     where: str
     holds: int
     audits: int
+    between: tuple[float, float] | None = None
+    gain: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -73,14 +79,50 @@ def summarise(measured: Sequence[Measured]) -> list[Row]:
     groups: dict[tuple[str, str], list[Measured]] = {}
     for one in measured:
         groups.setdefault((one.law, one.moment), []).append(one)
-    return [_row(own) for own in groups.values() if any(len(one.values) for one in own)]
+    return [
+        _row(own, groups.get((law, "random"), []))
+        for (law, _), own in groups.items()
+        if any(len(one.values) for one in own) and any(one.constant is not None for one in own)
+    ]
+
+
+def exponent_in_omega(
+    measured: Sequence[Measured],
+) -> tuple[float | None, float | None, tuple[float, float] | None]:
+    """The mean over networks of the exponents in ω, its standard error, and the smallest and largest of a network.
+
+    Audits are not draws of one number: networks of other sizes have other exponents, and audits of one seed share rows. So a network counts once, however
+    many seeds it has, and the error is that of the mean over seeds, each the mean of the networks that all seeds have, or what the
+    scatter of seeds within a network gives where that is larger: of two or three seeds one alone may be small by luck. None for one seed.
+
+    >>> cells = [Cell(m, 2, 5, ("m",)) for m in (8, 16)]
+    >>> found = [Measured(c, seed, "", "", "", "upper", {}, None, "random", 1.0, p, "holds", np.ones(1), np.ones(1), np.ones(1))
+    ...          for c, own in zip(cells, [(0.4, 0.6), (0.8, 1.0)]) for seed, p in enumerate(own)]
+    >>> mean, error, between = exponent_in_omega(found)
+    >>> round(mean, 12), round(error, 12), between
+    (0.7, 0.1, (0.5, 0.9))
+    """
+    by_cell: dict[tuple[int, int, int], dict[int, float]] = {}
+    for one in measured:
+        if one.exponent is not None:
+            by_cell.setdefault((one.cell.m, one.cell.L, one.cell.n), {})[one.seed] = one.exponent
+    if not by_cell:
+        return None, None, None
+    means = [float(np.mean(list(own.values()))) for own in by_cell.values()]
+    seeds = sorted({seed for own in by_cell.values() for seed in own})
+    shared = np.array([[own[seed] for seed in seeds] for own in by_cell.values() if len(own) == len(seeds)])
+    error = None
+    if len(seeds) > 1 and len(shared):
+        within = shared.var(axis=1, ddof=1).mean() / shared.size
+        error = max(mean_exponent(shared.mean(axis=0))[1] or 0.0, float(np.sqrt(within)))
+    return float(np.mean(means)), error, (min(means), max(means))
 
 
 def slope_along(measured: Sequence[Measured], axis: str, of: str = "values") -> tuple[float | None, float | None]:
     """The power of m, L or n and its standard error: one point a network, the mean of log values over the radii.
 
-    Networks of one axis differ in the draw of their weights, so that the scatter around the line says how another draw
-    would be. Radii at which a value is 0 are left out for all of them.
+    One slope for all seeds, and a level for each: networks of one seed share their rows, and along n their weights, and so
+    are high or low together. What is left around the lines is how another draw would be. Radii at which a value is 0 are left out for all.
 
     >>> cells = [Cell(m, 2, 5, ("m",)) for m in (8, 16, 32)]
     >>> found = [Measured(c, 0, "law", "", "", "upper", {}, None, "random", 1.0, None, "holds",
@@ -96,30 +138,68 @@ def slope_along(measured: Sequence[Measured], axis: str, of: str = "values") -> 
     shortest = min(len(one.values) for one in own)
     # Over sparsities, layers and steps of a run only the worst number is like another network's.
     table = np.array([getattr(one, of)[:shortest] if perturbed else [_worst(one, getattr(one, of))] for one in own])
-    usable = (table > 0).all(axis=0)
+    usable = ((table > 0) & np.isfinite(table)).all(axis=0)  # a bound may be ∞: it allows anything
     if not usable.any():
         return None, None
-    means = np.exp(np.log(table[:, usable]).mean(axis=1))
-    fit = fit_powers({axis: np.array([getattr(one.cell, axis) for one in own], float)}, means)
-    return (None, None) if fit is None else (fit.exponents[axis], fit.errors[axis])
+    y = np.log(table[:, usable]).mean(axis=1)
+    x = np.log(np.array([getattr(one.cell, axis) for one in own], float))
+    seeds = np.array([one.seed for one in own])
+    for seed in set(seeds.tolist()):
+        x[seeds == seed] -= x[seeds == seed].mean()
+        y[seeds == seed] -= y[seeds == seed].mean()
+    spread, free = float(x @ x), len(x) - len(set(seeds.tolist())) - 1
+    if not spread > 1e-12:
+        return None, None
+    slope = float(x @ y) / spread
+    rest = y - slope * x
+    return slope, float(np.sqrt(rest @ rest / free / spread)) if free > 0 else None
 
 
 def _worst(one: Measured, numbers: np.ndarray) -> float:
     return float(numbers.min() if one.side == "lower" and numbers is one.values else numbers.max())
 
 
-def _row(own: list[Measured]) -> Row:
+def _stated(own: list[Measured], axis: str) -> float | None:
+    """The law's own power. Of a lower law the bound's: its δ is that of the rows at hand, and so falls with n."""
+    first = own[0]
+    plain = first.exponents.get(axis) if "s" not in first.exponents and first.side != "lower" else None
+    if plain is not None:
+        return plain
+    bound = slope_along(own, axis, "bounds")[0]
+    return None if bound is None else round(bound, 9)
+
+
+def _same_rows(own: list[Measured], axis: str) -> bool:
+    """Whether n went through its values while the rows that were looked at stayed as many: then it says nothing of n."""
+    along = [one for one in own if axis in one.cell.axes and len(one.values)]
+    if axis != "n" or len({one.cell.n for one in along}) < 2:
+        return False
+    told = {one.rows for one in along}
+    if None not in told:
+        return len(told) == 1
+    bound = slope_along(own, axis, "bounds")[0]
+    return own[0].side == "upper" and bool(own[0].exponents.get(axis)) and bound is not None and abs(bound) < 1e-9
+
+
+def _gain(own: list[Measured], random: list[Measured]) -> float | None:
+    """The median of the constant over the random one's, network by network."""
+    by = {(one.cell, one.seed): one.constant for one in random}
+    pairs = [(one.constant, by.get((one.cell, one.seed))) for one in own]
+    ratios = [high / low for high, low in pairs if high is not None and low is not None and low > 0]
+    return float(np.median(ratios)) if ratios and own[0].moment != "random" else None
+
+
+def _row(own: list[Measured], random: list[Measured]) -> Row:
     first = own[0]
     exponents: dict[str, float | None] = {}
     errors: dict[str, float | None] = {}
     stated: dict[str, float | None] = {}
-    fitted = [one.exponent for one in own if one.exponent is not None]
-    exponents["omega"], errors["omega"] = mean_exponent(np.array(fitted))
+    exponents["omega"], errors["omega"], between = exponent_in_omega(own)
     stated["omega"] = first.exponents.get("omega")
     for axis in AXES:
-        exponents[axis], errors[axis] = slope_along(own, axis)
-        plain = first.exponents.get(axis) if "s" not in first.exponents else None
-        stated[axis] = plain if plain is not None else slope_along(own, axis, "bounds")[0]
+        same = _same_rows(own, axis)
+        exponents[axis], errors[axis] = (None, None) if same else slope_along(own, axis)
+        stated[axis] = _stated(own, axis)
     known = [one for one in own if one.constant is not None]
     worst = (min if first.side == "lower" else max)(known, key=lambda one: one.constant or 0.0)
     return Row(
@@ -135,4 +215,6 @@ def _row(own: list[Measured]) -> Row:
         where=f"m = {worst.cell.m:,}, L = {worst.cell.L}, n = {worst.cell.n:,}",
         holds=sum(one.verdict.startswith("holds") for one in known),
         audits=len(known),
+        between=between,
+        gain=_gain(own, random),
     )

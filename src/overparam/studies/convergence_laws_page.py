@@ -23,8 +23,10 @@ MOMENTS: dict[str, tuple[str, Role]] = {
 }
 AT = 1e-2
 """The radius at which values are drawn against m, L and n."""
-CLEAR = 0.25
-"""How far an exponent must be from the law's, beyond twice its standard error, to be called another one."""
+CLEAR = {"omega": 0.1, "m": 0.25, "L": 0.25, "n": 0.25}
+"""How far an exponent must be from the law's, beyond twice its standard error, to be called another one. Powers of ω are a third apart."""
+ROUGH = 2.0
+"""Twice a standard error beyond this many times `CLEAR` agrees with almost any law: such a fit is called too rough to tell."""
 
 
 def make_sections(settings: Settings, rows: Sequence[Row], measured: Sequence[Measured]) -> tuple[Section, ...]:
@@ -41,11 +43,11 @@ def frank(rows: Sequence[Row]) -> list[Text]:
     """What agrees, what is looser than the law, what contradicts it, with numbers."""
     verdicts = [(row.holds, row.audits) for row in rows]
     held, audits = sum(h for h, _ in verdicts), sum(a for _, a in verdicts)
-    opening = f"{held:,} of {audits:,} findings hold, with an explicit constant or one of at most 10."
+    opening = f"{held:,} of {audits:,} findings hold: with the law's own constant, or with one of at most 10 (at least 1/10 for lower bounds)."
     found = [Text(opening, "good" if held == audits else "warning")]
     adversarial = [row for row in rows if row.moment == "adversarial" and row.side == "upper"]
     for axis, name in (("omega", "ω"), ("L", "L"), ("m", "m"), ("n", "n")):
-        looser, alike, beyond = _sorted_by_gap(adversarial, axis)
+        looser, alike, beyond, rough = _sorted_by_gap(adversarial, axis)
         parts = []
         if looser:
             parts.append(
@@ -54,24 +56,34 @@ def frank(rows: Sequence[Row]) -> list[Text]:
                 else f"loose, falling faster with ω than the law: {_listed(looser)}"
             )
         if alike:
-            parts.append(f"as the law has it, within {CLEAR} or two standard errors: {_listed(alike)}")
+            parts.append(f"as the law has it, within {CLEAR[axis]} or two standard errors: {_listed(alike)}")
         if beyond:
-            parts.append(f"steeper than the law over these sizes: {_listed(beyond)}")
+            parts.append(
+                f"steeper than the law over these sizes: {_listed(beyond)}"
+                if axis != "omega"
+                else f"falling slower with ω than the law, over these radii: {_listed(beyond)}"
+            )
+        if rough:
+            parts.append(f"too rough to tell: {_listed(rough)}")
         if parts:
             found.append(Text(f"Powers of {name} against an adversary: " + "; ".join(parts) + "."))
     gaps = _adversary_gaps(rows)
     if gaps:
-        found.append(Text(f"What an adversary adds: {_listed(gaps)}."))
+        found.append(
+            Text(
+                f"What an adversary adds to the constant of random perturbations, the median over networks: {_listed(gaps)}."
+            )
+        )
     lower = [row for row in rows if row.side == "lower"]
     if lower:
         least = min(lower, key=lambda row: row.constant)
         most = max(lower, key=lambda row: row.constant)
-        ends = f"between {_short(least.constant)} ({least.law}) and {_short(most.constant)} ({most.law})"
-        told = ends if len(lower) > 1 else f"at {_short(least.constant)} ({least.law})"
+        ends = f"from {_short(least.constant)} ({least.law}) to {_short(most.constant)} ({most.law})"
+        told = ends if len(lower) > 1 else f"{_short(least.constant)} ({least.law})"
         found.append(
             Text(
-                f"Lower bounds: the smallest constants found lie {told}. Where they are large, the union over samples in the "
-                "proofs costs powers of n and δ that these networks do not pay."
+                f"Lower bounds: where it is least, what was measured is {told} times the bound with constant 1. Far above 1 the bound "
+                "is true and loose by that factor: it says that the quantity is not 0, not how large it is."
             )
         )
     failing = [row for row in rows if row.holds < row.audits]
@@ -88,31 +100,31 @@ def frank(rows: Sequence[Row]) -> list[Text]:
     return found
 
 
-def _sorted_by_gap(rows: Sequence[Row], axis: str) -> tuple[list[str], list[str], list[str]]:
-    """Laws whose measured power is below the law's, at it, above it; for ω, where small is hard, the other way round."""
-    looser, alike, beyond = [], [], []
+def _sorted_by_gap(rows: Sequence[Row], axis: str) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Laws whose measured power is below the law's, at it, above it, and too uncertain to say; for ω, where small is hard, below
+    and above change places."""
+    looser, alike, beyond, rough = [], [], [], []
     for row in rows:
         measured, stated, error = row.exponents.get(axis), row.stated.get(axis), row.errors.get(axis)
         if measured is None or stated is None:
             continue
         gap = (measured - stated) * (-1 if axis == "omega" else 1)
-        room = max(CLEAR, 2 * (error or 0.0))
+        room = max(CLEAR[axis], 2 * (error or 0.0))
         words = f"{row.law} ({_power(measured, error)}, law {stated:.2f})"
-        if abs(gap) <= room:
-            alike.append(row.law)
-        else:
+        if abs(gap) > room:
             (looser if gap < 0 else beyond).append(words)
-    return looser, alike, beyond
+        else:
+            (rough if room > ROUGH * CLEAR[axis] else alike).append(words)
+    return looser, alike, beyond, rough
 
 
 def _adversary_gaps(rows: Sequence[Row]) -> list[str]:
-    """The constant of the adversary over that of random perturbations."""
-    by = {(row.law, row.moment): row for row in rows}
-    found = []
-    for (law, moment), row in by.items():
-        random = by.get((law, "random"))
-        if moment == "adversarial" and random is not None and row.side == "upper" and random.constant > 0:
-            found.append((row.constant / random.constant, law))
+    """The constant of the adversary over that of random perturbations of the same network."""
+    found = [
+        (row.gain, row.law)
+        for row in rows
+        if row.moment == "adversarial" and row.side == "upper" and row.gain is not None
+    ]
     return [f"{law} ×{ratio:.2g}" for ratio, law in sorted(found, reverse=True)]
 
 
@@ -122,13 +134,14 @@ def _about(settings: Settings) -> str:
     radii = ", ".join(f"{omega:.2g}" for omega in settings.omegas)
     return (
         f"Fully connected networks of the paper on {settings.data}, rows padded to norm 1, {settings.seeds} seeds"
-        + (f" (one from m = {settings.once:,} on)" if settings.once else "")
         + ", each with weights and "
         f"rows of its own. m = {_list(settings.widths)} at L = {wide_L}, n = {wide_n}; L = {_list(settings.depths)} at m = {m}, n = {n}; "
         f"n = {_list(settings.samples)} at m = {m}, L = {L}. ω = {radii}. An exponent in m, L or n is one slope over the networks of "
-        "its axis, one point a network (the mean of the logarithms over the radii); its standard error comes from the scatter of the "
-        "draws around the line. An exponent in ω is fitted in each audit; beside its mean stands the standard error over audits. After "
-        "the bar: the law's, or that of its bound where a sparsity that grows with m hides it."
+        "its axis, one point a network (the mean of the logarithms over the radii), with a level for each seed, whose networks share rows; its "
+        "standard error comes from the scatter around these lines; none is given for n where a law looked at as many rows whatever n was. An exponent in ω is fitted in each "
+        "audit; beside its mean over networks stands its standard error over seeds, and the smallest and largest of a network where they are "
+        "more than two standard errors apart: networks of other sizes have other exponents. After the bar: the law's, or that of its bound where a "
+        "sparsity that grows with m hides it, or a δ that falls as n grows."
     )
 
 
@@ -161,7 +174,14 @@ def _cell(row: Row, axis: str) -> str:
     measured, stated = row.exponents.get(axis), row.stated.get(axis)
     if measured is None:
         return "" if stated is None else f"– | {_signed(stated)}"
-    return f"{_power(measured, row.errors.get(axis))} | {'–' if stated is None else _signed(stated)}"
+    shown = _power(measured, row.errors.get(axis))
+    if (
+        axis == "omega"
+        and row.between is not None
+        and row.between[1] - row.between[0] > 2 * (row.errors["omega"] or 0.0)
+    ):
+        shown += f" ({_signed(row.between[0])} to {_signed(row.between[1])})"
+    return f"{shown} | {'–' if stated is None else _signed(stated)}"
 
 
 def _power(value: float, error: float | None) -> str:
@@ -187,7 +207,8 @@ def _constants(rows: Sequence[Row]) -> Table:
     return Table(
         ("law", "moment", "constant", "at", "holds", "what it says"),
         cells,
-        "The constant furthest from the law over all audits: the largest of upper bounds, the smallest of lower ones.",
+        "What was measured over the bound with constant 1, where that says most against the law over all audits: the largest for upper "
+        "bounds, the smallest for lower ones. A lower bound with a large constant holds and is loose by that factor.",
     )
 
 
