@@ -49,9 +49,50 @@ def test_the_weights_of_a_run_are_looked_at(place, capsys):
     assert sorted(p.name for p in (place / "o").iterdir()) == ["arrays.npz", "report.html", "result.json"]
 
 
+def test_the_plane_of_a_run_that_kept_its_weights(place, capsys):
+    words = [
+        "train",
+        "wine",
+        "--network",
+        "fully-connected",
+        "--width",
+        "6",
+        "--steps",
+        "6",
+        "--lr",
+        "0.001",
+        "--seed",
+        "3",
+    ]
+    assert run([*words, "--keep-weights", "--out", "trained"]) == 0
+    trained = op.read(place / "trained").run
+    assert trained.records["weights"].shape == (7, 36)
+    look = [*SMALL[:3], *SMALL[5:], "--run", "trained", "--out", "o"]
+    assert run([*look, "--plane", "trajectory"]) == 0
+    view = op.read(place / "o").last
+    moves = trained.records["weights"] - trained.records["weights"][-1]
+    np.testing.assert_allclose(
+        view.path @ view.path.T, moves @ moves.T, atol=(1 - view.shares.sum()) * (moves**2).sum()
+    )
+    assert view.here == pytest.approx(trained.loss[-1] / trained.n, rel=1e-9)
+    assert run([*look, "--at", "0,6"]) == 0
+    views = op.read(place / "o").views
+    assert [one.step for one in views] == [0, 6]
+    assert [one.here for one in views] == pytest.approx(trained.loss[[0, 6]] / trained.n, rel=1e-9)
+    capsys.readouterr()
+    assert run([*look, "--at", "0,77"]) == 2
+    assert "step 77 was not recorded" in capsys.readouterr().err
+    assert run([*words, "--out", "plain"]) == 0
+    capsys.readouterr()
+    assert run([*look[:-4], "--run", "plain", "--plane", "trajectory"]) == 2
+    assert "--keep-weights" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
+        (["--at", "0,5"], "--at names steps of a run"),
+        (["--at", "first"], "--at is 'first'; expected recorded steps"),
         (["--plane", "hill"], "`plane` is 'hill'"),
         (["--plane", "trajectory"], "needs weights along a run"),
         (["--mode", "both"], "`mode` is 'both'"),

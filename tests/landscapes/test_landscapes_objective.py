@@ -62,6 +62,26 @@ def test_a_batch_stands_for_all_rows():
     assert mean.value(mean.start, Batch(999)) == pytest.approx(each.mean(), rel=1e-12)
 
 
+def test_the_first_rows_are_taken():
+    X, labels = rows()
+    y = X[:, 0] + 0.2
+    few = objective_of(lambda w, x: x @ w, (X, y), np.ones(5), rows=7)
+    assert few.n == 7
+    assert few.value(few.start) == pytest.approx(np.mean(0.5 * (X[:7] @ np.ones(5) - y[:7]) ** 2), rel=1e-12)
+    named = objective_of(NET, (X, labels), weights(), objective="cross-entropy", rows=7)
+    assert named.n == 7
+
+
+def test_batch_norm_needs_more_than_one_row():
+    data = op.load("digits", train=41)
+    net = op.networks.Sequence(
+        (op.layers.Dense("W", 8, op.layers.Normal(0.2), trained=True), op.layers.BatchNorm("bn"),
+         op.layers.Dense("a", 10, op.layers.Normal(0.3), trained=True))
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="chunks of 20 of the 41 rows, one of which has a single row"):
+        objective_of(net, data, mode="train", chunk=20)
+
+
 def test_float32_says_how_many_digits_it_keeps():
     X, labels = rows()
     exact = objective_of(NET, (X, labels), weights(), objective="cross-entropy")

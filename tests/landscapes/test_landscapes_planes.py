@@ -98,6 +98,9 @@ def test_bad_input_is_one_line(deep):
         with pytest.raises(ValueError, match=words):
             work()
     X, _ = rows()
+    nothing = objective_of(lambda w, x: x @ w, (X, X[:, 0] + 0.5), np.zeros(5))
+    with pytest.raises(ValueError, match="every direction as long as their filters"):
+        filter_normalised(nothing)
     flat = objective_of(lambda w, x: x @ w, (X, X[:, 0] + 0.5 * X[:, 1]), np.array([1.0, 0.5, 0, 0, 0]))
     with pytest.raises(ValueError, match="is 0 and has no direction"):
         gradient_direction(flat)

@@ -87,8 +87,9 @@ class Odd(nn.Module):
         self.last = nn.Linear(54, 3, bias=False)
 
     def forward(self, x):
-        h = torch.tanh(self.third(torch.tanh(self.second(torch.relu(self.first(x))))))
-        return self.last(torch.tanh(self.line(h)).reshape(len(x), -1))
+        h = nn.functional.relu(self.second(torch.relu(self.first(x))), inplace=True)
+        h = torch.tanh(self.third(torch.tanh(h)))
+        return self.last(torch.tanh(self.line(h)).relu().reshape(len(x), -1))
 
 
 def test_layers_of_every_kind():
@@ -157,6 +158,13 @@ def test_losses_of_torch_and_squared():
     named = objective_of(op.from_torch(module(), X), (X, y), objective="cross-entropy")
     given = objective_of(op.from_torch(module(), X), (X, y), objective=nn.CrossEntropyLoss(), chunk=5)
     assert given.value(given.start) == pytest.approx(named.value(named.start), rel=1e-12)
+    below = landscape(
+        op.from_torch(module(), X), (X, y), objective=lambda u, t: nn.functional.cross_entropy(u, t) - 5, points=3,
+        oja_steps=4, layer_steps=0,
+    )  # fmt: skip
+    assert below.last.here == pytest.approx(named.value(named.start) - 5, rel=1e-12)
+    assert below.last.decreases[0] == pytest.approx((below.last.here - below.last.least[0]) / -below.last.here)
+    assert below.last.decreases[0] > 0
     squared = objective_of(op.from_torch(module(), X), (X, y), loss="sum")
     targets = np.eye(3)[y] - 1 / 3
     outputs = op.from_torch(module(), X).apply(None, X)
@@ -203,6 +211,16 @@ def test_bad_input_is_one_line():
     ):
         with pytest.raises(ValueError, match=words):
             objective_of(network, (X, y), **arguments).value(None)
+    objective = objective_of(network, (X, y))
+    with pytest.raises(ValueError, match="the weights have NaN"):
+        objective.vector(torch.full((objective.size,), torch.nan))
+    broken = module()
+    late = op.from_torch(broken, X)
+    broken[5].bias.data[0] = torch.nan
+    with pytest.raises(ValueError, match="the weights have NaN"):
+        objective_of(late, (X, y))
+    with pytest.raises(ValueError, match="one of which has a single row"):
+        objective_of(network, (X, y), mode="train", chunk=11)
     with pytest.raises(ValueError, match="the module takes samples of shape"):
         objective_of(network, (X[:, :, :5], y))
     with pytest.raises(ValueError, match="has 3 outputs and the targets"):

@@ -42,6 +42,30 @@ def test_the_same_arguments_give_the_same_digits(run, found):
         np.testing.assert_array_equal(one.lines, other.lines)
         assert one.smoothed == other.smoothed
     assert found.layers == again.layers
+    said = found.provenance.configuration  # and from what result.json says
+    names = (
+        "plane",
+        "points",
+        "extent",
+        "loss",
+        "mode",
+        "rows",
+        "chunk",
+        "smoothing",
+        "oja_steps",
+        "batch",
+        "layer_steps",
+        "filter_axis",
+    )
+    from_said = landscape(
+        NET, rows(), run=run, at=said["steps"], key=found.provenance.seed, **{n: said[n] for n in names}
+    )
+    np.testing.assert_array_equal(from_said.last.values, found.last.values)
+    assert from_said.last.smoothed == found.last.smoothed
+    assert from_said.provenance.configuration == said
+    X, labels = rows()
+    moved = landscape(NET, (X + 1e-9, labels), run=run, points=3, oja_steps=1, layer_steps=0).provenance.configuration
+    assert moved["rows_seen"] != said["rows_seen"]
     other = landscape(NET, rows(), run=run, at=[0, 40], key=1, **OPTIONS)
     assert other.last.smoothed != found.last.smoothed
 
@@ -96,6 +120,31 @@ def test_random_and_trajectory_planes(run):
     np.testing.assert_array_equal(same.last.values, path.last.values)
 
 
+def test_neighbouring_seeds_share_no_direction(run):
+    """The first direction of one was the second of the other."""
+    one, other = (landscape(NET, rows(), run=run, plane="random", key=key, **OPTIONS).last for key in (0, 1))
+    assert other.curvatures[0] != pytest.approx(one.curvatures[1], rel=1e-6)
+
+
+def test_holes_in_the_plane_are_said():
+    X, _ = rows()
+    steep = landscape(
+        lambda w, x: np.e ** (x @ w),
+        (X, X[:, 0] + 0.5),
+        np.full(5, 0.1),
+        plane="random",
+        extent=5e3,
+        layer_steps=0,
+        points=6,
+    )
+    assert not np.isfinite(steep.last.values).all()
+    assert "no finite number" in steep.verdict.sentences[-1]
+    assert "its maximum ∞" in steep.verdict.sentences[0]
+    assert all(
+        None in row or np.isfinite(row).all() for row in steep.sections()[1].blocks[0].z
+    )  # holes, not infinite heights
+
+
 def test_a_plan_counts_what_will_be_done(run):
     plan = plan_landscape(NET, rows(), run=run, at=[0, 40], **OPTIONS)
     assert plan.surfaces == 2
@@ -123,6 +172,7 @@ def test_running_averages_of_earlier_steps_are_not_made_up():
     [
         ({"plane": "hill"}, "`plane` is 'hill'; expected one of gradient-curvature"),
         ({"plane": "trajectory", "run": None}, "needs weights along a run"),
+        ({"plane": "trajectory", "at": [5]}, "has its middle at the end"),
         ({"at": [3]}, "step 3 was not recorded"),
         ({"at": []}, "`at` names no step"),
         ({"run": 3}, "`run` is a int"),

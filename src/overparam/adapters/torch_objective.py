@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from overparam.adapters.torch_chain import Chain, Link, find_chain
 from overparam.adapters.torch_first_layer import FirstLayers
 from overparam.adapters.torch_module import TorchModule, _not_differentiable
 from overparam.adapters.torch_second_order import SecondOrder
 from overparam.adapters.torch_state import outputs_as_given, undisturbed
-from overparam.core.checks import require_finite
 from overparam.core.network import Params
-from overparam.core.objective import AbstractObjective, Batch, Layer, Mode, Vector
+from overparam.core.objective import AbstractObjective, Batch, Layer, Mode, Vector, require_averages
 
 CHUNK_BYTES = 2**27
 """Memory for the graph of the rows that go through the module together: more of them do not fit the caches."""
@@ -28,6 +28,8 @@ TRAIN_CHUNK = 500
 """Rows of a chunk in mode "train", where it decides what is computed, unless told."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Product = Callable[[Tensor], Tensor]
+"""∇²F v of some rows at some weights, as a function of v."""
 
 
 def squared(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -44,11 +46,10 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass
 class _Kept:
-    """Gradients with their graphs, chunk by chunk, at one vector of weights: many products come from one forward pass."""
+    """Products with the Hessian, chunk by chunk, at one vector of weights: many of them come from one forward pass."""
 
     w: Tensor | None = None
-    leaves: list[Tensor] = field(default_factory=list)
-    gradients: list[Tensor] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
 
 
 @final
@@ -70,6 +71,7 @@ class TorchObjective(AbstractObjective):
     mean: bool
     digits: int
     words: str
+    links: tuple[Link, ...] = ()
     _kept: _Kept = field(default_factory=_Kept)
 
     @property
@@ -84,13 +86,12 @@ class TorchObjective(AbstractObjective):
         if isinstance(weights, Mapping):
             weights = self.joined({name: _host(value) for name, value in weights.items()})
         if not isinstance(weights, Tensor):
-            array = np.asarray(weights, dtype=np.float64)
-            require_finite(np.atleast_1d(array), "weights")
-            weights = torch.tensor(array)
+            weights = torch.tensor(np.asarray(weights, dtype=np.float64))
         if tuple(weights.shape) != (self.size,):
             raise ValueError(
                 f"the weights have shape {tuple(weights.shape)}; expected ({self.size},), or arrays by name"
             )
+        _require_finite(weights)
         return weights.detach().to(self.weights)
 
     def flat(self, vector: Vector) -> np.ndarray:
@@ -110,6 +111,9 @@ class TorchObjective(AbstractObjective):
             return total.mul_(self._share(batch))
 
     def hessian_product(self, w: Vector, v: Vector, batch: Batch | None = None) -> Vector:
+        if batch is None and self._kept.w is w:  # the module is not needed again, whose modes take time to set
+            with torch.inference_mode(False), torch.enable_grad(), torch.autocast(w.device.type, enabled=False):
+                return self._summed(self._kept.products, v)
         with self._inside():
             return self._product(w, v, batch)
 
@@ -217,10 +221,15 @@ class TorchObjective(AbstractObjective):
         ]  # fmt: skip
 
     def _losses(self, pieces: Sequence[Tensor], x: Tensor, y: Tensor) -> Tensor:
+        return self._loss(self._outputs(pieces, x), y)
+
+    def _outputs(self, pieces: Sequence[Tensor], x: Tensor) -> Tensor:
         weights = {layer.name: piece for layer, piece in zip(self.layers, pieces, strict=True)}
         # in mode "train" a forward pass writes into its running averages
         rest = {name: value.clone() for name, value in self.rest.items()} if self.mode == "train" else self.rest
-        outputs = outputs_as_given(self.network.module, {**weights, **rest}, x)
+        return outputs_as_given(self.network.module, {**weights, **rest}, x)
+
+    def _loss(self, outputs: Tensor, y: Tensor) -> Tensor:
         if outputs.ndim == 2 and outputs.shape[1] == 1 and y.ndim == 1:
             outputs = outputs[:, 0]
         return self.loss(outputs, y)
@@ -243,29 +252,36 @@ class TorchObjective(AbstractObjective):
     def _product(self, w: Tensor, v: Tensor, batch: Batch | None) -> Tensor:
         if batch is None and self.keeps:
             if self._kept.w is not w:
-                self._kept.w, self._kept.leaves, self._kept.gradients = None, [], []  # the old ones may go first
-                leaves = [piece.requires_grad_() for piece in self._pieces(w)]
-                chunks = [self._with_graph(leaves, *chunk, self._share(None)) for chunk in self._chunks(self.X, self.y)]
-                self._kept.w, self._kept.leaves, self._kept.gradients = w, leaves, [g for own in chunks for g in own]
-            return self._along(self._kept.gradients, self._kept.leaves, v, keep=True)
-        total = torch.zeros_like(w)
-        for x, y in self._chunks(*self._rows(batch)):
-            leaves = [piece.requires_grad_() for piece in self._pieces(w)]
-            total += self._along(self._with_graph(leaves, x, y, self._share(batch)), leaves, v, keep=False)
+                self._kept.w, self._kept.products = None, []  # the old ones may go first
+                made = [self._of_rows(w, x, y, self._share(None), keep=True) for x, y in self._chunks(self.X, self.y)]
+                self._kept.w, self._kept.products = w, made
+            return self._summed(self._kept.products, v)
+        chunks = self._chunks(*self._rows(batch))
+        return self._summed((self._of_rows(w, x, y, self._share(batch), keep=False) for x, y in chunks), v)
+
+    def _summed(self, products: Iterable[Product], v: Tensor) -> Tensor:
+        total: Tensor | None = None
+        for product in products:
+            total = product(v) if total is None else total.add_(product(v))
+        assert total is not None
         return total
 
-    def _with_graph(self, leaves: list[Tensor], x: Tensor, y: Tensor, share: float) -> list[Tensor]:
-        """The gradient of some rows, with the graph that a second derivative needs."""
+    def _of_rows(self, w: Tensor, x: Tensor, y: Tensor, share: float, *, keep: bool) -> Product:
+        """What a product needs of some rows: for other modules than chains the gradient, with its graph."""
+        leaves = self._pieces(w)
+        if self.links:
+            return Chain(self.links, leaves, x, lambda outputs: share * self._loss(outputs, y)).along
+        leaves = [piece.requires_grad_() for piece in leaves]
         with SecondOrder():
             losses = share * self._losses(leaves, x, y)
-        return list(
-            torch.autograd.grad(losses, leaves, create_graph=True, materialize_grads=True, allow_unused=True)
+        gradients = torch.autograd.grad(
+            losses, leaves, create_graph=True, materialize_grads=True, allow_unused=True
         )  # fmt: skip
+        return lambda v: self._along(gradients, leaves, v, keep=keep)
 
-    def _along(self, gradients: list[Tensor], leaves: list[Tensor], v: Tensor, *, keep: bool) -> Tensor:
-        """The derivative of ⟨gradient, v⟩, summed over the chunks of the gradients."""
-        sides = self._pieces(v) * (len(gradients) // len(leaves))
-        pairs = [(g, side) for g, side in zip(gradients, sides, strict=True) if g.requires_grad]
+    def _along(self, gradients: Sequence[Tensor], leaves: list[Tensor], v: Tensor, *, keep: bool) -> Tensor:
+        """The derivative of ⟨gradient, v⟩."""
+        pairs = [(g, side) for g, side in zip(gradients, self._pieces(v), strict=True) if g.requires_grad]
         if not pairs:  # of a function that does not curve
             return torch.zeros_like(v)
         outputs, along = zip(*pairs, strict=True)
@@ -308,6 +324,11 @@ def _dot(a: Tensor, b: Tensor, products: Tensor | None = None) -> float:
     return float(torch.mul(a, b, out=products).sum())
 
 
+def _require_finite(weights: Tensor) -> None:
+    if not bool(torch.isfinite(weights).all()):
+        raise ValueError("the weights have NaN or infinite numbers; take finite ones")
+
+
 def _host(value: Any) -> np.ndarray:
     return np.asarray(value.detach().cpu().double() if isinstance(value, Tensor) else value)
 
@@ -346,16 +367,21 @@ def torch_objective(
             layers.append(Layer(name, tuple(leaf.shape), place))
             place += leaf.numel()
         weights = _joined([leaf.detach() for leaf in leaves.values()])
+        _require_finite(weights)
     loss, targets, name = _loss(objective, y, network.outputs, first)
     n = len(X)
+    if mode == "train" and any(isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) for layer in module.modules()):
+        require_averages(n, chunk or TRAIN_CHUNK)
     made = TorchObjective(
         network, samples, targets, loss, model.rest, weights, False, tuple(layers), n, min(chunk or TRAIN_CHUNK, n), mode,
         mean, 15 if first.dtype == torch.float64 else 6, f"{name} loss, {'mean' if mean else 'sum'} over {n:,} rows",
     )  # fmt: skip
-    held = _held(made)
+    held, links = _looked_at(made)
     if chunk is None and mode == "eval":
         chunk = int(np.clip(CHUNK_BYTES // held, 1, n))
-    return TorchObjective(**{**vars(made), "chunk": min(chunk or TRAIN_CHUNK, n), "keeps": n * held <= network.memory})
+    return TorchObjective(
+        **{**vars(made), "chunk": min(chunk or TRAIN_CHUNK, n), "keeps": n * held <= network.memory, "links": links}
+    )
 
 
 def _loss(objective: Any, y: np.ndarray, outputs: tuple[int, ...], like: Tensor) -> tuple[Loss, Tensor, str]:
@@ -387,8 +413,8 @@ def _loss(objective: Any, y: np.ndarray, outputs: tuple[int, ...], like: Tensor)
     return given, classes, getattr(objective, "__name__", type(objective).__name__)
 
 
-def _held(objective: TorchObjective) -> int:
-    """Bytes that the graph of a gradient holds of one row."""
+def _looked_at(objective: TorchObjective) -> tuple[int, tuple[Link, ...]]:
+    """Bytes that the graph of a gradient holds of one row, and the links of the module where it is a chain."""
     seen: dict[int, int] = {}
     rows = min(LOOKED_AT, objective.n)
 
@@ -402,4 +428,5 @@ def _held(objective: TorchObjective) -> int:
         losses = objective._losses(leaves, objective.X[:rows], objective.y[:rows])
         kept = torch.autograd.grad(losses, leaves, create_graph=True, materialize_grads=True, allow_unused=True)
         del kept
-    return max(1, 2 * sum(seen.values()) // rows)
+        links = find_chain(lambda x: objective._outputs(leaves, x), leaves, objective.X[:rows])
+    return max(1, 2 * sum(seen.values()) // rows), links

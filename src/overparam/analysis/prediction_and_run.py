@@ -126,7 +126,8 @@ class RunComparison:
         inner = self.run.parts(params=weights)
         values: dict[str, Any] = {"reason": self.reason, "predicted": None, "run": dict(inner.values)}
         values["run"]["provenance"] = inner.provenance.to_json()
-        arrays = {f"run.{name}": array for name, array in inner.arrays.items()}
+        kept = {name: array for name, array in inner.arrays.items() if weights or name != "records.weights"}
+        arrays = {f"run.{name}": array for name, array in kept.items()}
         for name in ("setting", "predicted", "numbers", "verdict"):
             record = getattr(self, name)
             if record is not None:
@@ -181,6 +182,7 @@ def train_and_compare(
     params: Any = None,
     record: int | Sequence[int] | None = None,
     stop_below: float | None = None,
+    keep_weights: bool = False,
     dtype: str = "float64",
     device: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -217,6 +219,7 @@ def train_and_compare(
             are centred and scaled to variance 1.
         key: an int or a JAX key, of the initialisation and the batches.
         params: where to start; fresh weights from `key` if None.
+        keep_weights: record all trained weights at every recorded step, for `op.landscape` and the plane of the run.
         record, stop_below, dtype, device, checkpoint, checkpoint_seconds, progress: see `op.training.train`.
 
     Two orthogonal unit rows have H = ½ I, so that a step at rate 1 halves the residual:
@@ -263,7 +266,7 @@ def train_and_compare(
         key=key,
         params=weights,
         record=chosen,
-        measures=MEASURES,
+        measures=(*MEASURES, "weights") if keep_weights else MEASURES,
         kernel_rows=KERNEL_ROWS if isinstance(house, TwoLayer) else DEEP_KERNEL_ROWS,
         dtype=dtype,
         device=device,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,8 +32,17 @@ def command(
         ),
     ] = None,
     plane: Annotated[
-        str, typer.Option("--plane", help="gradient-curvature, random, or trajectory (a run with recorded weights).")
+        str,
+        typer.Option("--plane", help="gradient-curvature, random, or trajectory (--run of a `train --keep-weights`)."),
     ] = "gradient-curvature",
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            help="Recorded steps of the run, such as 0,10,200, one surface each (--run of a `train --keep-weights`); its "
+            "end if not given.",
+        ),
+    ] = None,
     points: Annotated[int, typer.Option("--points", help="Points of each axis.")] = 21,
     extent: Annotated[
         float | None,
@@ -79,7 +88,11 @@ def command(
     from overparam.landscapes import landscape, plan_landscape
 
     display = Display(quiet=json_only)
+    steps = _steps(at)
     kept, how, data_seed, sizes = _kept(run)
+    if (plane == "trajectory" or steps is not None) and (kept is None or "weights" not in kept.records):
+        asked = "--at names steps of a run and" if steps is not None else "--plane trajectory"
+        raise ValueError(f"{asked} needs weights along a run: `overparam train … --keep-weights`, and --run its folder")
     loaded = shared.read_data(
         data,
         label=label,
@@ -108,6 +121,7 @@ def command(
     shape: dict[str, Any] = {
         "plane": plane,
         "run": kept,
+        "at": steps,
         "objective": objective,
         "mode": mode,
         "points": points,
@@ -127,12 +141,27 @@ def command(
         display.plain(str(planned))
     with display.progress() as progress:
         result = landscape(net, ready, extent=extent, progress=progress, **shape)
+    asked = {"run": None if run is None else str(run), "preprocess": preprocess or how or "auto", "train": train, "test": test,
+             "classes": classes, "label": label, "group": group, "task": task, "missing": missing,
+             "data_seed": seed if data_seed is None else data_seed}  # fmt: skip
+    configuration = {**result.provenance.configuration, **{k: v for k, v in asked.items() if v is not None}}
+    result = replace(result, provenance=replace(result.provenance, configuration=configuration))
     where = result.save(out, samples=not no_samples)
     if json_only:
         shared.print_result(result.parts())
         return
     done = f"{result.rows:,} rows, {result.weights:,} weights, {points} × {points} points"
     display.summary(result.title, result.verdict, where, done, result.provenance)
+
+
+def _steps(text: str | None) -> list[int] | None:
+    """--at as steps."""
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or not all(word.isdigit() for word in words):
+        raise ValueError(f"--at is {text!r}; expected recorded steps such as 0,10,200")
+    return [int(word) for word in words]
 
 
 def _kept(folder: Path | None) -> tuple[Trajectory | None, str | None, int | None, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from overparam.cli.display import Display
 from overparam.cli.stopping import Stopped
 
 if TYPE_CHECKING:
+    from overparam.analysis import RunPlan
     from overparam.data import Dataset
 
 UNFINISHED = "unfinished"
@@ -83,6 +84,13 @@ def command(
     weights: Annotated[
         bool, typer.Option("--weights/--no-weights", help="Whether arrays.npz holds the trained weights.")
     ] = True,
+    keep_weights: Annotated[
+        bool,
+        typer.Option(
+            "--keep-weights",
+            help="Keep the weights of every recorded step too, for `overparam landscape --plane trajectory` and --at.",
+        ),
+    ] = False,
     json_only: shared.Json = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the initial weights, batches and held-out rows.")] = 0,
     device: shared.Device = None,
@@ -96,6 +104,8 @@ def command(
     from overparam.analysis import plan_run
 
     display = Display(quiet=json_only)
+    if keep_weights and not weights:
+        raise ValueError("--keep-weights and --no-weights were both given; leave one out")
     loaded = shared.read_data(
         data,
         label=label,
@@ -121,18 +131,18 @@ def command(
         "dtype": dtype,
         "device": device,
     }
-    planned = plan_run(loaded, net, **shape, timed=plan)
+    planned = _with_weights(plan_run(loaded, net, **shape, timed=plan), keep_weights)
     if plan:
         typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
         return
     planned.require_memory()
     if planned.seconds > shared.LONG:
-        planned = plan_run(loaded, net, **shape)
+        planned = _with_weights(plan_run(loaded, net, **shape), keep_weights)
         display.plain(str(planned))
     kept = out / UNFINISHED if checkpoint is None else checkpoint
     if not resume:
         _forget(kept)
-    options = shape | {"key": seed}
+    options = shape | {"key": seed, "keep_weights": keep_weights}
     result = _run(display, loaded, net, options, kept, checkpoint_every)
     where = result.save(out, weights=weights, samples=not no_samples)
     _forget(kept)
@@ -143,6 +153,11 @@ def command(
         f"{result.setting.n:,} rows, {result.numbers.last_step:,} steps of {result.numbers.milliseconds_a_step:.3g} ms"
     )
     display.summary(result.setting.data, result.verdict, where, done, result.provenance)
+
+
+def _with_weights(planned: RunPlan, keep: bool) -> RunPlan:
+    """With the memory for the weights of every record, in float64, while they are collected and written."""
+    return replace(planned, memory=planned.memory + 16 * planned.records * planned.weights) if keep else planned
 
 
 def _forget(kept: Path) -> None:

@@ -42,6 +42,16 @@ class Layer:
         return slice(self.start, self.start + self.size)
 
 
+def require_averages(n: int, chunk: int) -> None:
+    """Raise where batch norm would average over one row: it has no spread."""
+    chunk = min(chunk, n)
+    if 1 in (chunk, n % chunk):
+        raise ValueError(
+            f"mode 'train' averages over chunks of {chunk} of the {n} rows, one of which has a single row; take another "
+            "`chunk`, or mode 'eval'"
+        )
+
+
 class AbstractObjective(abc.ABC):
     """F(w) on n rows, computed in chunks of them; weights and directions are vectors that stay on the device.
 

@@ -24,7 +24,7 @@ class NegativeCurvature:
     """A unit direction v and the curvature along it.
 
     direction: v, a vector of the objective, turned so that F falls along it at first (⟨∇F, v⟩ ≤ 0).
-    curvature: vᵀ E∇²F(w + σξ) v on draws of ξ that did not choose v, with `error`, its standard error over them.
+    curvature: vᵀ E∇²F(w + σξ) v on draws of ξ that did not choose v, with `error`, its standard error over them (NaN of one).
     at_point: vᵀ∇²F(w) v, without noise, on all rows.
     largest: the largest |eigenvalue| of ∇²F(w + σξ) that power iteration saw, which sets the rate.
     history: vᵀH_t v along the steps, one noisy number a step.
@@ -110,7 +110,9 @@ def negative_curvature(
     at_point = float(objective.walk(w, v, stay, smoothing=0.0, batch=None, key=key)[1][0])  # a program that is there
     if objective.dot(objective.gradient(w), v) > 0:
         v = objective.combine((-1.0, v))
-    error = float(fresh.std(ddof=1) / np.sqrt(draws)) if draws > 1 and (smoothing > 0 or batch is not None) else 0.0
+    error = 0.0
+    if smoothing > 0 or batch is not None:
+        error = float(fresh.std(ddof=1) / np.sqrt(draws)) if draws > 1 else float("nan")
     return NegativeCurvature(
         v, float(fresh.mean()), error, at_point, float(lengths.max()), np.concatenate(history), float(smoothing), steps,
         batch, key,

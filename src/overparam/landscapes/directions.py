@@ -68,6 +68,11 @@ def filter_normalised(
         lengths = np.sqrt((own**2).sum(axis=axes, keepdims=True))
         scaled = own * np.sqrt((other**2).sum(axis=axes, keepdims=True)) / np.where(lengths > 0, lengths, 1.0)
         made[name] = scaled.reshape(array.shape) if array.ndim < 2 else np.moveaxis(scaled, 0, filter_axis)
+    if not any(array.any() for array in made.values()):
+        raise ValueError(
+            "the weights are 0, and so is every direction as long as their filters; take plane='gradient-curvature', or "
+            "other weights"
+        )
     return objective.vector(objective.joined(made))
 
 

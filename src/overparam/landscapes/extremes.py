@@ -20,7 +20,7 @@ from overparam.training.inputs import whole_number
 class Extremes:
     """The smallest and the largest eigenvalue that Lanczos saw, and their unit eigenvectors.
 
-    smallest_error, largest_error: ‖Hv − λv‖; an eigenvalue lies that close to λ. The true smallest eigenvalue is at most
+    smallest_error, largest_error: ‖Hv − λv‖ and rounding; an eigenvalue lies that close to λ. The true smallest eigenvalue is at most
     `smallest`, the true largest at least `largest`. products: with the Hessian.
     """
 
@@ -84,7 +84,7 @@ def hessian_extremes(
     v = objective.normal(key)
     v = objective.unit(v if layer is None else objective.only(v, layer))
     rows = objective.room(steps)
-    alphas, betas = [], []
+    alphas, betas, scale, rounding = [], [], 0.0, 10.0**-objective.digits
     for step in range(steps):
         rows = objective.placed(rows, step, v)
         Hv = objective.hessian_product(w, v)
@@ -95,14 +95,15 @@ def hessian_extremes(
         rest = objective.without(Hv, rows)
         betas.append(objective.norm(rest))
         scale = np.abs(alphas).max() + 2 * max(betas, default=0.0)
-        if betas[-1] <= 10 ** (2 - objective.digits) * scale:  # nothing is left but rounding: the space is whole
-            betas[-1] = 0.0
+        if betas[-1] <= 0.1 * rounding * scale:  # the space is whole
             break
         v = objective.combine((1 / betas[-1], rest))
+        if betas[-1] <= 1e3 * rounding * scale:  # much of the rest is rounding, which points anywhere
+            v = objective.unit(objective.without(v, rows))
     values, vectors = eigh_tridiagonal(alphas, betas[:-1])
     factors = np.zeros((steps, len(alphas)))
     factors[: len(alphas)] = vectors
-    errors = betas[-1] * np.abs(vectors[-1])
+    errors = betas[-1] * np.abs(vectors[-1]) + rounding * scale
     ends = [objective.unit(objective.mixed(rows, factors[:, end])) for end in (0, -1)]
     return Extremes(
         float(values[0]), float(values[-1]), float(errors[0]), float(errors[-1]), ends[0], ends[1], len(alphas)

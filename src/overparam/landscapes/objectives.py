@@ -10,7 +10,7 @@ import numpy as np
 
 from overparam.adapters import TorchModule
 from overparam.core.network import AbstractNetwork, Params, as_key
-from overparam.core.objective import MODES, AbstractObjective, Mode
+from overparam.core.objective import MODES, AbstractObjective, Mode, require_averages
 from overparam.data import Dataset, as_dataset
 from overparam.landscapes.network_objective import network_objective
 from overparam.training.algorithm import checked_convention
@@ -79,6 +79,8 @@ def objective_of(
         start = initial(house, data, params, as_key(key), kind)
         if chunk is None:
             chunk = _chunk(house, start, data, mode, kind, chosen_device(device).platform)
+        if mode == "train" and jax.tree.leaves(start.state):
+            require_averages(data.n, chunk)
     words = f"{chosen.name} loss, {'mean' if mean else 'sum'} over {data.n:,} rows"
     return network_objective(
         house, data.X, data.y, start, chosen, mode=mode, mean=mean, chunk=min(chunk, data.n), dtype=dtype, device=device,
@@ -92,7 +94,7 @@ def _first(data: Dataset, rows: int | None) -> Dataset:
     rows = whole_number(rows, "rows", least=1)
     if rows > data.n:
         raise ValueError(f"`rows` is {rows} and the data has {data.n}; take at most those")
-    return data.replace(X=data.X[:rows], y=data.y[:rows], labels=data.labels[:rows], test=None)
+    return data.take(slice(rows)).replace(test=None)
 
 
 def _samples(network: TorchModule, data: Dataset) -> np.ndarray:

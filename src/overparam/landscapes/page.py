@@ -71,11 +71,12 @@ def _falls(found: Landscape) -> tuple[Block, ...]:
         for i, name in enumerate(names):
             rows.append((moment(view), name, view.here, float(view.least[i]), float(view.decreases[i]),
                          float(view.distance[i]), float(view.curvatures[i])))  # fmt: skip
+    down = ", of the gradient downhill" if found.plane == "gradient-curvature" else ""
     table = Table(
         ("when", "direction", "F here", "least F along it", "share gone", "at distance", "curvature here"),
         tuple(rows),
         "Both ways along each direction, at distances from a hundred-thousandth of ‖w‖ to ‖w‖, evenly in their logarithm. "
-        "A negative distance is against the direction: down the gradient. Curvature: uᵀ∇²F u, without smoothing.",
+        f"A negative distance is against the direction{down}. Curvature: uᵀ∇²F u, without smoothing.",
     )
     return (table, *(_lines(found, view) for view in found.views))
 
@@ -172,7 +173,7 @@ def _done(found: Landscape) -> tuple[Block, ...]:
     norm = "running averages" if found.mode == "eval" else f"averages over chunks of {found.chunk:,} rows"
     words = (
         f"{found.network}, {found.weights:,} trained weights; F is the {found.objective}, without weight decay. Data: the first "
-        f"{found.rows:,} rows of {found.data}, in their order. Batch norm, where there is one, takes {norm}; dropout is off. "
+        f"{found.rows:,} rows of {found.data} for training, in the order they were given. Batch norm, where there is one, takes {norm}; dropout is off. "
         f"{found.points} × {found.points} points; numbers keep about {found.digits} digits. Seed {found.provenance.seed}."
     )
     if found.plane == "gradient-curvature":
@@ -184,5 +185,9 @@ def _done(found: Landscape) -> tuple[Block, ...]:
     elif found.plane == "random":
         words += (
             " Random directions are Gaussian and scaled filter by filter; biases and batch norm's own weights stay."
+        )
+    else:
+        words += (
+            f" Directions: the principal ones of {len(found.last.path):,} recorded weights, the last in the middle."
         )
     return (Text(words),)

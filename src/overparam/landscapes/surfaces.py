@@ -45,8 +45,8 @@ class Decrease:
 
     @property
     def share(self) -> float:
-        """The share of F(w) that is gone at the least value."""
-        return (self.here - self.least) / self.here if self.here > 0 else 0.0
+        """The share of |F(w)| that is gone at the least value."""
+        return (self.here - self.least) / abs(self.here) if self.here else 0.0
 
 
 def surface(

@@ -57,8 +57,8 @@ class View:
 
     @property
     def decreases(self) -> np.ndarray:
-        """(2,) the share of F(w) gone at the lowest point along each direction."""
-        return (self.here - self.least) / self.here if self.here > 0 else np.zeros(2)
+        """(2,) the share of |F(w)| gone at the lowest point along each direction."""
+        return (self.here - self.least) / abs(self.here) if self.here else np.zeros(2)
 
 
 def look(
@@ -89,7 +89,7 @@ def look(
         )
         u, v = gradient_direction(objective, w), found.direction
     elif plane == "random":
-        u, v = (filter_normalised(objective, w, key=key + turn, filter_axis=filter_axis) for turn in (0, 1))
+        u, v = (filter_normalised(objective, w, key=2 * key + turn, filter_axis=filter_axis) for turn in (0, 1))
     else:
         main = trajectory_plane(objective, path)
         (u, v), shares, way = main.directions, np.array(main.shares), main.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
@@ -41,7 +42,8 @@ class Landscape(AbstractAnswer):
 
     data, rows: which rows, the first `rows` of them in their order. objective, mode, chunk: what is minimised. plane, points:
     where it was looked at. smoothing: σ of the noise; oja_steps, batch: of Oja's method. digits: that one product of numbers
-    keeps. The same arguments give the same digits on the same machine.
+    keeps. The same arguments give the same digits on the same machine; `provenance` has them, with marks of the rows and
+    of the weights, by which one knows that they are the same.
     """
 
     kind: ClassVar[str] = "landscape"
@@ -179,9 +181,12 @@ def landscape(
         layers = layer_curvatures(asked.objective, weights, steps=asked.layer_steps, key=key, progress=tell)
     about = {
         "data": asked.data.name, "network": asked.network, "plane": plane, "points": points, "extent": extent,
-        "objective": asked.objective.words, "mode": mode, "rows": asked.objective.n, "chunk": asked.objective.chunk,
+        "objective": asked.objective.words, "loss": loss, "mode": mode, "rows": asked.objective.n,
+        "chunk": asked.objective.chunk, "filter_axis": asked.filter_axis,
         "smoothing": asked.smoothing, "oja_steps": oja_steps, "batch": batch, "layer_steps": asked.layer_steps,
-        "steps": [step for step, _ in asked.moments],
+        "steps": [step for step, _ in asked.moments], "notes": list(asked.data.notes),
+        "rows_seen": _mark(asked.data.X[: asked.objective.n], asked.data.y[: asked.objective.n]),
+        "weights_seen": _mark(*(asked.objective.flat(asked.objective.vector(w)) for _, w in asked.moments)),
     }  # fmt: skip
     made = replace(watch.provenance(about, seed=key, device=_device(asked, network, device)), dtype=asked.dtype)
     result = Landscape(
@@ -274,6 +279,8 @@ def _asked(
             "records or more, or a sequence of weights"
         )
     moments: tuple[tuple[int | None, Any], ...] = ((int(run.steps[-1]) if whole else None, None),)
+    if at is not None and plane == "trajectory":
+        raise ValueError("the plane 'trajectory' has its middle at the end of the run; leave out `at`")
     if at is not None:
         moments = tuple((int(step), _weights_at(run, step)) for step in at)
         if not moments:
@@ -313,6 +320,14 @@ def _weights_at(run: Any, step: int) -> np.ndarray:
             "`at` names steps of a run; pass `run`, trained with measures=('weights',), which records weights"
         )
     return run.at(step)["weights"]
+
+
+def _mark(*arrays: np.ndarray) -> str:
+    """A short mark of numbers: another one, other numbers."""
+    code = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        code.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
+    return code.hexdigest()
 
 
 def _device(asked: _Asked, network: Any, device: str | None) -> str:

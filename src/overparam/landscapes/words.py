@@ -22,10 +22,10 @@ NOTHING = 1e-3
 def percent(share: float) -> str:
     """A share in percent, with more digits where it is small.
 
-    >>> percent(0.625), percent(0.004)
-    ('62%', '0.40%')
+    >>> percent(0.625), percent(0.004), percent(0.9984)
+    ('62%', '0.40%', '99.84%')
     """
-    return f"{share:.0%}" if abs(share) >= 0.1 else f"{share:.2%}"
+    return f"{share:.0%}" if 0.1 <= abs(share) < 0.995 or abs(share) >= 1 else f"{share:.2%}"
 
 
 def curves_down(view: View) -> bool:
@@ -40,11 +40,16 @@ def moment(view: View) -> str:
 
 def give_words(found: Landscape) -> Verdict:
     """The verdict, the answer first."""
-    if found.plane == "gradient-curvature":
-        return _of_gradient(found)
-    if found.plane == "random":
-        return _of_random(found)
-    return _of_trajectory(found)
+    of = {"gradient-curvature": _of_gradient, "random": _of_random, "trajectory": _of_trajectory}[found.plane]
+    said = of(found)
+    holes = [one for one in found.views if not np.isfinite(one.values).all()]
+    if not holes:
+        return said
+    where = ", ".join(f"{percent(float((~np.isfinite(one.values)).mean()))} {moment(one)}" for one in holes)
+    return Verdict(
+        said.tone,
+        (*said.sentences, f"F is no finite number on a part of the points drawn, which are left open: {where}."),
+    )
 
 
 def _of_gradient(found: Landscape) -> Verdict:
@@ -93,17 +98,17 @@ def _curvature(found: Landscape, view: View) -> str:
 
 def _of_random(found: Landscape) -> Verdict:
     view = found.last
-    finite = view.values[np.isfinite(view.values)]
-    below = float((view.values < view.here * (1 - 1e-9)).mean())
-    edge = np.concatenate([view.values[0], view.values[-1], view.values[:, 0], view.values[:, -1]])
+    drawn = np.where(np.isnan(view.values), np.inf, view.values)  # where F is no number it is not low
+    below = float((drawn < view.here - 1e-9 * abs(view.here)).mean())
+    edge = np.concatenate([drawn[0], drawn[-1], drawn[1:-1, 0], drawn[1:-1, -1]])
     first = (
-        f"{moment(view).capitalize()} F = {number(view.here)}; on the edge of the plane it is {number(float(np.median(edge)))} at the "
-        f"middle of the values, {number(float(finite.max()))} at most."
+        f"{moment(view).capitalize()} F = {number(view.here)}; on the edge of the plane its median is "
+        f"{number(float(np.median(edge)))}, its maximum {number(float(edge.max()))}."
     )
     second = (
         "No point of the plane is lower."
         if below == 0
-        else f"{percent(below)} of the points are lower, down to {number(float(finite.min()))}."
+        else f"{percent(below)} of the points are lower, down to {number(float(drawn.min()))}."
     )
     return Verdict("good" if below == 0 else "warning", (first, second))
 
@@ -111,6 +116,10 @@ def _of_random(found: Landscape) -> Verdict:
 def _of_trajectory(found: Landscape) -> Verdict:
     view = found.last
     held = float(view.shares.sum())
-    first = f"The plane holds {percent(held)} of how far the weights were from their end, {percent(float(view.shares[0]))} along its first axis."
-    second = f"At the end F = {number(view.here)}; the lowest point of the plane has {number(float(np.nanmin(view.values)))}."
+    first = (
+        f"The plane holds {percent(held)} of the squared distances of the weights from the end of the run, "
+        f"{percent(float(view.shares[0]))} along its first axis."
+    )
+    lowest = float(np.where(np.isfinite(view.values), view.values, view.here).min())
+    second = f"At the end F = {number(view.here)}; the lowest point of the plane has {number(lowest)}."
     return Verdict("good" if held > 0.5 else "warning", (first, second))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from overparam.core.sections import Surface
 from overparam.report import style
+from overparam.report.axes import ticks
 from overparam.report.surface_shape import COLOURS, LEVELS, shape_of
 
 
@@ -30,7 +32,8 @@ def draw_surface(sheet: Any, surface: Surface) -> None:
     space.set_ylabel(_plain(surface.y_label), fontsize=7.5, labelpad=-6)
     space.set_title(_plain(surface.z_label), fontsize=8)
     if shape.log:
-        space.zaxis.set_major_formatter(lambda value, _: f"{10**value:.3g}")
+        heights_named = ticks(shape.low, shape.high, True, 5)
+        space.set_zticks([math.log10(value) for value in heights_named], [f"{value:.3g}" for value in heights_named])
     if shape.marked is not None:
         x, y, z = shape.marked
         top = shape.high + 0.06 * (shape.high - shape.low)

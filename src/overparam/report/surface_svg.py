@@ -71,9 +71,9 @@ def _box(shape: Shape) -> str:
     left = min(((0, 0), (1, 0), (1, 1), (0, 1)), key=lambda uv: _seen(*uv, 0.0)[0])
     foot, top = _seen(*left, 0.0), _seen(*left, 1.0)
     parts.append(f'<path d="{_joined([foot, top])}" fill="none" {_ink("s", "soft")}/>')
-    for value in ticks(shape.low, shape.high, False, 5):
-        at = _seen(*left, shape.share(value))
-        words = number(10**value if shape.log else value)
+    for value in ticks(shape.low, shape.high, shape.log, 5):
+        at = _seen(*left, shape.share(math.log10(value) if shape.log else value))
+        words = number(value)
         parts.append(_text(at[0] - 6, at[1] + 4, words, "end"))
         parts.append(f'<path d="M{at[0] - 4:g} {at[1]:g}h4" fill="none" {_ink("s", "soft")}/>')
     parts.append(_text(8, 16, cut(surface.z_label, 40), "start", "ink"))

@@ -56,8 +56,21 @@
     };
   }
 
+  // The names of axes in space run along them and are cut at the edge of the picture: long ones take two lines.
+  function folded(text, width) {
+    const middle = text.length / 2;
+    const gaps = [...text.matchAll(/ /g)].map((found) => found.index);
+    if (text.length * 17 <= width || !gaps.length || text.includes("<")) return text;
+    const gap = gaps.reduce((best, next) => (Math.abs(next - middle) < Math.abs(best - middle) ? next : best));
+    return text.slice(0, gap) + "<br>" + text.slice(gap + 1);
+  }
+
   function inSpace(spec, width) {
-    const [xName, yName, zName] = spec.labels;
+    const zName = spec.labels[2];
+    const [xName, yName] = spec.labels.map((label) => folded(label, width));
+    const narrow = width < 400; // a phone: smaller names, and a step back
+    const away = narrow ? 1.16 : 1;
+    const named = (text) => axis(text, { showbackground: false, title: { text, font: { size: narrow ? 10 : 12 } } });
     const data = [{
       type: "surface", x: spec.x, y: spec.y, z: spec.z, text: spec.words, colorscale: spec.scale, showscale: false,
       cmin: spec.range[0], cmax: spec.range[1],
@@ -82,10 +95,10 @@
         font: { size: 12, color: colour("soft") },
       }],
       scene: {
-        xaxis: axis(xName, { showbackground: false }), yaxis: axis(yName, { showbackground: false }),
+        xaxis: named(xName), yaxis: named(yName),
         zaxis: axis("", { showbackground: false, ...heightTicks(spec) }),
         aspectmode: "manual", aspectratio: { x: 1, y: 1, z: 0.75 },
-        camera: { eye: { x: 1.5, y: 1.5, z: 0.85 }, center: { x: 0, y: 0, z: -0.16 } },
+        camera: { eye: { x: 1.5 * away, y: 1.5 * away, z: 0.85 * away }, center: { x: 0, y: 0, z: -0.16 } },
       },
     };
     return { data, layout };

@@ -11,6 +11,7 @@ from overparam.core import sections
 from overparam.studies import convergence_rates_figures as figures
 from overparam.studies.convergence_rates_losses import SIGMA
 from overparam.studies.convergence_rates_numbers import STEPS
+from overparam.studies.convergence_rates_runs import MOST
 from overparam.studies.convergence_rates_settings import LABELS, VARIABLES, Settings
 
 NEAR = 0.1
@@ -155,7 +156,11 @@ def _iteration_words(settings: Settings, values: Mapping[str, Any], network: str
         if by_width
         else ""
     )
-    left = f" {missing} runs did not get there." if missing else ""
+    left = (
+        f" {missing} runs did not get there within {MOST} times the steps of the kernel, and are in no exponent."
+        if missing
+        else ""
+    )
     return sections.Text(
         f"{THEOREMS[network]} says T = O(n⁶L²/δ² log 1/ε), whatever the width. We found for the {network} network, steps to "
         f"{settings.share:g} of the first loss at η = 1/λ_max, exponents of {'; '.join(parts)}.{said}{by_kernel}{left}",
@@ -210,7 +215,9 @@ def _law_words(values: Mapping[str, Any]) -> list[sections.Text]:
         near = min(ends) > theorem - 2 * NEAR
         said = (
             "the law's own order" if within and near
-            else "far fewer steps than the law allows: near its minimum the loss is a square, and falls at a linear rate" if within
+            else "far fewer steps than the law allows: near its minimum the loss is a square, and falls at a linear rate"
+            if max(ends) < theorem / 2
+            else "the law's own order, or fewer steps" if within
             else "more than the law's: the runs are not yet where it holds, or out of its range"
         )  # fmt: skip
         found.append(
