@@ -1,9 +1,31 @@
-"""What all tests share: where the real data sets are, and a quiet single place for their absence."""
+"""What all tests share: where the real data sets are, and what keeps many tests on few cores quick."""
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
+
+# The workers of `pytest -n` and the processes tests start meet the same programs: each is compiled once. Set before JAX is
+# imported, for the tests alone; a folder of the user's own is left alone.
+_KEPT = "" if "JAX_COMPILATION_CACHE_DIR" in os.environ else tempfile.mkdtemp(prefix="overparam-tests-")
+if _KEPT:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = _KEPT
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("numprocesses", None):
+        # A worker a core: more threads of OpenBLAS wait for each other, and a test of 0.1 s takes 10.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_unconfigure() -> None:
+    if _KEPT:
+        shutil.rmtree(_KEPT, ignore_errors=True)
 
 
 @pytest.fixture

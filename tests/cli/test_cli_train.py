@@ -184,7 +184,7 @@ def test_bad_input_is_one_line_and_two(words, expected, place, capsys):
     assert expected in err
 
 
-LONG = ["train", "wine", "--classes", "0,1", "--width", "400", "--steps", "3000", "--checkpoint-every", "0", "--json"]
+LONG = ["train", "wine", "--classes", "0,1", "--width", "400", "--steps", "800", "--checkpoint-every", "0", "--json"]
 
 
 def start(words, folder):

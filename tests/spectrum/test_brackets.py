@@ -70,9 +70,10 @@ def one_case(rng: np.random.Generator) -> None:
     assert mpmath.mpf(found.lower) <= inverse <= mpmath.mpf(found.upper), (n, products)
 
 
-def test_ten_thousand_random_cases() -> None:
+@pytest.mark.parametrize("cases", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_thousands_of_random_cases(cases: int) -> None:
     rng = np.random.default_rng(2024)
-    for _ in range(10_000):
+    for _ in range(cases):
         one_case(rng)
 
 

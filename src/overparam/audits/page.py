@@ -74,7 +74,7 @@ def _laws(laws: dict[str, list[Finding]]) -> Table:
                 _fitted(worst),
                 ROLES[worst.moment][0],
                 _measured(worst),
-                worst.law.reference.removeprefix("convergence, "),
+                _statement(worst),
             )
         )
     return Table(
@@ -206,6 +206,12 @@ def _how(audit: Audit) -> tuple[Text | Table, ...]:
     )
     took = tuple((name, seconds) for name, seconds in zip(audit.measurements, audit.seconds_by, strict=True))
     return Text(words), Table(("measurement", "seconds"), took, f"{audit.effort.capitalize()} effort.")
+
+
+def _statement(finding: Finding) -> str:
+    """The statement, with its paper unless that is `convergence`."""
+    paper, _, labels = finding.law.reference.partition(", ")
+    return labels if paper == "convergence" else finding.law.reference
 
 
 def _measured(finding: Finding) -> str:

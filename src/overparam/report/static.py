@@ -19,6 +19,8 @@ from overparam.report.surface_static import draw_surface
 
 _LETTER = 0.72
 """Points to a unit of `labels`, which counts letters as 6.6 wide: one of 8 pt is about 4.75 pt."""
+_SHORT = 1.7
+"""Decades of a log axis below which powers of ten are too few to read it by."""
 FORMATS = ("png", "svg", "pdf")
 _DASH = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (10, 3))}
 _SYMBOLS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D", "cross": "X"}
@@ -121,11 +123,27 @@ def _draw(axes: Any, drawn: Canvas, width: float) -> None:
     axes.set_yscale(figure.y_scale)
     axes.set_xlim(*[10**v if drawn.x_log else v for v in drawn.x_range])
     axes.set_ylim(*[10**v if drawn.y_log else v for v in drawn.y_range])
+    for axis, log, (low, high) in (
+        (axes.xaxis, drawn.x_log, drawn.x_range),
+        (axes.yaxis, drawn.y_log, drawn.y_range),
+    ):
+        if log:
+            _mark(axis, high - low)
     axes.set(xlabel=_plain(figure.x_label), ylabel=_plain(figure.y_label))
     if len(figure.series) > 1:
         longest = max(len(series.name) for series in figure.series)
         columns = max(1, min(4, len(figure.series), int(width * 15) // (longest + 6)))
         axes.figure.legend(loc="outside lower center", ncols=columns, fontsize=8)
+
+
+def _mark(axis: Any, decades: float) -> None:
+    """Numbers on a log axis at 1, 2 and 5 where it is short, at powers of ten where it is not: more of them run together."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if decades < _SHORT:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _draw_series(
