@@ -24,8 +24,8 @@ from overparam.core.placed import Weights
 LARGEST = 3.0
 """Of an entry of D″."""
 POWER = 4
-MORE = 3
-"""Times as many starts as other adversaries: which few signs are best is a matter of trying."""
+STEPS = 4
+"""Of a climb: few, since every layer is looked at in each."""
 FREE_PRODUCTS = Law(
     "intermediate stability, any few signs",
     PRODUCTS.reference,
@@ -102,14 +102,14 @@ def worst(setting: Setting, omega: float, norms: Norms, start: int, end: int) ->
     """
     inside, sparsity = setting.inside, allowed(setting, omega)
     own, best = inside.gates(setting.start), 0.0
-    for turn in range(MORE * setting.effort.starts):
+    for turn in range(setting.effort.starts):
         weights, gates, reached = setting.moved(setting.perturbation("random", omega)), own, 0.0
         u = _unit(setting.rng(23, turn).standard_normal((setting.samples, inside.size(end))))
         v = _unit(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
         for _ in range(POWER if turn == 0 else 0):  # once from near the largest singular vectors of the product
             u = _unit(inside.push(weights, start, _entering(gates, v, start, end, inside.count), end, gates))
             v = _unit(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
-        for _ in range(setting.effort.ascent_steps):
+        for _ in range(STEPS):
             gates = chosen_signs(setting, weights, gates, (u, v), start, end, sparsity)
             values, u, v = norms(setting, weights, gates)
             row = int(values.argmax())

@@ -77,7 +77,7 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
         ]
     m = setting.width
     s = max(1, int(sparsity * m / (L * max(log(m), 1.0))))
-    tenth = max(1, round(s / LARGEST_CONSTANT))  # the fewest that a constant of order 1 leaves
+    tenth = max(1, int(s / LARGEST_CONSTANT))  # the fewest that a constant of order 1 leaves
     sizes = np.unique([tenth, *np.geomspace(1, s, 4 if setting.effort.name != "thorough" else 8).astype(int)])
     pairs = chosen_pairs(L)
     sparse_pairs = chosen_pairs(L, SPARSE_PAIRS)
@@ -158,7 +158,7 @@ def _sparse_in(
 ) -> Finding:
     """Lemma 7.3b hides its constant in how sparse: it holds for vectors of as many entries as are found to meet the 2."""
     met = int(np.count_nonzero(np.maximum.accumulate(gains) <= 2.0))
-    if met and sizes[met - 1] < round(sizes[-1] / LARGEST_CONSTANT):
+    if met and sizes[met - 1] < int(sizes[-1] / LARGEST_CONSTANT):
         met = 0  # the constant in how sparse would be below 1/10
     if 0 < met < len(sizes):
         note += f" The 2 holds up to {sizes[met - 1]} entries; with {sizes[-1]} it is {gains[-1]:.3g}."

@@ -89,9 +89,11 @@ def _cells(row: tuple[Any, ...], numeric: list[bool]) -> str:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, str) and value in _STATES:
-        tone, sign = _STATES[value]
-        return f'<span class="state {tone}"><span aria-hidden="true">{sign}</span> {value}</span>'
+    state = value.partition(",")[0] if isinstance(value, str) else ""  # "holds, loose by 20" is a way to hold
+    if state in _STATES:
+        tone, sign = _STATES[state]
+        words = escape(_clip(str(value)))
+        return f'<span class="state {tone}"><span aria-hidden="true">{sign}</span> {words}</span>'
     return escape(_clip(number(value)))
 
 
