@@ -104,7 +104,8 @@ class IndicatorFunction:
         """log of a bound on |h|: 2|c_0| + Σ_i |c_i/p′_i| max over [−B_i, B_i] of |h_i|, the last by absolute values."""
         with np.errstate(divide="ignore"):
             parts = np.log(np.abs(self.weights)) + hermite_bound(self.order, self.limits)
-            return float(special.logsumexp(np.append(parts, np.log(2 * abs(self.start)))))
+            found: Any = special.logsumexp(np.append(parts, np.log(2 * abs(self.start))))
+            return float(found)
 
     @property
     def chances(self) -> np.ndarray:
