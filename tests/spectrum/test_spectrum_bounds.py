@@ -76,10 +76,11 @@ def test_random_spheres_are_bounded_away_from_zero() -> None:
     assert separation_bound(H).bound > 0.25 * true
 
 
-def test_two_hundred_random_cases_are_on_the_right_side() -> None:
+@pytest.mark.parametrize("cases", [60, pytest.param(200, marks=pytest.mark.slow)])
+def test_random_cases_are_on_the_right_side(cases: int) -> None:
     rng = np.random.default_rng(1)
     ratios = []
-    for case in range(200):
+    for case in range(cases):
         X = random_rows(rng)
         get = "ntk" if case % 4 else "nngp"
         H = gram(TwoLayer(), X, engine="dense" if case % 2 else "matrix_free", device="cpu", get=get)
@@ -93,7 +94,7 @@ def test_two_hundred_random_cases_are_on_the_right_side() -> None:
         assert 0 <= proved.lower <= eigenvalues[0] + slack, (case, X.shape)
         if bounds.lower > 0:
             ratios.append(bounds.lower / eigenvalues[0])
-    assert len(ratios) > 40  # the bound says something often enough to have been tested
+    assert len(ratios) > cases // 5  # the bound says something often enough to have been tested
     assert max(ratios) > 0.2
 
 
