@@ -5,11 +5,11 @@ import pytest
 from away_cases import by_hand, deep, flat, jacobian, moved, setting_of, unit_rows
 
 from overparam.audits import backward_stability, forward_stability, gradients, linearisation, sign_changes
-from overparam.audits.away import of_output
 from overparam.audits.own_kernel import kernel_by_layers, own_kernel
 from overparam.audits.perturbations import added
 from overparam.audits.semi_smoothness import Bases, fitted_constants
 from overparam.audits.tangent_drift import Start
+from overparam.core.inside import of_output
 from overparam.networks import FullyConnected, Residual
 
 

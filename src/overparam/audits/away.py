@@ -169,11 +169,6 @@ def one_hot(setting: Setting, row: int, output: int) -> np.ndarray:
     return U
 
 
-def of_output(U: np.ndarray) -> Trace:
-    """The cotangent that sees the outputs alone."""
-    return Trace(U, (), ())
-
-
 def of_layer(setting: Setting, layer: int, row: int, u: np.ndarray, which: str = "pre_activations") -> Trace:
     """The cotangent u of g_layer (or of h_layer: "activations") at one sample."""
     U = np.zeros((setting.samples, setting.inside.widths[layer]))

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from overparam.audits.away import Climb, Stated, findings
-from overparam.audits.gains import largest_gains
+from overparam.audits.gains import largest_gains, unit_rows
 from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.radius_ranges import of_backward, of_products, sizes, speaks
 from overparam.audits.setting import KINDS, Setting
@@ -64,7 +64,7 @@ def intermediate_stability(setting: Setting, constant: float = 1.0) -> list[Find
     few = setting.on_rows(max(LEAST_ROWS, setting.effort.rows // 4))
     stated = (Stated(PRODUCTS, lambda omega: sqrt(L), asked, speaks(of_products, setting, constant)),)
     climbs = (Climb(PRODUCTS.name, towards_long_product, value=rough_product_norm),)
-    return findings(few, stated, product_norms, climbs, note=_rows(few, setting))
+    return findings(few, stated, product_norms, climbs, note=setting.note_on(few))
 
 
 def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
@@ -90,7 +90,7 @@ def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]
         ),
     )
     climbs = (Climb(BACKWARD.name, towards_change, towards_flips_everywhere, longest_change),)
-    return findings(few, stated, backward_changes, climbs, note=_rows(few, setting))
+    return findings(few, stated, backward_changes, climbs, note=setting.note_on(few))
 
 
 def product_norms(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
@@ -136,7 +136,7 @@ def change_norms(
         rows = backward_rows(setting, weights, place, gates) - _start_rows(setting, place)
         squares, left = np.linalg.eigh(rows @ np.swapaxes(rows, 1, 2))
         u = left[:, :, -1]
-        return np.sqrt(np.maximum(squares[:, -1], 0.0)), u, _unit(np.einsum("nk,nkm->nm", u, rows))
+        return np.sqrt(np.maximum(squares[:, -1], 0.0)), u, unit_rows(np.einsum("nk,nkm->nm", u, rows))
     gate = (inside.gates(inside.trace(weights)) if gates is None else gates)[place]
     gate0 = inside.gates(setting.start)[place]
 
@@ -151,7 +151,7 @@ def change_norms(
     # In the outputs' space, which is the smaller one.
     steps, rng = setting.effort.power_steps, setting.rng(21, place)
     gains, u = largest_gains(pull, push, setting.samples, setting.outputs, steps, rng)
-    return gains, u, _unit(pull(u))
+    return gains, u, unit_rows(pull(u))
 
 
 def backward_rows(setting: Setting, weights: Weights, place: int, gates: Gates | None = None) -> np.ndarray:
@@ -207,11 +207,3 @@ def _start_rows(setting: Setting, place: int) -> np.ndarray:
     if place not in kept:
         kept[place] = backward_rows(setting, setting.weights, place)
     return kept[place]
-
-
-def _unit(V: np.ndarray) -> np.ndarray:
-    return V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), 1e-300)
-
-
-def _rows(few: Setting, setting: Setting) -> str:
-    return "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."

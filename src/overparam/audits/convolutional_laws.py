@@ -139,7 +139,7 @@ def convolutional_stability(setting: Setting) -> list[Finding]:
     )
     found = findings(setting, stated, _measured, climbs, few=few)
     back = (Stated(BACK, lambda omega: omega ** (1 / 3) * L**2 * sqrt(units * log(m) / k), asked),)
-    note = "" if few.samples == setting.samples else f"On {few.samples} of {setting.samples:,} rows."
+    note = setting.note_on(few)
     return [
         *found,
         *findings(few, back, _changes, (Climb(BACK.name, towards_change, towards_flips_everywhere),), note=note),

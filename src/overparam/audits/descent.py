@@ -14,7 +14,6 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from overparam.audits.away import of_output
 from overparam.audits.gradients import NOT_APART, objective
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.own_kernel import kernel_by_layers, own_kernel
@@ -23,6 +22,7 @@ from overparam.audits.ranges import of_network
 from overparam.audits.setting import Setting
 from overparam.audits.vectors import added, inner
 from overparam.core.assumptions import Assumption, checked
+from overparam.core.inside import of_output
 from overparam.theory.linear_rates import LinearRate, linear_rate, rounding_floor
 
 Algorithm = Literal["gradient descent", "SGD"]
@@ -120,7 +120,7 @@ def descent(setting: Setting, constant: float = 1.0) -> list[Finding]:
         K = own_kernel(few, few.weights)
     eigenvalues = np.linalg.eigvalsh(K)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
-    note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
+    note = setting.note_on(few)
     if not largest > 0:
         laws = (ratio_law("gradient descent"), fall_law("gradient descent"), kernel_law("gradient descent"))
         return [not_measured(law, "trajectory", "the outputs do not depend on the weights") for law in laws]

@@ -13,6 +13,7 @@ from math import log, sqrt
 import numpy as np
 
 from overparam.audits.backward_stability import BACKWARD, LEAST_ROWS, PRODUCTS, change_norms, longest
+from overparam.audits.gains import unit_rows
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.perturbations import steepest
 from overparam.audits.radius_ranges import of_backward, of_products, sizes, speaks
@@ -60,7 +61,7 @@ def free_signs(setting: Setting, constant: float = 1.0) -> list[Finding]:
     few = setting.on_rows(max(LEAST_ROWS, setting.effort.rows // 4))
     inside, radii = few.inside, sorted(omega for omega in setting.omegas if omega > 0)
     last = inside.count - 1
-    note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
+    note = setting.note_on(few)
     found = []
     asked = of_products(setting, constant)
     if last < 1:
@@ -104,11 +105,11 @@ def worst(setting: Setting, omega: float, norms: Norms, start: int, end: int) ->
     own, best = inside.gates(setting.start), 0.0
     for turn in range(setting.effort.starts):
         weights, gates, reached = setting.moved(setting.perturbation("random", omega)), own, 0.0
-        u = _unit(setting.rng(23, turn).standard_normal((setting.samples, inside.size(end))))
-        v = _unit(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
+        u = unit_rows(setting.rng(23, turn).standard_normal((setting.samples, inside.size(end))))
+        v = unit_rows(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
         for _ in range(POWER if turn == 0 else 0):  # once from near the largest singular vectors of the product
-            u = _unit(inside.push(weights, start, _entering(gates, v, start, end, inside.count), end, gates))
-            v = _unit(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
+            u = unit_rows(inside.push(weights, start, _entering(gates, v, start, end, inside.count), end, gates))
+            v = unit_rows(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
         for _ in range(STEPS):
             gates = chosen_signs(setting, weights, gates, (u, v), start, end, sparsity)
             values, u, v = norms(setting, weights, gates)
@@ -162,13 +163,9 @@ def _products(setting: Setting, weights: Weights, gates: Gates) -> Triple:
     """Of the product of all hidden layers."""
     gains, v = longest(setting, weights, setting.effort.power_steps, gates)
     image = setting.inside.push(weights, 0, v, setting.inside.count - 1, gates)
-    return gains, _unit(image), v
+    return gains, unit_rows(image), v
 
 
 def _changes(place: int, setting: Setting, weights: Weights, gates: Gates) -> Triple:
     """Of the change of the longest product that ends in the output."""
     return change_norms(setting, weights, place, gates)
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)

@@ -26,7 +26,7 @@ def largest_gains(
     ([3.0, 3.0], [0.0, 1.0, 0.0])
     """
     steps = min(steps, size)
-    v = _unit(rng.standard_normal((samples, size)))
+    v = unit_rows(rng.standard_normal((samples, size)))
     basis = np.zeros((samples, steps, size))
     images: list[np.ndarray] = []
     for step in range(steps):
@@ -124,13 +124,14 @@ def keep_largest(V: np.ndarray, count: int) -> np.ndarray:
     """
     count = min(count, V.shape[1])
     if count == V.shape[1]:
-        return _unit(V)
+        return unit_rows(V)
     places = np.argpartition(-np.abs(V), count - 1, axis=1)[:, :count]
     kept = np.zeros_like(V)
     np.put_along_axis(kept, places, np.take_along_axis(V, places, axis=1), axis=1)
-    return _unit(kept)
+    return unit_rows(kept)
 
 
-def _unit(V: np.ndarray) -> np.ndarray:
+def unit_rows(V: np.ndarray) -> np.ndarray:
+    """Every row over its length; one of zeros stays so."""
     norms = np.linalg.norm(V, axis=1, keepdims=True)
     return V / np.where(norms > 0, norms, 1.0)

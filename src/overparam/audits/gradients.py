@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, of_output
+from overparam.audits.away import Climb, Stated, findings
 from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.radius_ranges import of_gradients, sizes, speaks
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.vectors import added, combined, inner, length, minus, only, scaled, squares
+from overparam.core.inside import of_output
 from overparam.core.placed import Weights
 
 UPPER = Law(
@@ -98,7 +99,7 @@ def gradient_bounds(setting: Setting, constant: float = 1.0) -> list[Finding]:
     elif apart:
         why = "no trained weight goes straight into the last ReLU layer"
         missing += [not_measured(LOWER, kind, why, asked) for kind in KINDS]
-    note = "" if few is setting else f"On {n} of {setting.samples:,} rows."
+    note = setting.note_on(few)
     return [*findings(few, stated, measured, climbs, note=note), *missing]
 
 

@@ -6,12 +6,13 @@ from math import log, sqrt
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, of_output, one_hot
+from overparam.audits.away import Climb, Stated, findings, one_hot
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_steps, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
 from overparam.audits.vectors import minus
+from overparam.core.inside import of_output
 from overparam.core.placed import Weights
 
 LINEARISATION = Law(
@@ -43,7 +44,7 @@ def linearisation(setting: Setting, constant: float = 1.0) -> list[Finding]:
             speaks(of_steps, setting, constant),
         ),
     )
-    note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
+    note = setting.note_on(few)
     climbs = (Climb(LINEARISATION.name, towards_bend, towards_flips_everywhere),)
     return findings(few, stated, measured, climbs, note=note)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.audits.away import of_output
 from overparam.audits.setting import Setting
+from overparam.core.inside import of_output
 from overparam.core.placed import Weights
 
 AGREES = 1e-3

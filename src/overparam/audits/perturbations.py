@@ -16,8 +16,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
 from overparam.audits.vectors import added, combined, inner, minus, moving, scaled
-from overparam.core.inside import AbstractInside
-from overparam.core.network import Trace
+from overparam.core.inside import AbstractInside, of_output
 from overparam.core.placed import Weights, like, raw
 
 DENSE = 48
@@ -156,19 +155,13 @@ def descent_displacement(inside: AbstractInside, y: np.ndarray, steps: int) -> W
     here = start = inside.weights
     for _ in range(steps):
         residual = inside.output(here) - y
-        slope = inside.gradient(here, output_cotangent(inside, residual))
+        slope = inside.gradient(here, of_output(residual))
         change = inside.output_along(here, slope)
         size, curvature = inner(slope, slope), float(np.vdot(change, change))
         if not size > 0 or not curvature > 0:
             break
         here = added(here, slope, -0.5 * size / curvature)
     return minus(here, start)
-
-
-def output_cotangent(inside: AbstractInside, R: np.ndarray) -> Trace:
-    """The cotangent that sees the outputs alone: `inside.gradient` of it is Σ_i Σ_r R_ir ∂f_r(x_i)/∂W."""
-    nothing = (None,) * len(inside.widths)
-    return Trace(R, nothing, nothing)
 
 
 def _between(here: Weights, there: Weights, share: float) -> Weights:

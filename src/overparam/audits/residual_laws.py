@@ -11,7 +11,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, of_layer, of_output
+from overparam.audits.away import Climb, Stated, findings, of_layer
 from overparam.audits.backward_norms import backward_norms
 from overparam.audits.backward_stability import BACKWARD as CHANGE
 from overparam.audits.backward_stability import backward_changes, towards_change
@@ -24,6 +24,7 @@ from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import changed, towards_flips, towards_flips_everywhere
 from overparam.audits.vectors import squares
 from overparam.core.assumptions import Assumption, checked
+from overparam.core.inside import of_output
 from overparam.core.nearest_rows import smallest_distance
 from overparam.core.placed import Weights
 
@@ -111,7 +112,7 @@ def residual_start(setting: Setting) -> list[Finding]:
             [1.0],
             (small,),
             {"by pair": gains},
-            note=_rows(few, setting),
+            note=setting.note_on(few),
             rows=few.samples,
         )
     )
@@ -146,7 +147,7 @@ def residual_stability(setting: Setting) -> list[Finding]:
     moved = findings(setting, stated, _moved, climbs, few=few)
     back = (Stated(BACK, lambda omega: omega ** (1 / 3) * sqrt(m * log(m) / k), asked),)
     changes = (Climb(BACK.name, towards_change, towards_flips_everywhere),)
-    return [*moved, *findings(few, back, _changes, changes, note=_rows(few, setting))]
+    return [*moved, *findings(few, back, _changes, changes, note=setting.note_on(few))]
 
 
 def towards_moved(setting: Setting, weights: Weights, last: bool) -> Weights:
@@ -234,10 +235,6 @@ def _wide(setting: Setting) -> Assumption:
     z = sqrt(2 * log(2 * setting.samples * (setting.depth + 1) / FAILURE))
     needed = 1.25 * (z / 0.005) ** 2
     return checked("m so large that ‖h_0‖ and ‖h_L‖/‖h_{L−1}‖ are within 0.005 of 1", setting.width >= needed, f"m = {setting.width:,}, {needed:,.0f} needed")  # fmt: skip
-
-
-def _rows(few: Setting, setting: Setting) -> str:
-    return "" if few.samples == setting.samples else f"On {few.samples} of {setting.samples:,} rows."
 
 
 MEASUREMENTS = {

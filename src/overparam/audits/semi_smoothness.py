@@ -9,12 +9,13 @@ from typing import final
 import numpy as np
 from scipy.optimize import nnls
 
-from overparam.audits.away import Climb, Stated, findings, of_output
+from overparam.audits.away import Climb, Stated, findings
 from overparam.audits.gradients import objective
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_steps, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.audits.vectors import added, inner, minus
+from overparam.core.inside import of_output
 from overparam.core.placed import Weights
 
 STATEMENT = "F(W + W′) − F(W) − ⟨∇F(W), W′⟩ ≤ c₁ √(nF) ω^{1/3} L² √(m log m/k) ‖W′‖ + c₂ (nL²m/k) ‖W′‖²"
@@ -49,7 +50,7 @@ def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
     """
     few = setting.on_rows(setting.effort.rows)
     asked, spoken = of_steps(few, constant), speaks(of_steps, few, constant)
-    note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
+    note = setting.note_on(few)
     found = []
     for law, away in ((AT_START, False), (AWAY, True)):
         bases = Bases(few, away)

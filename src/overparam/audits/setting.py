@@ -181,6 +181,10 @@ class Setting:
             self._kept[count] = smaller
         return self._kept[count]
 
+    def note_on(self, few: Setting) -> str:
+        """A sentence that says on how many of the samples something was measured; nothing where on all."""
+        return "" if few.samples == self.samples else f"On {few.samples} of {self.samples:,} rows."
+
     @functools.cached_property
     def training_displacement(self) -> Weights:
         """W − W⁰ of the run, or of a short descent on all samples."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from overparam.audits.law import Finding, Law, made, not_measured
-from overparam.audits.perturbations import output_cotangent
 from overparam.audits.ranges import of_network
 from overparam.audits.setting import Setting
 from overparam.audits.vectors import squares
+from overparam.core.inside import of_output
 
 EACH = Law(
     name="gradient of one sample, fixed loss vector",
@@ -60,10 +60,10 @@ def gradients_at_start(setting: Setting) -> list[Finding]:
     for i in range(few.samples):
         alone = np.zeros_like(own)
         alone[i] = own[i]
-        slopes = few.inside.gradient(setting.weights, output_cotangent(few.inside, alone))
+        slopes = few.inside.gradient(setting.weights, of_output(alone))
         by_layer = squares(slopes)
         single[i] = max(by_layer[name] for name in middle) / float(own[i] @ own[i])
-    slopes = setting.inside.gradient(setting.weights, output_cotangent(setting.inside, v))
+    slopes = setting.inside.gradient(setting.weights, of_output(v))
     by_layer = squares(slopes)
     sizes = np.array([by_layer[name] for name in middle])
     total = float(np.vdot(v, v))

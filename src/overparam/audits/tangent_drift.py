@@ -7,12 +7,13 @@ from typing import final
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, of_output, one_hot
+from overparam.audits.away import Climb, Stated, findings, one_hot
 from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.radius_ranges import of_kernel, of_steps, sizes, speaks
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
 from overparam.audits.vectors import added, combined, inner, length, minus, scaled
+from overparam.core.inside import of_output
 from overparam.core.placed import Weights
 
 GRADIENT = Law(
@@ -74,7 +75,7 @@ def tangent_drift(setting: Setting, constant: float = 1.0) -> list[Finding]:
         Stated(GRADIENT, bound, of_steps(setting, constant), speaks(of_steps, setting, constant)),
         Stated(KERNEL, bound, of_kernel(setting, constant), speaks(of_kernel, setting, constant)),
     )
-    note = "" if few is setting else f"On {few.samples} of {setting.samples:,} rows."
+    note = setting.note_on(few)
     climbs = (
         Climb(GRADIENT.name, slope, towards_flips_everywhere),
         Climb(KERNEL.name, lambda own, weights: starts[id(own)].towards_kernel(weights)),

@@ -193,3 +193,8 @@ class AbstractInside(abc.ABC):
             ]
         output = cotangent.output
         return (None if output is None else self.require_rows(output, self.count, "output"), *layers)
+
+
+def of_output(U: np.ndarray) -> Trace:
+    """The cotangent that sees the outputs alone: `gradient` of it is Σ_i Σ_r U_ir ∂f_r(x_i)/∂W."""
+    return Trace(U, (), ())
