@@ -17,8 +17,7 @@ from pathlib import Path
 from overparam.studies import STUDIES, reproduce
 from overparam.studies.convergence_laws import cost, load_data, make_part
 from overparam.studies.convergence_laws_fits import Cell
-from overparam.studies.study import SCALES, Scale, fingerprint
-from overparam.training.workplace import Workplace
+from overparam.studies.study import SCALES, Scale, workplace_of
 
 STUDY = STUDIES["convergence-laws"]
 
@@ -28,8 +27,7 @@ def one(out: Path, scale: Scale, end: float, work: tuple[Cell, int]) -> str:
     if time.time() > end:
         return ""
     settings, start = STUDY.settings[scale], time.time()
-    workplace = Workplace(out, fingerprint=fingerprint(STUDY, settings))
-    make_part(settings, workplace, load_data(settings), *work)
+    make_part(settings, workplace_of(STUDY, settings, out), load_data(settings), *work)
     cell, seed = work
     return f"m = {cell.m}, L = {cell.L}, n = {cell.n}, seed {seed}: {time.time() - start:.1f} s"
 

@@ -10,7 +10,7 @@ from overparam.audits.perturbations import added
 from overparam.audits.semi_smoothness import Bases, fitted_constants
 from overparam.audits.tangent_drift import Start
 from overparam.core.inside import of_output
-from overparam.networks import FullyConnected, Residual
+from overparam.networks import Convolutional, FullyConnected, Residual
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,7 @@ def test_gradient_ratios(setting):
     whole = each.sum(axis=0)
     np.testing.assert_allclose(found["gradient upper bound"], [(whole**2).sum() / F.sum()])
     np.testing.assert_allclose(found["gradient upper bound by layer"], (whole**2).sum(axis=1) / F.sum())
-    largest = np.argsort(-F)[:2]
-    expected = [(each[i] ** 2).sum(axis=1).max() / F[i] for i in largest]
+    expected = [max((each[i, layer] ** 2).sum() / F[i] for i in range(4)) for layer in range(3)]
     np.testing.assert_allclose(found["gradient upper bound by sample"], expected)
     np.testing.assert_allclose(found["gradient lower bound"], [(whole[2] ** 2).sum() / F.max()])
 
@@ -86,9 +85,13 @@ def test_bend_drift_and_kernel(setting):
     np.testing.assert_allclose(own_kernel(setting, W), flat_J @ flat_J.T, rtol=1e-9, atol=1e-10)
 
 
-def test_own_kernel_of_a_residual_network_goes_row_by_row():
-    setting = setting_of(Residual(width=5, depth=3, outputs=2, c=0.3), unit_rows(3, 3))
-    assert kernel_by_layers(setting, setting.weights) is None
+@pytest.mark.parametrize(
+    ("net", "inputs", "by_layers"),
+    [(Residual(width=5, depth=3, outputs=2, c=0.3), 3, True), (Convolutional(2, 3, (3, 3), outputs=2), 9, False)],
+)
+def test_own_kernel_by_layers_and_row_by_row(net, inputs, by_layers):
+    setting = setting_of(net, unit_rows(3, inputs))
+    assert (kernel_by_layers(setting, setting.weights) is not None) == by_layers
     K = own_kernel(setting, setting.weights)
     eye, h = np.eye(6), 1e-6
     rows = []
@@ -108,6 +111,7 @@ QUANTITIES = {
                 backward_stability.towards_long_product),
     "back": (lambda s, w: backward_stability.longest_change(s, w, 0).max(), backward_stability.towards_change),
     "gradient": (lambda s, w: gradients.gradient_ratio(s, w, 0)[0], gradients.towards_large_gradient),
+    "sample": (lambda s, w: gradients.sample_ratio(s, w, 0).max(), gradients.towards_large_sample),
     "last": (lambda s, w: gradients.last_ratio(s, w, 0)[0], gradients.towards_large_last),
     "bend": (lambda s, w: np.abs(linearisation.bend(s, w)).max(), linearisation.towards_bend),
     "drift": (lambda s, w: Start(s, 0).changes(w)[0].max() ** 2 / 2 * _length(s, w),

@@ -156,8 +156,7 @@ def test_gradients_of_fixed_loss_vectors_against_the_formula(setting, matrices):
     assert last.values == pytest.approx([sizes[-1]])
     delta = smallest_distance(setting.X)
     assert last.bounds == pytest.approx([(v**2).sum(axis=1).max() * min(delta, 1) * M / (K * N)])
-    own = setting.rng(5).standard_normal((N, K)) / K**0.5
-    single = [max(np.sum(gradient(i, l, own[i]) ** 2) for l in range(1, DEPTH)) / (own[i] @ own[i]) for i in range(N)]
+    single = [max(np.sum(gradient(i, l, v[i]) ** 2) for l in range(1, DEPTH)) / (v[i] @ v[i]) for i in range(N)]
     assert each.detail["by sample"] == pytest.approx(single, rel=1e-9)
 
 

@@ -81,6 +81,18 @@ def test_a_damaged_part_is_made_again(tmp_path) -> None:
     assert other.part("one", lambda _: {"x": np.ones(3)})["x"].sum() == 3, "another setting has its own parts"
 
 
+def test_a_part_outlives_a_change_of_settings_it_does_not_depend_on(tmp_path) -> None:
+    def part(settings: str, of: object = None, ones: int = 0) -> float:
+        work = Workplace(tmp_path, fingerprint="a", settings=settings)
+        return work.part("one", lambda _: {"x": np.ones(ones)}, of)["x"].sum()
+
+    assert part("first", of=(1, "mnist"), ones=3) == 3
+    assert part("second", of=(1, "mnist"), ones=5) == 3, "read back"
+    assert part("second", of=(2, "mnist"), ones=5) == 5
+    assert part("first", ones=7) == 7, "all settings, where nothing is said"
+    assert part("second", ones=9) == 9
+
+
 def test_fig2_says_what_stopped_and_ranks_by_complexity(fig2: StudyResult) -> None:
     for case in fig2.values["cases"]:
         assert case["complexity"] == sorted(case["complexity"])

@@ -27,6 +27,7 @@ from overparam.theory.linear_rates import LinearRate, linear_rate, rounding_floo
 
 Algorithm = Literal["gradient descent", "SGD"]
 THEOREMS: dict[Algorithm, str] = {"gradient descent": "convergence, Thm 1", "SGD": "convergence, Thm 2"}
+FALLS: dict[Algorithm, str] = {"gradient descent": "Eq. (12.2)", "SGD": "Eq. (13.2)"}
 WINDOWS = 8
 """Stretches of the run between which the fall of the loss is taken."""
 STEPS_PER_TRAINING_STEP = 8
@@ -56,7 +57,7 @@ def fall_law(algorithm: Algorithm) -> Law:
     """The loss falls by a constant factor a step."""
     return Law(
         f"linear convergence of {algorithm}",
-        f"{THEOREMS[algorithm]}, Eq. (12.2)",
+        f"{THEOREMS[algorithm]}, {FALLS[algorithm]}",
         "F(t + 1) ≤ (1 − Ω(η δ m/(k n²))) F(t)" + (", from the start on" if algorithm == "SGD" else ""),
         "lower",
         {"m": 1.0, "n": -2.0},
@@ -68,7 +69,7 @@ def kernel_law(algorithm: Algorithm) -> Law:
     """The factor is that of the smallest eigenvalue of the network's own kernel, where the kernel does not change."""
     return Law(
         f"rate of {algorithm} against the kernel",
-        THEOREMS[algorithm],
+        "convergence, Fact 2.6, Thm 5",
         "F falls at least like exp(−2ηλ_min t), λ_min of the network's kernel at the start",
         "lower",
         {},
@@ -105,7 +106,7 @@ def descent(setting: Setting, constant: float = 1.0) -> list[Finding]:
 
     The rate is 1/λ_max of the kernel at the start; SGD takes a quarter of the samples a step and a quarter of that rate.
 
-    Ref: convergence, Thm 1, Thm 2, Eq. (12.2)
+    Ref: convergence, Thm 1, Thm 2, Eq. (12.2), Eq. (13.2)
 
     Assumes: the squared loss of the sum.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from overparam.audits.away import Climb, Stated, findings
 from overparam.audits.law import Finding, Law, not_measured
+from overparam.audits.layer_factors import alone, sample_squares
 from overparam.audits.radius_ranges import of_gradients, sizes, speaks
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.vectors import added, combined, inner, length, minus, only, scaled, squares
@@ -37,7 +38,7 @@ SAMPLES = Law(
     "‖∇_{W_ℓ}F_i‖² ≤ O(F_i · m/k)",
     "upper",
     {"omega": 0.0, "L": 0.0, "m": 1.0, "n": 0.0},
-    quantity="‖∇_{W_ℓ}F_i‖²/F_i, the two samples of largest F_i",
+    quantity="‖∇_{W_ℓ}F_i‖²/F_i",
 )
 LOWER = Law(
     "gradient lower bound",
@@ -57,8 +58,10 @@ NO_CRITICAL = Law(
 )
 
 NOT_APART = "two rows are equal, or there is one row: δ = 0, and the law says nothing"
-SINGLE_ROWS = 2
-"""Samples looked at one by one: those with the largest F_i."""
+SINGLE_ROWS = 4
+"""Samples looked at one by one where gradients do not come in factors: those with the largest F_i."""
+FITTED = 1e-20
+"""A sample with this share of the largest F_i is fitted to rounding."""
 SECANT = 0.05
 """Second derivatives are secants over this share of ω."""
 
@@ -85,7 +88,10 @@ def gradient_bounds(setting: Setting, constant: float = 1.0) -> list[Finding]:
         Stated(LAYERS, lambda omega: n * m / k, asked, spoken),
         Stated(SAMPLES, lambda omega: m / k, asked, spoken),
     ]
-    climbs = [Climb(UPPER.name, towards_large_gradient, value=gradient_ratio)]
+    climbs = [
+        Climb(UPPER.name, towards_large_gradient, value=gradient_ratio),
+        Climb(SAMPLES.name, towards_large_sample, value=sample_ratio),
+    ]
     missing: list[Finding] = []
     apart = 0 < few.separation < np.inf
     if not apart:
@@ -111,7 +117,7 @@ def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.n
     return {
         UPPER.name: whole,
         LAYERS.name: np.array(list(by_layer.values())) / _positive(losses.sum()),
-        SAMPLES.name: _by_sample(setting, weights, residual, losses),
+        SAMPLES.name: _by_sample(setting, weights, residual, losses)[0].max(axis=1),
         NO_CRITICAL.name: whole,
         LOWER.name: np.array([sum(by_layer[name] for name in last_layer(setting))]) / _positive(losses.max()),
     }
@@ -121,6 +127,12 @@ def gradient_ratio(setting: Setting, weights: Weights, omega: float) -> np.ndarr
     """‖∇F‖²/F."""
     losses, residual = objective(setting, weights)
     return np.array([sum(_squares(setting, weights, residual).values())]) / _positive(losses.sum())
+
+
+def sample_ratio(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
+    """‖∇_{W_ℓ}F_i‖²/F_i, the largest over samples, by weight."""
+    losses, residual = objective(setting, weights)
+    return _by_sample(setting, weights, residual, losses)[0].max(axis=1)
 
 
 def last_ratio(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
@@ -151,6 +163,19 @@ def towards_large_gradient(setting: Setting, weights: Weights) -> Weights:
     return combined(2 / F, bent, -ratio / F, slope)
 
 
+def towards_large_sample(setting: Setting, weights: Weights) -> Weights:
+    """The gradient of ‖∇_{W_ℓ}F_i‖²/F_i at the sample and the weight where it is largest."""
+    losses, residual = objective(setting, weights)
+    ratios, rows = _by_sample(setting, weights, residual, losses)
+    place, column = np.unravel_index(int(ratios.argmax()), ratios.shape)
+    row = int(rows[column])
+    slope = setting.inside.gradient(weights, of_output(alone(residual, row)))
+    part = only(slope, [list(setting.places)[place]])
+    bent = _secant(setting, weights, slope, part, row)
+    F = _positive(losses[row])
+    return combined(2 / F, bent, -inner(part, part) / F**2, slope)
+
+
 def towards_large_last(setting: Setting, weights: Weights) -> Weights:
     """The gradient of ‖∇_{W_L}F‖²/max_i F_i."""
     losses, residual = objective(setting, weights)
@@ -159,36 +184,34 @@ def towards_large_last(setting: Setting, weights: Weights) -> Weights:
     bent = _secant(setting, weights, slope, part)
     row = int(losses.argmax())
     worst = _positive(losses[row])
-    alone = np.zeros_like(residual)
-    alone[row] = residual[row]
-    of_worst = setting.inside.gradient(weights, of_output(alone))
+    of_worst = setting.inside.gradient(weights, of_output(alone(residual, row)))
     ratio = inner(part, part) / worst
     return combined(2 / worst, bent, -ratio / worst, of_worst)
 
 
-def _secant(setting: Setting, weights: Weights, slope: Weights, direction: Weights) -> Weights:
-    """(∇F(W + εp) − ∇F(W))/ε: the Hessian times p over a stretch that is small beside the radius."""
+def _secant(setting: Setting, weights: Weights, slope: Weights, direction: Weights, row: int | None = None) -> Weights:
+    """(∇F(W + εp) − ∇F(W))/ε: the Hessian times p over a stretch that is small beside the radius; of F_row where named."""
     moved, size = length(minus(weights, setting.weights)), length(direction)
     if not size > 0 or not moved > 0:
         return scaled(0.0, slope)
     step = SECANT * moved / size
     there = added(weights, direction, step)
     _, residual = objective(setting, there)
-    ahead = setting.inside.gradient(there, of_output(residual))
+    seen = residual if row is None else alone(residual, row)
+    ahead = setting.inside.gradient(there, of_output(seen))
     return combined(1 / step, ahead, -1 / step, slope)
 
 
-def _by_sample(setting: Setting, weights: Weights, residual: np.ndarray, losses: np.ndarray) -> np.ndarray:
-    """‖∇_{W_ℓ}F_i‖²/F_i, the largest over layers, of the samples with the largest F_i."""
-    found = []
-    for row in np.argsort(-losses)[:SINGLE_ROWS]:
-        if not losses[row] > 0:
-            break
-        alone = np.zeros_like(residual)
-        alone[row] = residual[row]
-        slope = setting.inside.gradient(weights, of_output(alone))
-        found.append(max(squares(slope).values()) / losses[row])
-    return np.array(found + [0.0] * (SINGLE_ROWS - len(found)))
+def _by_sample(
+    setting: Setting, weights: Weights, residual: np.ndarray, losses: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """‖∇_{W_ℓ}F_i‖²/F_i, weight by weight and sample by sample, and which samples: all, or those with the largest F_i.
+
+    A sample whose F_i is rounding beside the largest one has none.
+    """
+    found, rows = sample_squares(setting, weights, residual, SINGLE_ROWS)
+    own = losses[rows]
+    return np.where(own > FITTED * losses.max(), found / np.maximum(own, np.finfo(float).tiny), 0.0), rows
 
 
 def _squares(setting: Setting, weights: Weights, residual: np.ndarray) -> dict[str, float]:

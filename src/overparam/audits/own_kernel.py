@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from overparam.audits.layer_factors import AGREES, layer_factors
 from overparam.audits.setting import Setting
 from overparam.core.inside import of_output
 from overparam.core.placed import Weights
-
-AGREES = 1e-3
-"""Of a product with the kernel made both ways, relative: far above rounding in float32, far below a wrong formula."""
 
 
 def own_kernel(setting: Setting, weights: Weights) -> np.ndarray:
@@ -33,7 +31,7 @@ def own_kernel(setting: Setting, weights: Weights) -> np.ndarray:
 def kernel_by_layers(setting: Setting, weights: Weights) -> np.ndarray | None:
     """K = Σ_ℓ ⟨δ, δ̃⟩⟨h, h̃⟩, δ = D_ℓ Back_{ℓ+1}ᵀ e_r: no gradient is formed.
 
-    It holds where every weight is a matrix that maps one layer to the next. A product with it is compared with one by
+    It holds where every weight is a matrix that maps one layer to the next, or a bias. A product with it is compared with one by
     derivatives; None where they do not agree.
 
     Ref: convergence, Fact 2.6
@@ -53,22 +51,13 @@ def kernel_product(setting: Setting, weights: Weights, v: np.ndarray) -> np.ndar
 
 
 def _by_layers(setting: Setting, weights: Weights) -> np.ndarray | None:
-    """The sum over layers; None where a weight is no matrix between two layers that follow each other."""
-    inside, k = setting.inside, setting.outputs
-    trace = inside.trace(weights)
-    gates = inside.gates(trace)
-    K = np.zeros((setting.samples * k,) * 2)
-    for name, place in setting.places.items():
-        shape = (inside.size(place), inside.size(place - 1))
-        if inside.shapes[name] not in (shape, shape[::-1]):
-            return None
-        if place == 0:
-            below = np.asarray(setting.X, float).reshape(setting.samples, -1)
-        else:
-            below = trace.activations[place - 1]
-        units = [np.tile(unit, (setting.samples, 1)) for unit in np.eye(k)]
-        if place < inside.count:
-            units = [gates[place] * inside.pull(weights, inside.count, U, place) for U in units]
-        back = np.stack(units, axis=1).reshape(setting.samples * k, -1)
-        K += (back @ back.T) * np.kron(below @ below.T, np.ones((k, k)))
+    """The sum over layers; None where gradients do not come in factors."""
+    n, k = setting.samples, setting.outputs
+    factors = layer_factors(setting, weights, [np.tile(unit, (n, 1)) for unit in np.eye(k)])
+    if factors is None:
+        return None
+    K = np.zeros((n * k, n * k))
+    for one in factors:
+        back = np.stack(one.back, axis=1).reshape(n * k, -1)
+        K += (back @ back.T) * np.kron(one.below @ one.below.T, np.ones((k, k)))
     return K

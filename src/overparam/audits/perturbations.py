@@ -18,6 +18,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from overparam.audits.vectors import added, combined, inner, minus, moving, scaled
 from overparam.core.inside import AbstractInside, of_output
 from overparam.core.placed import Weights, like, raw
+from overparam.core.svd import thin_svd
 
 DENSE = 48
 """Up to this many rows or columns singular values come from LAPACK, beyond from Lanczos. LAPACK's threads wait for each
@@ -197,11 +198,11 @@ def _polar(matrix: Any, rank: int) -> Any:
         return 0 * matrix
     G = matrix if 1e-100 < size < 1e100 else matrix / size  # squares of its entries neither vanish nor overflow
     if min(G.shape) <= max(DENSE, 2 * rank):
-        U, s, Vt = np.linalg.svd(np.asarray(G), full_matrices=False)
+        U, s, Vt = thin_svd(np.asarray(G))
     else:
         sample = np.asarray(G @ np.random.default_rng(0).standard_normal((G.shape[1], rank + 4)))
         Q = np.linalg.qr(np.asarray(G @ (G.T @ np.linalg.qr(sample)[0])))[0]
-        U, s, Vt = np.linalg.svd(np.asarray(G.T @ Q).T, full_matrices=False)
+        U, s, Vt = thin_svd(np.asarray(G.T @ Q).T)
         U = Q @ U
     kept = np.flatnonzero(s > 1e-10 * s[0])[:rank]
     U, Vt = U[:, kept], Vt[kept]

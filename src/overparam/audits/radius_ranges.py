@@ -36,6 +36,17 @@ def speaks(
     return lambda omega: all(one.status != "unmet" for one in conditions(replace(setting, omegas=(omega,)), constant))
 
 
+def hidden_alone(setting: Setting) -> Assumption:
+    """What moves are the matrices W_1, …, W_L between ReLU layers: no bias, and neither the first layer nor the last.
+
+    Ref: convergence, Sec. 2
+    """
+    count, shapes = setting.inside.count, setting.inside.shapes
+    others = [name for name, place in setting.places.items() if not 0 < place < count or len(shapes[name]) < 2]
+    shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+    return checked("weights between ReLU layers alone move", not others, f"{shown} move too" if others else "")
+
+
 def of_forward(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
     """ω ≤ C/(L^{9/2} log³ m), what Lemma 8.2 asks for.
 
@@ -43,7 +54,7 @@ def of_forward(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...
     """
     L, m = sizes(setting)
     limit = constant / (L**4.5 * log(m) ** 3)
-    return (*of_network(setting), within(setting.omegas, limit, "ω ≤ C/(L^{9/2} log³ m)"))
+    return (*of_network(setting), hidden_alone(setting), within(setting.omegas, limit, "ω ≤ C/(L^{9/2} log³ m)"))
 
 
 def of_signs(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
@@ -64,6 +75,7 @@ def of_products(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ..
     L, m = sizes(setting)
     return (
         *of_network(setting),
+        hidden_alone(setting),
         within(setting.omegas, constant / L**1.5, "ω ≤ C/L^{3/2}"),
         within(setting.omegas, (constant / (L**4 * log(m))) ** 1.5, "as few sign changes as C m/(L³ log m)"),
     )
@@ -89,7 +101,8 @@ def of_gradients(setting: Setting, constant: float = 1.0) -> tuple[Assumption, .
     L, m = sizes(setting)
     limit = constant * setting.separation**1.5 / (setting.samples**4.5 * L**6 * log(m) ** 3)
     apart = checked("no two rows are equal", setting.separation > 0, f"δ = {setting.separation:.3g}")
-    return (*of_network(setting), apart, within(setting.omegas, limit, "ω ≤ C δ^{3/2}/(n^{9/2} L⁶ log³ m)"))
+    near = within(setting.omegas, limit, "ω ≤ C δ^{3/2}/(n^{9/2} L⁶ log³ m)")
+    return (*of_network(setting), hidden_alone(setting), apart, near)
 
 
 def of_steps(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:

@@ -36,6 +36,8 @@ AWAY = Law(
     quantity="F(W + W′) − F(W) − ⟨∇F(W), W′⟩",
 )
 
+MORE_STEPS, FULLER = 3, 8
+
 
 def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
     """The remainder of the objective against the two terms of the theorem, with c₁ and c₂ fitted to what was measured.
@@ -48,7 +50,7 @@ def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
         setting: the network and what to spend.
         constant: C of the radii between which the theorem holds.
     """
-    few = setting.on_rows(setting.effort.rows)
+    few = _harder(setting.on_rows(setting.effort.rows))
     asked, spoken = of_steps(few, constant), speaks(of_steps, few, constant)
     note = setting.note_on(few)
     found = []
@@ -71,6 +73,14 @@ def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
             words = f"{finding.words} Fitted: c₁ = {c1:.3g}, c₂ = {c2:.3g}."
             found.append(replace(finding, detail=detail | {"c1": np.array(c1), "c2": np.array(c2)}, words=words))
     return found
+
+
+def _harder(setting: Setting) -> Setting:
+    """With more and fuller steps of the adversary: all samples add up in the remainder, so its gradient has many
+    directions, and with the effort's own rank and steps half of what can be found is missed."""
+    effort = setting.effort
+    more = replace(effort, ascent_steps=MORE_STEPS * effort.ascent_steps, rank=FULLER * effort.rank)
+    return replace(setting, effort=more)
 
 
 @final

@@ -121,12 +121,20 @@ class Setting:
         """(n, k) loss vectors f(x_i) − y_i at the start."""
         return self.start.output - self.y
 
-    @functools.cached_property
+    @property
     def places(self) -> dict[str, int]:
         """The first ReLU layer that each weight goes into; the number of ReLU layers for those of the output alone.
 
-        Found by derivatives: in the paper's network W_ℓ has place ℓ, A 0 and B L + 1.
+        Found by derivatives, once for this setting and those on fewer rows: in the paper's network W_ℓ has place ℓ, A 0
+        and B L + 1.
         """
+        if self._whole is not None:
+            return self._whole.places
+        if "places" not in self._kept:
+            self._kept["places"] = self._found_places()
+        return self._kept["places"]
+
+    def _found_places(self) -> dict[str, int]:
         few = self.on_rows(min(4, self.samples)).inside
         found: dict[str, int] = {}
         for place, width in enumerate(few.widths):

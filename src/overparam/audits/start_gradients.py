@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from overparam.audits.law import Finding, Law, made, not_measured
+from overparam.audits.layer_factors import sample_squares
 from overparam.audits.ranges import of_network
 from overparam.audits.setting import Setting
 from overparam.audits.vectors import squares
+from overparam.core.assumptions import checked
 from overparam.core.inside import of_output
 
 EACH = Law(
@@ -35,16 +37,20 @@ LAST = Law(
     quantity="‖∇_{W_L}F‖²",
 )
 SINGLE = 8
-"""Samples whose own gradient is looked at."""
+"""Samples whose own gradient is looked at where gradients do not come in factors."""
 
 
-def gradients_at_start(setting: Setting) -> list[Finding]:
+def gradients_at_start(setting: Setting, constant: float = 1.0) -> list[Finding]:
     """Gradients of Σ_i v_iᵀ f(x_i) for Gaussian v_i of expected length 1, drawn apart from the weights, at W⁰.
 
     Ref: convergence, Lemma 9.3
 
     ∇_{W_ℓ}F is Σ_i D_{i,ℓ} (Back_{i,ℓ+1}ᵀ v_i) h_{i,ℓ−1}ᵀ. Weights of the input and output layers are left out where
     they are trained too: the lemma is about the W_ℓ between ReLU layers.
+
+    Args:
+        setting: the network and what to spend.
+        constant: C of δm/n ≥ C: the lemma holds with probability 1 − e^{−Ω(δm/n)}.
     """
     count, n, k, m = setting.inside.count, setting.samples, setting.outputs, setting.width
     middle = [name for name, place in setting.places.items() if 0 < place < count]
@@ -53,22 +59,19 @@ def gradients_at_start(setting: Setting) -> list[Finding]:
         why = "no weights between two ReLU layers are trained"
         return [not_measured(law, setting.moment, why) for law in (EACH, ALL, LAST)]
     v = setting.rng(4).standard_normal((n, k)) / k**0.5
-    conditions = of_network(setting)
-    few = setting.on_rows(min(SINGLE, n))
-    own = setting.rng(5).standard_normal((few.samples, k)) / k**0.5
-    single = np.zeros(few.samples)
-    for i in range(few.samples):
-        alone = np.zeros_like(own)
-        alone[i] = own[i]
-        slopes = few.inside.gradient(setting.weights, of_output(alone))
-        by_layer = squares(slopes)
-        single[i] = max(by_layer[name] for name in middle) / float(own[i] @ own[i])
+    apart = min(setting.separation, 1.0)
+    conditions = (
+        *of_network(setting),
+        checked("δ m/n ≥ C", bool(apart * m / n >= constant), f"δ m/n = {apart * m / n:.3g}"),
+    )
+    found, rows = sample_squares(setting, setting.weights, v, SINGLE)
+    single = found[[name in middle for name in setting.places]].max(axis=0) / (v[rows] ** 2).sum(axis=1)
     slopes = setting.inside.gradient(setting.weights, of_output(v))
     by_layer = squares(slopes)
     sizes = np.array([by_layer[name] for name in middle])
     total = float(np.vdot(v, v))
     each = made(EACH, setting.moment, [setting.at], [single.max()], [m / k], conditions, {"by sample": single},
-                note=f"For {few.samples} of {n} samples." if few.samples < n else "", rows=few.samples)  # fmt: skip
+                note=f"For {len(rows)} of {n:,} samples." if len(rows) < n else "", rows=len(rows))  # fmt: skip
     whole = made(
         ALL, setting.moment, [setting.at], [sizes.max()], [total * m * n / k], conditions, {"by weight": sizes}
     )
@@ -82,5 +85,5 @@ def gradients_at_start(setting: Setting) -> list[Finding]:
             not_measured(LAST, setting.moment, "two samples are equal, or there is one: δ is not there"),
         ]
     lowest = float(sum(by_layer[name] for name in last))
-    bound = float((v**2).sum(axis=1).max()) * min(setting.separation, 1.0) * m / (k * n)
+    bound = float((v**2).sum(axis=1).max()) * apart * m / (k * n)
     return [each, whole, made(LAST, setting.moment, [setting.at], [lowest], [bound], conditions)]

@@ -149,6 +149,7 @@ _STATEMENTS = {
         "Thm 7": "The convolutional network reaches any loss at a linear rate.",
         "Thm 8": "So does the residual network, in O(n⁶L²/δ² log 1/ε) steps of GD.",
         "Eq. (12.2)": "The loss falls by the factor 1 − Ω(ηδm/(kn²)) at every step.",
+        "Eq. (13.2)": "Under SGD it does so in expectation.",
         "App. A": "Losses that are gradient-dominant, convex, bounded, or cross-entropy: the proofs of their laws.",
         "App. B": "The convolutional network, every position with weights of its own.",
         "Eq. (B.1)": "Its samples stay apart, the parts of all positions summed.",

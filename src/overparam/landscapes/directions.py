@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core.objective import AbstractObjective, Vector
+from overparam.core.svd import thin_svd
 from overparam.training.inputs import whole_number
 
 
@@ -107,7 +108,7 @@ def trajectory_plane(objective: AbstractObjective, weights: Sequence[Any]) -> Tr
         raise ValueError(f"the trajectory has {len(weights)} recorded weights; its plane needs three or more")
     points = np.stack([objective.flat(objective.vector(one)) for one in weights])
     moves = points - points[-1]
-    _, lengths, directions = np.linalg.svd(moves, full_matrices=False)
+    _, lengths, directions = thin_svd(moves)
     if not lengths[0] > 0:
         raise ValueError("the weights along the trajectory are all the same; it has no plane")
     total = float((lengths**2).sum())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -123,7 +122,6 @@ def _kept(workplace: Workplace, name: str) -> Iterator[Path]:
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)
         return
-    code = hashlib.sha256(f"{workplace.fingerprint}/training, {name}".encode()).hexdigest()[:10]
-    folder = workplace.place / f"training-{code}"
+    folder = workplace.place / workplace.label(f"training, {name}")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)

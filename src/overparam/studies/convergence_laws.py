@@ -96,7 +96,8 @@ def make_part(
 ) -> Mapping[str, np.ndarray]:
     """The audit of one network for one seed, kept in the workplace: parts may be made in any order, by any process."""
     name = f"m = {cell.m}, L = {cell.L}, n = {cell.n}, seed {seed}"
-    return workplace.part(name, lambda _: _audited(settings, workplace, data, cell, seed))
+    of = (settings.data, settings.omegas, EFFORTS[settings.effort], settings.laws)
+    return workplace.part(name, lambda _: _audited(settings, workplace, data, cell, seed), of)
 
 
 def _audited(settings: Settings, workplace: Workplace, data: Dataset, cell: Cell, seed: int) -> Mapping[str, Any]:

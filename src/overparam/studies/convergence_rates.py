@@ -5,7 +5,7 @@ from __future__ import annotations
 from overparam.studies.convergence_rates_numbers import all_values
 from overparam.studies.convergence_rates_page import page
 from overparam.studies.convergence_rates_runs import count_iterations, kernels, run_cell, run_classes
-from overparam.studies.convergence_rates_settings import FULL, SMALL, SMOKE, VARIABLES, Settings
+from overparam.studies.convergence_rates_settings import FULL, NETWORKS, SMALL, SMOKE, VARIABLES, Settings
 from overparam.studies.study import Findings, Study, Workplace
 
 
@@ -31,7 +31,7 @@ def _plan(settings: Settings) -> str:
         f"{len(settings.cells) * settings.seeds} runs for rates (n = {settings.samples}, m = {settings.width}, at most "
         f"{settings.most_steps} steps), {points * len(settings.counted) * settings.counted_seeds} for iterations "
         f"(n up to {max(settings.n)}, m up to {max(settings.m)}), {2 * len(settings.class_cells)} with ten classes "
-        f"(n = {settings.class_samples}, at most {settings.class_steps} steps), all in float64"
+        f"(n = {settings.class_samples}, at most {max(map(settings.steps_of, NETWORKS)):,} steps), all in float64"
     )
 
 

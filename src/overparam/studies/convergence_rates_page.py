@@ -182,7 +182,7 @@ def _accuracy_words(settings: Settings, values: Mapping[str, Any]) -> sections.T
     for labels in LABELS:
         own = [r for r in rows if r["labels"] == labels]
         there = [r["all_right"] for r in own if r["all_right"] is not None]
-        steps = f", at steps {min(there)} to {max(there)}" if there else ""
+        steps = f", at steps {min(there):,} to {max(there):,}" if there else ""
         parts.append(f"{len(there)} of {len(own)} runs with {labels} labels{steps}")
     whole = all(r["all_right"] is not None for r in rows)
     broken = [r for r in rows if not r["holds"]]

@@ -82,7 +82,7 @@ def kernels(settings: Settings, workplace: Workplace, name: str) -> dict[str, np
             found["limit"] = np.stack(limits)
         return found | {"separation": [smallest_distance(data.X) for data in sets]}
 
-    return workplace.part(f"kernels, {name}", make)
+    return workplace.part(f"kernels, {name}", make, settings.of_runs)
 
 
 def rates_of(H: np.ndarray, algorithm: str, smoothness: float) -> np.ndarray:
@@ -119,7 +119,7 @@ def run_cell(settings: Settings, workplace: Workplace, cell: Cell, start: Part) 
         about = {"steps": done.steps, "lr": lr, "movement": moved, "seconds_per_step": done.seconds_per_step}
         return kept_records | about | _at_end(network, done.params, sets, workplace.device)
 
-    return workplace.part(", ".join(cell), make)
+    return workplace.part(", ".join(cell), make, settings.of_runs)
 
 
 def _at_end(network: Any, params: Any, sets: list[Dataset], device: str | None) -> dict[str, np.ndarray]:
@@ -165,11 +165,11 @@ def count_iterations(settings: Settings, workplace: Workplace, name: str, point:
             "separation": [smallest_distance(data.X) for data in sets],
         }  # fmt: skip
 
-    return workplace.part(words, make)
+    return workplace.part(words, make, settings.of_counts)
 
 
 def run_classes(settings: Settings, workplace: Workplace, name: str, algorithm: str) -> dict[str, np.ndarray]:
-    """Ten classes under cross-entropy until its sum is ¼, real and random labels side by side.
+    """Ten classes under cross-entropy until its sum is well below ¼, real and random labels side by side.
 
     Ref: convergence, Thm 6, footnote 16
     """
@@ -181,7 +181,7 @@ def run_classes(settings: Settings, workplace: Workplace, name: str, algorithm: 
         H = at_start(network, [few], [keys_of(workplace, 1)[0]], workplace.device)["H"]
         objective = LOSSES["cross-entropy"]
         lr = float(2 / ((objective.smoothness or 1.0) * settings.class_samples * H[0].diagonal().max()))
-        steps, every = recorded(settings.class_steps)
+        steps, every = recorded(settings.steps_of(name))
         done = side_by_side(
             network, sets, [(lr, 0.0, keys_of(workplace, 1)[0])] * 2, steps, record=every, measures=("movement",),
             batch=None if algorithm == "GD" else settings.class_batch, sampling="independent", objective=objective,
@@ -192,7 +192,7 @@ def run_classes(settings: Settings, workplace: Workplace, name: str, algorithm: 
         about = {"steps": done.steps, "lr": lr, "separation": delta, "seconds_per_step": done.seconds_per_step}
         return {"loss": done.records["loss"], "accuracy": done.records["accuracy"]} | about
 
-    return workplace.part(f"ten classes, {name}, {algorithm}", make)
+    return workplace.part(f"ten classes, {name}, {algorithm}", make, settings.of_classes(name))
 
 
 def _network(settings: Settings, name: str, outputs: int = 1) -> Any:

@@ -61,6 +61,29 @@ class Settings:
     """Iterations are counted until the loss is at that share of the first one."""
     dimension: int = 16
     """Of the drawn rows, without their last coordinate."""
+    other_steps: tuple[tuple[str, int], ...] = ()
+    """Networks with a number of their own in place of `class_steps`: the convolutional one needs few, and its steps are dear;
+    the residual one, whose τ makes it slow, needs many."""
+
+    @property
+    def of_runs(self) -> tuple[Any, ...]:
+        """What the runs whose rates are fitted depend on."""
+        sizes = (self.samples, self.batch, self.seeds, self.layers, self.width, self.channels)
+        return self.data, self.pool, sizes, self.decades, self.most_steps
+
+    @property
+    def of_counts(self) -> tuple[Any, ...]:
+        """What the runs that count iterations depend on, beside n, L, m and δ."""
+        return self.counted_seeds, self.share, self.dimension
+
+    def steps_of(self, network: str) -> int:
+        """Most steps of a run with ten classes."""
+        return dict(self.other_steps).get(network, self.class_steps)
+
+    def of_classes(self, network: str) -> tuple[Any, ...]:
+        """What the runs of a network with ten classes depend on."""
+        sizes = (self.class_samples, self.class_batch, self.steps_of(network), self.layers, self.width, self.channels)
+        return self.data, self.pool, sizes
 
     def points(self, variable: str) -> list[Point]:
         """The base point with one of n, L, m, δ at each of its values."""
@@ -118,6 +141,7 @@ FULL = Settings(
     base=(16, 2, 2_048, 0.2), n=(8, 16, 32, 64, 128), L=(1, 2, 4, 8, 16), m=(256, 512, 1_024, 2_048, 4_096, 8_192),
     separations=(0.025, 0.05, 0.1, 0.2, 0.4),
     counted=("fully connected", "residual"), counted_seeds=4,
-    class_samples=500, class_batch=100, class_steps=5_000,
+    class_samples=500, class_batch=100, class_steps=80_000,
+    other_steps=(("convolutional", 5_000), ("residual", 400_000)),
     class_cells=tuple((network, algorithm) for network in NETWORKS for algorithm in ("GD", "SGD")),
 )  # fmt: skip

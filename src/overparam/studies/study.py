@@ -112,8 +112,7 @@ def reproduce(
         raise ValueError(f"`scale` is {scale!r}; expected one of {', '.join(SCALES)}")
     chosen = study.settings[scale] if settings is None else settings
     watch = Stopwatch()
-    mark = fingerprint(study, chosen, seed)
-    workplace = Workplace(place, device=device, seed=seed, progress=progress, fingerprint=mark)
+    workplace = workplace_of(study, chosen, place, device=device, seed=seed, progress=progress)
     findings = study.run(chosen, workplace)
     place_words = ", ".join(workplace.devices) or device_name(device)
     made = watch.provenance({"scale": scale, "settings": asdict(chosen)}, seed=seed, device=place_words)
@@ -121,9 +120,18 @@ def reproduce(
     return StudyResult(study.name, study.title, scale, findings, made)
 
 
-def fingerprint(study: Study, settings: Any, seed: int = 0) -> str:
-    """What the parts of a study depend on: parts kept under another one are not read back."""
-    return f"{study.name} {settings!r} {seed} {__version__}"
+def workplace_of(
+    study: Study,
+    settings: Any,
+    place: str | os.PathLike[str] | None = None,
+    *,
+    device: str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Workplace:
+    """Where the parts of a study are made and kept: those of another study, seed or version are not read back."""
+    mark = f"{study.name} {seed} {__version__}"
+    return Workplace(place, device=device, seed=seed, progress=progress, fingerprint=mark, settings=settings)
 
 
 def _dtypes(settings: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.svd import thin_svd
 from overparam.theory.tuned_regression import TunedRegression, ridge_grid, tuned
 
 
@@ -36,7 +37,7 @@ def linear_regression(features: Any, y: Any, new: Any) -> TunedRegression:
     mean = float(np.mean(np.sum(Phi**2, axis=1)))
     if mean == 0:
         raise ValueError("`features` are all 0; nothing can be learned from them")
-    U, s, Vt = np.linalg.svd(Phi, full_matrices=False)
+    U, s, Vt = thin_svd(Phi)
     Y = y.reshape(len(y), -1)
     rotated, squares = U.T @ Y, U**2
     tried, best = [], None

@@ -31,6 +31,12 @@ class Workplace:
     A part is a dict of arrays. Called again after a kill, a finished part is read back, and an unfinished one may go
     on from the checkpoint folder it is given. Each part remembers its seconds and its device, so that a
     result made in several goes says what all of it took: `before` are the seconds of parts read back.
+
+    Args:
+        place: the folder; None keeps nothing.
+        device, seed, progress: of the work.
+        fingerprint: what every part depends on: parts kept under another one are not read back.
+        settings: the rest of what parts depend on, unless a part says that it depends on less.
     """
 
     def __init__(
@@ -41,27 +47,31 @@ class Workplace:
         seed: int = 0,
         progress: Progress | None = None,
         fingerprint: str = "",
+        settings: object = "",
     ) -> None:
         self.place = None if place is None else Path(place) / PARTS
         self.device, self.seed = device, seed
         self.progress = progress or silent
-        self.fingerprint = fingerprint
+        self.fingerprint, self.settings = fingerprint, settings
         self.before = 0.0
         self.devices: dict[str, None] = {}
 
-    def part(self, name: str, make: Callable[[Path | None], Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    def part(
+        self, name: str, make: Callable[[Path | None], Mapping[str, Any]], of: object = None
+    ) -> dict[str, np.ndarray]:
         """The part called `name`: read back if it was finished before, else made and kept.
 
         Args:
             name: unique in the work; what distinguishes one part from another must be in it.
             make: called with a folder for checkpoints (None where nothing is kept); gives arrays by name.
+            of: what it depends on beside its name, where that is less than all settings: then it outlives a change of
+                the others. Plain values, whose `repr` tells them apart.
         """
         if self.place is None:
             kept = self._made(make, None)
             self.devices[str(kept[DEVICE])] = None
             return {key: value for key, value in kept.items() if key not in (SECONDS, DEVICE)}
-        code = hashlib.sha256(f"{self.fingerprint}/{name}".encode()).hexdigest()[:10]
-        path = self.place / f"{''.join(c if c.isascii() and c.isalnum() else '-' for c in name)[:60]}-{code}.npz"
+        path = self.place / f"{self.label(name, of)}.npz"
         kept = _read(path)
         if kept is None:
             self.place.mkdir(parents=True, exist_ok=True)
@@ -75,6 +85,12 @@ class Workplace:
             self.before += float(kept[SECONDS])
         self.devices[str(kept[DEVICE])] = None
         return {key: value for key, value in kept.items() if key not in (SECONDS, DEVICE)}
+
+    def label(self, name: str, of: object = None) -> str:
+        """The name of the file of a part: its own, and a code for what it depends on."""
+        depends = f"{self.fingerprint} {self.settings if of is None else of!r}/{name}"
+        code = hashlib.sha256(depends.encode()).hexdigest()[:10]
+        return f"{''.join(c if c.isascii() and c.isalnum() else '-' for c in name)[:60]}-{code}"
 
     def _made(self, make: Callable[[Path | None], Mapping[str, Any]], checkpoint: Path | None) -> dict[str, np.ndarray]:
         start = time.perf_counter()
