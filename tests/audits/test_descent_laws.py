@@ -75,6 +75,7 @@ def test_a_recorded_run_says_the_same_as_one_made_here():
     net, data = setting.network, as_dataset((setting.X, setting.y[:, 0]))
     options = {"params": setting.params, "record": list(range(9)), "measures": ("gradient",)}
     ours = of_descent(setting, descend(setting, "gradient descent", 1e-2, 8))
+    values = np.linalg.eigvalsh(own_kernel(setting, setting.weights))
     for convention, rate in (("sum", 1e-2), ("mean", 5e-2)):
         run = gradient_descent(net, data, rate, 8, loss=convention, **options)
         found = of_run(setting, run)
@@ -82,11 +83,14 @@ def test_a_recorded_run_says_the_same_as_one_made_here():
             a, b = of(found, part), of(ours, part)
             np.testing.assert_allclose(a.values, b.values, rtol=1e-5)
             np.testing.assert_allclose(a.bounds, b.bounds)
-        assert of(found, "kernel").verdict == "not measured"
+        np.testing.assert_allclose(of(found, "kernel").bounds, values[0], rtol=1e-6)
     without = replace(run, records={"loss": run.loss})
     assert of(of_run(setting, without), "gradient along").verdict == "not measured"
     batches = sgd(net, data, 1e-3, 8, batch=2, **options)
     assert of(of_run(setting, batches), "linear convergence of SGD").verdict != "not measured"
+    told = of_run(setting, replace(batches, objective="cross-entropy"))
+    assert [f.verdict for f in told] == ["not measured"] * 3
+    assert "the squared one" in told[0].words
 
 
 def test_planted_rates_and_rounding():

@@ -2,6 +2,8 @@
 
 import json
 
+import jax
+import numpy as np
 import pytest
 
 import overparam as op
@@ -134,3 +136,43 @@ def test_the_residual_network_of_three_layers(place, capsys):
     assert run([*words, "--plan"]) == 0
     assert run([*words, "--depth", "3"]) == 2
     assert "leave it out" in capsys.readouterr().err
+
+
+def test_the_audit_of_a_run(place, capsys):
+    words = ["wine", "--train", "40", "--seed", "3"]
+    train = ["train", *words, "--network", "fully-connected", "--width", "12", "--depth", "3", "--steps", "20"]
+    assert run([*train, "--lr", "0.002", "--out", "trained"]) == 0
+    trained = op.read(place / "trained").run
+    look = ["audit", "fully-connected", *words, "--run", "trained", "--effort", "quick", "--out", "o"]
+    assert run([*look, "--laws", "forward norms,descent,linearisation"]) == 0
+    found = op.read(place / "o")
+    assert (found.rows, found.width, found.depth) == (trained.n, 12, 2)
+    moved = max(np.linalg.norm(np.asarray(W) - W0, 2) for W, W0 in _moves(trained, found))
+    assert any(omega == pytest.approx(moved, rel=1e-9) for omega in found.omegas), "its way is among the radii"
+    norms = found.find("forward norms")
+    assert [f.moment for f in norms] == ["start", "trajectory"]
+    assert set(norms[1].omegas) == {20.0}
+    fall = found.find("linear convergence of gradient descent")[0]
+    lost = np.log(trained.loss[0] / trained.loss[-1]) / 20 / 0.002
+    assert fall.values.min() < lost < fall.values.max(), "stretches of the run, whose mean that is"
+    kernel = found.find("rate of gradient descent against the kernel")[0]
+    assert kernel.verdict != "not measured" or "singular" in kernel.words
+    capsys.readouterr()
+    for more, line in (
+        (["audit", "residual", *words, "--run", "trained"], "name the one it trained"),
+        (["audit", "fully-connected", "wine", "--seed", "3", "--run", "trained"], "pass the --train, --test"),
+        (["audit", "fully-connected", *words, "--test", "0.2"], "--test is for --run"),
+        (["audit", "fully-connected", *words, "--run", "o"], "--run takes what `overparam train` wrote"),
+    ):
+        assert run(more) == 2
+        error = capsys.readouterr().err.strip()
+        assert line in error
+        assert error.count("\n") == 0
+
+
+def _moves(trained, found):
+    """The last and the first weights of every layer."""
+    net = op.networks.FullyConnected(12, 3, outputs=3)
+    with jax.enable_x64(True):
+        start = net.init(trained.provenance.seed, found.inputs)
+    return [(trained.params.trained[name], np.asarray(W)) for name, W in start.trained.items()]

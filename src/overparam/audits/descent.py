@@ -31,8 +31,8 @@ FALLS: dict[Algorithm, str] = {"gradient descent": "Eq. (12.2)", "SGD": "Eq. (13
 WINDOWS = 8
 """Stretches of the run between which the fall of the loss is taken."""
 STEPS_PER_TRAINING_STEP = 8
-MOST = 1_000
-"""Rows of a kernel whose eigenvalues are taken: n k."""
+MOST, MOST_OF_RUN = 1_000, 3_000
+"""Rows of a kernel whose eigenvalues are taken, n k: of samples chosen here, and of those of a run, which are given."""
 SINGULAR = 1e-12
 """A smallest eigenvalue that is this share of the largest one is rounding."""
 COSTLY = 64
@@ -201,7 +201,7 @@ def of_descent(setting: Setting, run: Descent, constant: float = 1.0, note: str 
     else:
         found.append(not_measured(fall, "trajectory", NOT_APART, asked))
     if run.smallest is None:
-        found.append(not_measured(kernel, "trajectory", "the kernel of the network at the start is not known", asked))
+        found.append(not_measured(kernel, "trajectory", "the kernel at the start is not known for all samples", asked))
     elif not run.smallest > SINGULAR * (run.largest or 0.0):
         found.append(not_measured(kernel, "trajectory", "the kernel at the start is singular", asked))
     else:
@@ -224,6 +224,10 @@ def of_run(setting: Setting, run: Any, *, lr: float | None = None, constant: flo
     batch = _number(r"\bbatch(?:_size)?=(\d+)", run.algorithm)
     ratios = 2 * share * run.records["pl_ratio"] if "pl_ratio" in run.records else np.zeros(0)
     full = run.algorithm.startswith("GradientDescent")
+    if run.objective != "squared":
+        algorithm: Algorithm = "gradient descent" if full else "SGD"
+        why = f"the run minimised the {run.objective} loss, and the law is about the squared one"
+        return [not_measured(law(algorithm), "trajectory", why) for law in (ratio_law, fall_law, kernel_law)]
     seen = Descent(
         "gradient descent" if full else "SGD",
         run.n,
@@ -232,8 +236,21 @@ def of_run(setting: Setting, run: Any, *, lr: float | None = None, constant: flo
         ratios,
         None if rate is None else rate / share,
         run.n if full or batch is None else int(batch),
+        *_extremes(setting, run.n),
     )
     return of_descent(setting, seen, constant)
+
+
+def _extremes(setting: Setting, n: int) -> tuple[float | None, float | None]:
+    """The smallest and the largest eigenvalue of the kernel at the start; None where it is not that of the run's samples,
+    or costs too much."""
+    if setting.samples != n or n * setting.outputs > MOST_OF_RUN:
+        return None, None
+    K = kernel_by_layers(setting, setting.weights)
+    if K is None:
+        return None, None
+    eigenvalues = np.linalg.eigvalsh(K)
+    return float(eigenvalues[0]), float(eigenvalues[-1])
 
 
 def falls_of(

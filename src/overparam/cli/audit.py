@@ -12,6 +12,7 @@ import typer
 from overparam.cli import options as shared
 from overparam.cli.architectures import SIZES, make_network
 from overparam.cli.display import Display
+from overparam.cli.kept_runs import kept_run
 from overparam.cli.stopping import Stopped
 
 
@@ -19,11 +20,26 @@ def command(
     network: Annotated[str, typer.Argument(help=f"{', '.join(SIZES)}.")] = "fully-connected",
     data: Annotated[str, typer.Argument(help="A name (`overparam datasets`), a file or a folder.")] = "digits",
     out: shared.Out = Path("overparam-out"),
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            "--run",
+            help="Folder of `overparam train` on the same data: the audit begins at its first weights, takes its way as the "
+            "direction of training, and looks at its last weights too. Fresh weights if not given.",
+        ),
+    ] = None,
     width: Annotated[int | None, typer.Option("--width", help="Neurons of a layer.")] = None,
     depth: Annotated[int | None, typer.Option("--depth", help="ReLU layers of a deep network.")] = None,
     label: shared.Label = None,
     classes: shared.Classes = None,
-    train: Annotated[int | None, typer.Option("--train", help="Most rows to use; 1,000 if not given.")] = None,
+    group: shared.Group = None,
+    train: Annotated[
+        int | None, typer.Option("--train", help="Most rows to read; with --run those it was trained on.")
+    ] = None,
+    test: Annotated[
+        str | None, typer.Option("--test", help="Test rows that are left out, as `overparam train` has it (--run).")
+    ] = None,
+    rows: Annotated[int | None, typer.Option("--rows", help="Most rows to use; 1,000 if not given.")] = None,
     task: shared.Task = None,
     missing: shared.Missing = "error",
     omegas: Annotated[
@@ -58,14 +74,20 @@ def command(
     if network not in SIZES:
         raise ValueError(f"NETWORK is {network!r}; expected one of {', '.join(SIZES)}")
     display = Display(quiet=json_only)
-    loaded = shared.read_data(
-        data, label=label, classes=classes, train=train, test=None, task=task, seed=seed, missing=missing
-    )
-    net = make_network(network, loaded, width, depth, None, None)
+    kept = kept_run(run)
+    given = {"label": label, "group": group, "classes": classes, "train": train, "task": task, "missing": missing}
+    if kept.run is None:
+        if test is not None:
+            raise ValueError("--test is for --run: without a run no rows are left out")
+        loaded = shared.read_data(data, test=None, seed=seed, **given)
+        net = make_network(network, loaded, width, depth, None, None)
+    else:
+        net, loaded = kept.network_and_rows(network, kept.read_data(data, test=test, seed=seed, **given), width, depth)
     shape: dict[str, Any] = {
         "key": seed,
         "omegas": _numbers(omegas),
-        "rows": train,
+        "rows": rows if rows is not None else train,
+        "run": kept.run,
         "laws": _names(laws),
         "effort": effort,
         "prepare": prepare,

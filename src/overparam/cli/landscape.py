@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from overparam.cli import options as shared
-from overparam.cli.architectures import SIZES, make_network
+from overparam.cli.architectures import SIZES
 from overparam.cli.display import Display
-from overparam.cli.train import with_test_rows
-
-if TYPE_CHECKING:
-    from overparam.training import Trajectory
+from overparam.cli.kept_runs import kept_run
 
 
 def command(
@@ -84,43 +80,21 @@ def command(
     no_samples: shared.NoSamples = False,
 ) -> None:
     """Show the objective of NETWORK on DATA around its weights: a surface, how far it falls, how it curves. Writes a page."""
-    from overparam.analysis.run_choices import prepare_run
     from overparam.landscapes import landscape, plan_landscape
 
     display = Display(quiet=json_only)
     steps = _steps(at)
-    kept, how, data_seed, sizes = _kept(run)
-    if (plane == "trajectory" or steps is not None) and (kept is None or "weights" not in kept.records):
+    kept = kept_run(run)
+    if (plane == "trajectory" or steps is not None) and (kept.run is None or "weights" not in kept.run.records):
         asked = "--at names steps of a run and" if steps is not None else "--plane trajectory"
         raise ValueError(f"{asked} needs weights along a run: `overparam train … --keep-weights`, and --run its folder")
-    loaded = shared.read_data(
-        data,
-        label=label,
-        group=group,
-        classes=classes,
-        train=train,
-        test=None if test == "0" else test,
-        task=task,
-        seed=seed if data_seed is None else data_seed,
-        missing=missing,
+    loaded = kept.read_data(
+        data, label=label, group=group, classes=classes, train=train, test=test, task=task, seed=seed, missing=missing
     )
-    loaded = with_test_rows(loaded, test, seed if data_seed is None else data_seed)
-    width, depth = (
-        width if width is not None else sizes.get("width"),
-        depth if depth is not None else sizes.get("depth"),
-    )
-    if network in ("two-layer", "three-layer") and run is not None:
-        depth = None
-    kappa, paired = (sizes.get("kappa"), sizes.get("paired")) if network == "two-layer" else (None, None)
-    net = make_network(network, loaded, width, depth, kappa, paired)
-    ready = prepare_run(loaded, preprocess or how or "auto", net)
-    if kept is not None and kept.n != ready.n:
-        raise ValueError(
-            f"--run was trained on {kept.n:,} rows and {data} gives {ready.n:,}; pass the --train, --test and --classes it had"
-        )
+    net, ready = kept.network_and_rows(network, loaded, width, depth, preprocess)
     shape: dict[str, Any] = {
         "plane": plane,
-        "run": kept,
+        "run": kept.run,
         "at": steps,
         "objective": objective,
         "mode": mode,
@@ -141,9 +115,9 @@ def command(
         display.plain(str(planned))
     with display.progress() as progress:
         result = landscape(net, ready, extent=extent, progress=progress, **shape)
-    asked = {"run": None if run is None else str(run), "preprocess": preprocess or how or "auto", "train": train, "test": test,
+    asked = {"run": None if run is None else str(run), "preprocess": preprocess or kept.preprocess or "auto", "train": train, "test": test,
              "classes": classes, "label": label, "group": group, "task": task, "missing": missing,
-             "data_seed": seed if data_seed is None else data_seed}  # fmt: skip
+             "data_seed": seed if kept.seed is None else kept.seed}  # fmt: skip
     configuration = {**result.provenance.configuration, **{k: v for k, v in asked.items() if v is not None}}
     result = replace(result, provenance=replace(result.provenance, configuration=configuration))
     where = result.save(out, samples=not no_samples)
@@ -162,29 +136,3 @@ def _steps(text: str | None) -> list[int] | None:
     if not words or not all(word.isdigit() for word in words):
         raise ValueError(f"--at is {text!r}; expected recorded steps such as 0,10,200")
     return [int(word) for word in words]
-
-
-def _kept(folder: Path | None) -> tuple[Trajectory | None, str | None, int | None, dict[str, Any]]:
-    """The run in a folder, how its rows were scaled, its seed, and the sizes of its network."""
-    if folder is None:
-        return None, None, None, {}
-    from overparam.analysis.reading import read
-    from overparam.training import Trajectory
-
-    found = read(folder)
-    run = found if isinstance(found, Trajectory) else getattr(found, "run", None)
-    if not isinstance(run, Trajectory):
-        raise ValueError(
-            f"{folder} holds a result of another kind ({found.kind}); --run takes what `overparam train` wrote"
-        )
-    if not run.params.trained:
-        raise ValueError(f"{folder} was written without its weights; train again without --no-weights")
-    sizes: dict[str, Any] = {
-        name: int(value) for name, value in re.findall(r"\b(width|depth)=(\d+)", run.network)
-    }  # what `describe` says of a network of the house
-    sizes |= {name: float(value) for name, value in re.findall(r"\b(kappa)=([\d.e+-]+)", run.network)}
-    sizes |= {name: value == "True" for name, value in re.findall(r"\b(paired)=(True|False)", run.network)}
-    if run.network.startswith("TwoLayer"):
-        sizes = {"kappa": 1.0, "paired": False} | sizes
-    about = found.provenance
-    return run, about.configuration.get("preprocess"), about.seed, sizes
