@@ -5,10 +5,12 @@ python examples/audit_a_torch_mlp.py [FOLDER]: with a folder it writes the resul
 
 import sys
 
+import torch
 from torch import nn
 
 import overparam as op
 
+torch.manual_seed(0)  # PyTorch draws the weights
 data = op.data.preprocess(op.load("digits", train=60), "unit")
 hidden = [nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU()]
 audit = op.audit(op.from_torch(nn.Sequential(*hidden, nn.Linear(128, 10)), data.X[:1]), data, effort="quick")

@@ -195,7 +195,7 @@ def test_what_is_not_seen_is_said():
         (nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 1)), ["gelu"], (5,)),
         (nn.Sequential(nn.Linear(4, 5), nn.LayerNorm(5), nn.Tanh(), nn.Softmax(1)), ["layer_norm", "tanh", "softmax"], ()),
         (nn.Sequential(nn.Linear(4, 5), nn.PReLU(), nn.Linear(5, 1)), ["prelu"], ()),
-        (nn.Sequential(nn.Unflatten(1, (2, 2)), nn.Flatten(), nn.Linear(4, 5), nn.ReLU6(), nn.Linear(5, 1)), ["hardtanh"], ()),
+        (nn.Sequential(nn.Unflatten(1, (2, 2)), nn.Flatten(), nn.Linear(4, 5), nn.ReLU6(), nn.Linear(5, 1)), ["relu6"], ()),
         (nn.Sequential(nn.Unflatten(1, (1, 4)), attention, nn.Flatten()), ["multi_head_attention", "layer_norm"], (8,)),
     ]  # fmt: skip
     for module, words, widths in cases:

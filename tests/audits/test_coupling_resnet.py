@@ -133,3 +133,16 @@ def test_part_f_grows_with_the_power_two_thirds_and_part_e_with_four_thirds():
 def test_another_network_is_refused_in_one_line():
     with pytest.raises(ValueError, match="ThreeLayer; expected a ThreeLayerResNet"):
         resnet_case(ThreeLayer(4), Params({}), np.ones((1, 2)))
+
+
+def test_the_most_signs_that_turn_have_exponents_two_thirds():
+    """Proposition C.4 on Gaussian vectors N(0, 1/m), where the worst movement is known: mδ^{2/3}."""
+    rng, points = np.random.default_rng(0), []
+    for m in (1_000, 4_000, 16_000):
+        g = rng.standard_normal((1, m)) / m**0.5
+        points += [(np.log(delta), np.log(m), np.log(most_turned(g, np.array([delta])))) for delta in (0.02, 0.06, 0.2)]
+    deltas, sizes, counts = np.array(points).T
+    design = np.column_stack([deltas, sizes, np.ones(len(points))])
+    found = np.linalg.lstsq(design, counts, rcond=None)[0]
+    assert found[0] == pytest.approx(2 / 3, abs=0.03)
+    assert found[1] == pytest.approx(1.0, abs=0.03)

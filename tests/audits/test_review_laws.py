@@ -79,7 +79,13 @@ def test_vectors_of_one_entry_are_not_all_sparse_vectors():
     base = setting_of(FullyConnected(width=256, depth=2), unit_rows(4, 5), effort=replace(TINY, rows=4))
     params = replace(base.params, trained={name: 1.2 * W for name, W in base.params.trained.items()})
     setting = replace(
-        base, inside=inside_of(base.network, params, base.X), params=params, remake=None, _kept={}, _shared={}
+        base,
+        inside=inside_of(base.network, params, base.X),
+        params=params,
+        remake=None,
+        architecture="fully connected",  # weights of a model of another kind would be said to be of another variance
+        _kept={},
+        _shared={},
     )
     sparse = products_of_layers(setting)[1]
     sizes, gains = sparse.detail["sparsity"], sparse.detail["all sizes"]
@@ -226,17 +232,18 @@ def test_no_gradient_at_the_start_has_no_relative_change():
 
 
 def test_the_study_of_n_looks_at_n_rows():
-    from types import SimpleNamespace
-
-    from overparam.data import load
-    from overparam.studies.convergence_laws import Settings, _audited, _findings_of
+    from overparam.studies import STUDIES
+    from overparam.studies.audits_kept import findings_of
+    from overparam.studies.convergence_laws import Settings, load_data, make_part
     from overparam.studies.convergence_laws_fits import Cell
+    from overparam.studies.study import workplace_of
 
     settings = Settings("digits", (8, 2, 20), (8,), (2,), (20, 40), (1e-2, 1e-1), 1, "quick", ("gradient bounds",))
     bounds = []
     for n in (20, 40):
         cell = Cell(8, 2, n, ("n",))
-        found = _findings_of(_audited(settings, SimpleNamespace(seed=0, device=None), load("digits"), cell, 0), cell, 0)
+        workplace = workplace_of(STUDIES["convergence-laws"], settings)
+        found = findings_of(make_part(settings, workplace, load_data(settings), cell, 0), cell, 0)
         upper = next(one for one in found if one.law == "gradient upper bound")
         assert upper.rows == n
         bounds.append(upper.bounds[0])

@@ -36,7 +36,7 @@ def made_setting(net, X, change=None, effort=EXACT, key=0):
     y = np.random.default_rng(1).standard_normal((len(X), inside.outputs))
     return Setting(
         inside, y, X, inside.count - 1, min(inside.widths), smallest_distance(X), (0.1,), effort=effort, params=params,
-        remake=lambda own: inside_of(net, params, own),
+        remake=lambda own: inside_of(net, params, own), architecture="fully connected",
     )  # fmt: skip
 
 

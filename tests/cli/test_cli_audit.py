@@ -129,8 +129,9 @@ def test_findings_of_another_audit_are_not_taken(place, capsys, monkeypatch, mor
     assert marks[0] == marks[2] != marks[1]
 
 
-def test_the_residual_network_of_three_layers(place, capsys):
-    words = ["audit", "three-layer-resnet", "breast-cancer", "--width", "24", "--train", "12", "--effort", "quick"]
+@pytest.mark.parametrize("name", ["three-layer-resnet", "biased-two-layer"])
+def test_networks_of_one_depth(place, capsys, name):
+    words = ["audit", name, "breast-cancer", "--width", "24", "--train", "12", "--effort", "quick"]
     assert run([*words, "--laws", "gradients at the start"]) == 2
     assert "is about networks that are" in capsys.readouterr().err
     assert run([*words, "--plan"]) == 0

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -29,12 +28,10 @@ def run(script, folder):
 def test_an_example_runs_in_an_empty_folder(path, tmp_path):
     if "torch" in path.stem:
         pytest.importorskip("torch")
-    start = time.monotonic()
     done = run(path, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert not list(tmp_path.iterdir()), "an example leaves nothing behind"
-    assert time.monotonic() - start < 60  # a few seconds alone; tests share the cores
 
 
 def test_every_example_is_on_the_page_of_examples():

@@ -90,7 +90,7 @@ def test_it_runs_keeps_its_parts_and_says_what_it_found(tmp_path, monkeypatch):
     first = reproduce(STUDY, settings=tiny, place=tmp_path)
     kept = list((tmp_path / "parts").iterdir())
     assert len(kept) == 2 * len(tiny.cells())
-    monkeypatch.setattr("overparam.studies.convergence_laws.audit", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("overparam.studies.audits_kept.audit", lambda *a, **k: pytest.fail("made again"))
     again = reproduce(STUDY, settings=tiny, place=tmp_path)
     assert again.values["rows"] == first.values["rows"]
     json.dumps(first.values)
@@ -113,3 +113,17 @@ def test_scales_and_too_few_rows():
     with pytest.raises(ValueError, match="wine has 178 rows and the study needs 500"):
         reproduce(STUDY, settings=many)
     assert make_sections(full, [], [])[1].title == "Exponents"
+
+
+def test_radii_that_change_with_the_width_do_not_add_to_its_power():
+    """Couplings are measured at shares of what their lemmas ask for, which fall with m."""
+    found = []
+    for m in (16, 32, 64, 128):
+        omegas = np.array([0.1, 0.3, 1.0]) / m**0.5
+        for seed in range(3):
+            values = (1 + 0.1 * seed) * omegas**0.7 * m**1.2
+            found.append(Measured(Cell(m, 1, 8, ("m",)), seed, "planted", "", "", "lower", {"omega": 2.0, "m": 1.5}, None,
+                                  "random", 1.0, 0.7, "holds", values, omegas**2 * m**1.5, omegas))  # fmt: skip
+    assert slope_along(found, "m") == (pytest.approx(1.2), pytest.approx(0, abs=1e-9))
+    assert slope_along(found, "m", "bounds")[0] == pytest.approx(1.5)
+    assert summarise(found)[0].stated["m"] == pytest.approx(1.5)

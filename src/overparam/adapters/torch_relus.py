@@ -79,7 +79,7 @@ class Tapping(TorchFunctionMode):
         divided = any(tensor.requires_grad for tensor in before)
         out = func(*args, **kwargs)
         if self._look:
-            self._name(func, out, factors, divided, call is not None)
+            self._name(_name_of(func, args, kwargs), out, factors, divided, call is not None)
         return out
 
     def _tapped(self, call: Call) -> Tensor:
@@ -95,10 +95,9 @@ class Tapping(TorchFunctionMode):
         h = self.seen.tap(g, h, call.slope)
         return call.g.copy_(h) if call.in_place else h
 
-    def _name(self, func: Callable[..., Any], out: Any, factors: int, divided: bool, relu: bool) -> None:
+    def _name(self, name: str, out: Any, factors: int, divided: bool, relu: bool) -> None:
         if not any(tensor.requires_grad for tensor in _tensors(out)):
             return
-        name = getattr(func, "__name__", str(func))
         self.numbers += sum(tensor.numel() for tensor in _tensors(out))
         if relu:
             self.seen.say("a ReLU whose first axis is not the samples: not seen")
@@ -110,6 +109,16 @@ class Tapping(TorchFunctionMode):
             self.seen.say("not of the ReLU kind and not seen: product of values that depend on the sample")
         else:
             self.seen.say(f"not of the ReLU kind and not seen: {name.strip('_')}")
+
+
+def _name_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """The function by name; `nn.ReLU6` runs as a hard tanh from 0 to 6."""
+    name = getattr(func, "__name__", str(func))
+    if name.strip("_") == "hardtanh":
+        low = args[1] if len(args) > 1 else kwargs.get("min_val", -1)
+        high = args[2] if len(args) > 2 else kwargs.get("max_val", 1)
+        return "relu6" if (low, high) == (0, 6) else name
+    return name
 
 
 def _relu(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call | None:

@@ -26,12 +26,14 @@ OPENING_STEPS = 2
 @dataclass(frozen=True, eq=False)
 class Stated:
     """A law on the network at hand. bound: its right side with constant 1, by radius. range: what it asks for. speaks:
-    whether all that is met at a radius, where it depends on the radius."""
+    whether all that is met at a radius, where it depends on the radius. bounded: it asks for a radius that is not too
+    small (signs change one by one), so a constant that grows as ω falls is not held against it."""
 
     law: Law
     bound: Callable[[float], float]
     range: tuple[Assumption, ...] = ()
     speaks: Callable[[float], bool] | None = None
+    bounded: bool = False
 
 
 @final
@@ -112,7 +114,7 @@ def findings(
             detail = {"by part": np.array(rows)} if len({row.shape for row in rows}) == 1 else {}
             spoken = None if one.speaks is None else [one.speaks(omega) for omega in radii]
             made_of = partial(made, one.law, kind, radii, values, bounds, one.range, detail)
-            found_all.append(made_of(note=note, spoken=spoken, rows=setting.samples))
+            found_all.append(made_of(note=note, spoken=spoken, rows=setting.samples, bounded=one.bounded))
     return found_all
 
 

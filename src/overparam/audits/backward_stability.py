@@ -87,6 +87,7 @@ def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]
             lambda omega: omega ** (1 / 3) * L**2 * sqrt(m * log(m) / setting.outputs),
             of_backward(setting, constant),
             speaks(of_backward, setting, constant),
+            bounded=True,
         ),
     )
     climbs = (Climb(BACKWARD.name, towards_change, towards_flips_everywhere, longest_change),)

@@ -138,7 +138,7 @@ def convolutional_stability(setting: Setting) -> list[Finding]:
         Climb(MOVED.name, towards_movement),
     )
     found = findings(setting, stated, _measured, climbs, few=few)
-    back = (Stated(BACK, lambda omega: omega ** (1 / 3) * L**2 * sqrt(units * log(m) / k), asked),)
+    back = (Stated(BACK, lambda omega: omega ** (1 / 3) * L**2 * sqrt(units * log(m) / k), asked, bounded=True),)
     note = setting.note_on(few)
     return [
         *found,

@@ -51,8 +51,12 @@ def fit_powers(variables: Mapping[str, np.ndarray], values: np.ndarray) -> Power
     return PowerFit(exponents, dict(zip(names, errors, strict=True)), float(np.exp(found[-1])), len(y))
 
 
+ROUNDING = 1e-12
+"""A value that is this share of the largest one is rounding: no law here falls that far over the radii of one audit."""
+
+
 def fit_exponent(x: np.ndarray, values: np.ndarray, least: int = 3) -> tuple[float | None, float | None]:
-    """p with its standard error in values ≈ c · x^p; (None, None) for fewer than `least` positive values.
+    """p with its standard error in values ≈ c · x^p; (None, None) for fewer than `least` values above rounding.
 
     >>> x = np.array([1.0, 10.0, 100.0])
     >>> exponent, error = fit_exponent(x, 3 * x**0.5)
@@ -60,9 +64,11 @@ def fit_exponent(x: np.ndarray, values: np.ndarray, least: int = 3) -> tuple[flo
     (0.5, True)
     """
     x, values = np.asarray(x, float), np.asarray(values, float)
-    if np.count_nonzero((x > 0) & (values > 0) & np.isfinite(values)) < least:
+    usable = (x > 0) & (values > 0) & np.isfinite(values)
+    usable &= values > ROUNDING * values[usable].max(initial=0.0)
+    if np.count_nonzero(usable) < least:
         return None, None
-    fit = fit_powers({"x": x}, values)
+    fit = fit_powers({"x": x[usable]}, values[usable])
     return (None, None) if fit is None else (fit.exponents["x"], fit.errors["x"])
 
 

@@ -10,12 +10,16 @@ from typing import Any, Literal, final
 import jax
 import numpy as np
 
+from overparam.adapters.own_run import compares, require_loss_of, require_network_of, require_rows_of
+from overparam.adapters.sample_shapes import fitted
 from overparam.adapters.torch_module import TorchModule
 from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import radius
 from overparam.audits.setting import EFFORTS, Architecture, Effort, Setting
 from overparam.audits.vectors import minus
+from overparam.core.checks import shown_bytes
 from overparam.core.inside import AbstractInside
+from overparam.core.machine import available_memory
 from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.placed import Weights
@@ -25,8 +29,11 @@ from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
 from overparam.data.preprocessing import unit_rows
 from overparam.networks.composed import AbstractComposed
 from overparam.training.inputs import describe, require_weights_of
+from overparam.training.precision import DIGITS, cast
 from overparam.training.trajectory import Trajectory
 
+COPIES = 8
+"""How many times the activations of all rows, and the weights, are held at once."""
 ROWS = 1_000
 """Most samples used unless told."""
 Prepare = Literal["auto", "paper", "none"]
@@ -124,6 +131,8 @@ def make_ground(
         raise ValueError(f"`prepare` is {prepare!r}; expected one of {', '.join(PREPARES)}")
     if isinstance(key, bool) or not isinstance(key, int | np.integer) or key < 0:
         raise ValueError(f"`key` is {key!r}; expected a whole number ≥ 0")
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"`dtype` is {dtype!r}; expected 'float64' or 'float32'")
     if run is not None and not isinstance(run, Trajectory):
         raise ValueError(f"`run` is a {type(run).__name__}; expected the `Trajectory` of a training run")
     if not isinstance(network, AbstractNetwork | TorchModule):
@@ -131,7 +140,11 @@ def make_ground(
             f"`network` is a {type(network).__name__}; expected one of op.networks, or what `op.from_torch`, "
             "`op.from_equinox` or `op.from_flax` gives"
         )
+    if run is not None and not isinstance(network, TorchModule):
+        require_network_of(run, network)
     given = as_dataset(data)
+    if run is not None and rows is None:
+        require_rows_of(run, given.n, given.name)
     wanted = ROWS if rows is None else rows
     if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or wanted < 1:
         raise ValueError(f"`rows` is {rows!r}; expected how many samples to use, 1 or more")
@@ -141,19 +154,22 @@ def make_ground(
     ready = _prepared(few, network, architecture, params, run, prepare)
     if ready.notes != few.notes:
         notes += [note for note in ready.notes if note not in few.notes]
-    X, weights = _matched(network, ready, params, int(key), run)
+    words = _words(network)
+    network, X, weights = _matched(network, ready, params, int(key), run, dtype)
     inside = inside_of(network, weights, X, dtype)
     if not inside.count:
         why = f" ({'; '.join(inside.unseen)})" if inside.unseen else ""
-        raise ValueError(f"{_words(network)} has no ReLU layer that can be seen{why}; the laws are about ReLU layers")
+        raise ValueError(f"{words} has no ReLU layer that can be seen{why}; the laws are about ReLU layers")
     y, note = _targets(ready, inside.outputs)
+    if run is not None and few.n == given.n == run.n:
+        _require_loss_of(run, network, X, ready.y, dtype)
     return Ground(
         network=network,
         params=weights,
         data=ready,
         X=X,
         y=y,
-        words=_words(network),
+        words=words,
         architecture=architecture,
         inside=inside,
         notes=(*notes, *note),
@@ -229,8 +245,10 @@ def _fits(network: AbstractComposed, params: Params, d: int) -> bool:
     return True
 
 
-def _matched(network: Any, data: Dataset, params: Any, key: int, run: Trajectory | None) -> tuple[np.ndarray, Any]:
-    """Samples in the shape the network takes, and its weights at the start."""
+def _matched(
+    network: Any, data: Dataset, params: Any, key: int, run: Trajectory | None, dtype: str
+) -> tuple[Any, np.ndarray, Any]:
+    """The network, the samples in the shape it takes, and its weights at the start."""
     X = np.asarray(data.X, dtype=np.float64)
     if isinstance(network, TorchModule):
         if run is not None:
@@ -238,21 +256,31 @@ def _matched(network: Any, data: Dataset, params: Any, key: int, run: Trajectory
         shape = network.shape[1:]
         if int(np.prod(shape)) != data.d:
             raise ValueError(f"rows have {data.d} numbers and the module's example {shape}; pass samples of that shape")
-        return X.reshape(len(X), *shape), params
+        return network, X.reshape(len(X), *shape), params
+    _require_room(network, data.d, params)
     if isinstance(network, AbstractComposed):
-        return X, _weights(network, data, params, key, run)
-    start = params if params is not None else network.init(key, data.d)
-    shapes = [(data.d,), *([data.image_shape] if data.image_shape else [])]
-    for shape in shapes:
-        try:
-            with jax.enable_x64(True):
-                jax.eval_shape(network.apply, start, jax.ShapeDtypeStruct((len(X), *shape), np.float64))
-        except (TypeError, ValueError, AssertionError) as error:
-            failure = error
-            continue
-        return X.reshape(len(X), *shape), start
-    line = " ".join(str(failure).split())[:200]
-    raise ValueError(f"the network does not take samples of shape {' or '.join(map(str, shapes))}: {line}")
+        return network, X, _weights(network, data, params, key, run)
+    if params is not None and not isinstance(params, Params):
+        raise ValueError(f"`params` is a {type(params).__name__}; expected those of `net.init(key, {data.d})`")
+    with jax.enable_x64(True):
+        # Some frameworks take samples of the dtype of their weights alone.
+        start = cast(params if params is not None else network.init(key, data.d), np.dtype(dtype))
+        return fitted(network, start, data.d, data.image_shape, np.dtype(dtype)), X, start
+
+
+def require_memory(need: float, free: float, fix: str) -> None:
+    """Raise where an audit that needs so many bytes would not fit; `fix` says what to take instead."""
+    if need > free:
+        raise ValueError(f"the audit needs about {shown_bytes(need)} and {shown_bytes(free)} are free; take {fix}")
+
+
+def _require_room(network: AbstractNetwork, d: int, params: Any) -> None:
+    """Raise before weights are drawn that do not fit: XLA would end the process."""
+    if params is None:
+        with jax.enable_x64(True):
+            params = jax.eval_shape(lambda: network.init(as_key(0), d))
+    size = sum(int(np.prod(np.shape(leaf))) for leaf in jax.tree.leaves(params))
+    require_memory(8 * COPIES * size, available_memory(), "a smaller width or depth")
 
 
 def _weights(network: AbstractComposed, data: Dataset, params: Any, key: int, run: Trajectory | None) -> Params:
@@ -282,6 +310,17 @@ def _require_start_of(run: Trajectory, params: Params) -> None:
             f"the run recorded a movement of {np.linalg.norm(told):.4g} and its last weights are {np.linalg.norm(moved):.4g} "
             "from these first ones; pass `params`, the weights it began with"
         )
+
+
+def _require_loss_of(run: Trajectory, network: Any, X: np.ndarray, y: np.ndarray, dtype: str) -> None:
+    """Raise where the squared loss at the last weights is not the one the run recorded: its rows were others."""
+    if run.objective != "squared" or not compares(run):
+        return
+    end = inside_of(network, run.params, X, dtype)
+    outputs = end.output(end.weights)
+    if outputs.size == y.size:
+        each = 0.5 * np.square(outputs - y.reshape(outputs.shape)).sum(axis=1)
+        require_loss_of(run, float(each.mean()), y, DIGITS[dtype])
 
 
 def _targets(data: Dataset, outputs: int) -> tuple[np.ndarray, tuple[str, ...]]:

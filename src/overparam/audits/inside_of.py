@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,3 +49,42 @@ def inside_of(network: Any, params: Any, X: Any, dtype: str = "float64") -> Abst
         f"`network` is a {type(network).__name__}; expected a network of the house, or what `from_equinox`, "
         "`from_flax` or `from_torch` gives"
     )
+
+
+def evaluation_notes(network: Any) -> tuple[str, ...]:
+    """How layers that do otherwise while a PyTorch module trains were looked at; nothing where there are none.
+
+    >>> import torch
+    >>> from overparam.adapters.torch_module import from_torch
+    >>> layers = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2), torch.nn.Dropout())
+    >>> evaluation_notes(from_torch(layers, [[1.0, 2.0]]))
+    ('the module in evaluation mode: batch norm with its running averages, dropout off',)
+    """
+    if not isinstance(network, TorchModule):
+        return ()
+    from torch.nn.modules.batchnorm import _BatchNorm
+    from torch.nn.modules.dropout import _DropoutNd
+
+    layers = list(network.module.modules())
+    norms = [layer for layer in layers if isinstance(layer, _BatchNorm)]
+    kept = [layer for layer in norms if layer.running_mean is not None]
+    words = ["batch norm with its running averages"] if kept else []
+    if len(kept) < len(norms):
+        words.append("batch norm that keeps no averages with those of the rows it is given")
+    if any(isinstance(layer, _DropoutNd) for layer in layers):
+        words.append("dropout off")
+    return (f"the module in evaluation mode: {', '.join(words)}",) if words else ()
+
+
+def named_unseen(unseen: Sequence[str]) -> tuple[str, ...]:
+    """What is not seen by its name, to stand after "Not seen:".
+
+    >>> named_unseen(["not of the ReLU kind and not seen: gelu", "a scripted part: what is inside is not seen"])
+    ('gelu (not of the ReLU kind)', 'a scripted part: what is inside')
+    """
+    short = []
+    for words in unseen:
+        words = re.sub(r"^not of the ReLU kind and not seen: (.*)$", r"\1 (not of the ReLU kind)", words)
+        words = re.sub(r"^(.*): linear in pieces, but (.*) is not seen$", r"\1 (linear in pieces): \2", words)
+        short.append(re.sub(r"(: not seen| is not seen)$", "", words))
+    return tuple(short)

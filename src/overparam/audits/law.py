@@ -264,7 +264,7 @@ def _words(
     else:
         hidden = " with a constant of order 1" if law.explicit is None else ""
         text = f"Does not hold {where}{hidden}: measured {number}{stated}."
-    if reach is not None:
+    if reach is not None and not runaway:
         text += f" It holds up to ω = {reach:.3g}."
     if runaway:
         text += " The constant keeps growing as ω falls." if law.side == "upper" else " The constant falls with ω."

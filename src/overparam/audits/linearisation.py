@@ -42,6 +42,7 @@ def linearisation(setting: Setting, constant: float = 1.0) -> list[Finding]:
             lambda omega: L**3 * omega ** (4 / 3) * sqrt(m * log(m) / setting.outputs),
             of_steps(setting, constant),
             speaks(of_steps, setting, constant),
+            bounded=True,
         ),
     )
     note = setting.note_on(few)

@@ -70,8 +70,8 @@ MEASUREMENTS: dict[str, Measurement] = {
     "intermediate stability": Measurement(intermediate_stability, PLAIN, passes=(0, 800)),
     "backward stability": Measurement(backward_stability, PLAIN, passes=(0, 900)),
     "free signs": Measurement(free_signs, PLAIN, passes=(0, 600)),
-    "gradient bounds": Measurement(gradient_bounds, DEEP, passes=(60, 300)),
-    "semi-smoothness": Measurement(semi_smoothness, DEEP, passes=(60, 300)),
+    "gradient bounds": Measurement(gradient_bounds, DEEP, passes=(60, 450)),
+    "semi-smoothness": Measurement(semi_smoothness, DEEP, passes=(60, 900)),
     "tangent drift": Measurement(tangent_drift, DEEP, passes=(0, 700)),
     "linearisation": Measurement(linearisation, DEEP, passes=(40, 350)),
     "descent": Measurement(descent_or_run, DEEP, passes=(0, 300)),
@@ -97,6 +97,8 @@ def chosen(laws: Sequence[str] | str | None, architecture: str) -> dict[str, Mea
     if laws is None:
         return {name: row for name, row in MEASUREMENTS.items() if architecture in row.architectures}
     names = [laws] if isinstance(laws, str) else list(laws)
+    if not names:
+        raise ValueError("`laws` names none; name some, such as 'forward norms', or leave it out for all")
     for name in names:
         if name not in MEASUREMENTS:
             raise ValueError(f"`laws` has {name!r}; expected names out of {', '.join(MEASUREMENTS)}")

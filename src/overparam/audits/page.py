@@ -9,6 +9,7 @@ import numpy as np
 
 from overparam.audits.law import LARGEST_CONSTANT, Finding, looseness
 from overparam.audits.words import by_law, worst_of
+from overparam.core.checks import count_of
 from overparam.core.sections import Figure, Role, Section, Series, Table, Text, Tone, series
 from overparam.report.numbers import number
 
@@ -53,8 +54,9 @@ def _verdict(audit: Audit) -> tuple[Text, ...]:
 def _about(audit: Audit) -> str:
     widths = f"width {audit.width:,}" if len(set(audit.widths)) == 1 else f"widths {', '.join(map(str, audit.widths))}"
     return (
-        f"{audit.network}: {len(audit.widths)} ReLU layers (L = {audit.depth}), {widths}, {audit.outputs} outputs, on "
-        f"{audit.rows:,} samples of {audit.data} with {audit.inputs:,} numbers each"
+        f"{audit.network}: {count_of(len(audit.widths), 'ReLU layer')} (L = {audit.depth}), {widths}, "
+        f"{count_of(audit.outputs, 'output')}, on {count_of(audit.rows, 'sample')} of {audit.data} with "
+        f"{count_of(audit.inputs, 'number')} each"
         + (f" ({'; '.join(audit.notes)})" if audit.notes else "")
         + (f". The two nearest samples are δ = {audit.separation:.3g} apart." if audit.rows > 1 else ".")
     )
@@ -82,9 +84,9 @@ def _laws(laws: dict[str, list[Finding]]) -> Table:
             "law",
             "verdict",
             "constant",
-            "law's exponent in ω",
-            "fitted exponent in ω",
-            "worst moment",
+            "power of ω, the law's",
+            "power of ω, fitted",
+            "moment",
             "measured",
             "statement",
         ),
@@ -126,15 +128,15 @@ def _figures(laws: dict[str, list[Finding]]) -> tuple[Figure | Text, ...]:
         found: list[Series] = []
         for finding in curves:
             words, role = ROLES[finding.moment]
-            slope = "" if finding.exponent is None else f", ω^{finding.exponent:.2f}"
+            slope = "" if finding.exponent is None else f", ω^{_power(finding.exponent)}"
             values = np.where(finding.values > 0, finding.values, np.nan)
             found.append(series(f"{words}{slope}", finding.omegas, values, role=role))
         worst = worst_of(curves)
         stated = worst.law.exponents.get("omega")
         line = worst.bounds * (worst.law.explicit if worst.law.explicit is not None else worst.constant)
         if np.isfinite(line).all() and (line > 0).all():
-            label = "the law" if stated is None else f"the law, ω^{stated:.2f}"
-            label += "" if worst.law.explicit is not None else f", times {worst.constant:.2g}"
+            label = "the law" if stated is None else f"the law, ω^{_power(stated)}"
+            label += "" if worst.law.explicit is not None else f", times {number(float(f'{worst.constant:.2g}'))}"
             found.append(series(label, worst.omegas, line, role="muted", dashed=True))
         drawn.append(
             Figure(
@@ -199,7 +201,7 @@ def _conditions(laws: dict[str, list[Finding]]) -> Table:
 def _how(audit: Audit) -> tuple[Text | Table, ...]:
     radii = ", ".join(f"{omega:.3g}" for omega in audit.omegas)
     words = (
-        f"Radii ω = {radii}: every trained matrix is moved by exactly that spectral norm. Random: Gaussian. Along training: the "
+        f"{'Radius' if len(audit.omegas) == 1 else 'Radii'} ω = {radii}: every trained matrix is moved by exactly that spectral norm. Random: Gaussian. Along training: the "
         "displacement of gradient descent, scaled. Adversarial: ascent on the measured quantity within the ball, from the other "
         "two, so that it is at least as bad as they are; a worse one may exist. Norms of products come from Lanczos steps and are "
         "lower bounds; no product is ever formed."

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.audits.ground import Ground, checked_effort, checked_omegas, make_ground
+from overparam.audits.ground import COPIES, Ground, checked_effort, checked_omegas, make_ground, require_memory
 from overparam.audits.measurements import Measurement, chosen
 from overparam.audits.setting import Effort
 from overparam.core.checks import shown_bytes
@@ -19,8 +19,6 @@ from overparam.training.precision import checked_dtype, computing, device_name
 
 STARTING = 1.5
 """Seconds to compile the programs of one measurement."""
-COPIES = 8
-"""How many times the activations of all rows, and the weights, are held at once."""
 
 
 @final
@@ -59,11 +57,7 @@ class AuditPlan:
 
     def require_memory(self) -> None:
         """Raise where it would not fit."""
-        if self.memory > self.free_memory:
-            raise ValueError(
-                f"the audit needs about {shown_bytes(self.memory)} and {shown_bytes(self.free_memory)} are free; take "
-                "fewer `rows` or a smaller width"
-            )
+        require_memory(self.memory, self.free_memory, "fewer `rows` or a smaller width")
 
 
 def plan_audit(

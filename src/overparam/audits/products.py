@@ -14,6 +14,7 @@ from overparam.audits.law import LARGEST_CONSTANT, Finding, Law, made, not_measu
 from overparam.audits.ranges import of_network, wide_for_products
 from overparam.audits.setting import Setting
 from overparam.core.assumptions import Assumption
+from overparam.core.checks import count_of
 
 WHOLE = Law(
     name="products of layers",
@@ -100,8 +101,8 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
             search = partial(largest_sparse_forms, left_sparsity=entries)
             forms[place, size] = _best(search, push, pull, (v, longest_columns), entries, climbs)
     rows = f"{inside.samples} of {setting.samples} rows" if inside.samples < setting.samples else "all rows"
-    note = f"On {rows}, {len(pairs)} pairs of layers."
-    note_sparse = f"On {rows}, {len(sparse_pairs)} pairs of layers, vectors of 1 to {s} entries."
+    note = f"On {rows}, {count_of(len(pairs), 'pair')} of layers."
+    note_sparse = f"On {rows}, {count_of(len(sparse_pairs), 'pair')} of layers, vectors of 1 to {s} entries."
     by_pair = _by_pair(pairs) | {"by pair": whole}
     by_sparse = _by_pair(sparse_pairs) | {"sparsity": sizes.astype(float)}
     scale = np.sqrt(sizes * log(max(m, 3)) / m)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from math import log
 
+import numpy as np
+
 from overparam.audits.setting import Setting
 from overparam.core.assumptions import Assumption, checked
+
+CHANCE = 5.0
 
 
 def relu_only(setting: Setting) -> Assumption:
@@ -32,6 +36,31 @@ def wide_for_products(setting: Setting, constant: float = 1.0) -> Assumption:
     return checked("m ≥ nL log(nL)", setting.width >= needed, f"m = {setting.width:,}, {needed:,.0f} needed")
 
 
+def drawn_as_stated(setting: Setting) -> Assumption:
+    """Every matrix that goes into a ReLU layer of m units has entries of variance 2/m, and biases are 0.
+
+    Ref: convergence, Def. 2.3
+
+    A variance within `CHANCE` of its standard errors passes; the distribution is not looked at further.
+    """
+    inside, wrong = setting.inside, []
+    for name, place in setting.places.items():
+        W = np.asarray(setting.weights[name])
+        if place >= inside.count:
+            continue
+        if W.ndim == 1:
+            if W.any():
+                wrong.append(f"{name} is not 0")
+            continue
+        share = float((W**2).mean()) * inside.size(place) / 2
+        if W.ndim > 2 or abs(share - 1) > CHANCE * (2 / W.size) ** 0.5:
+            wrong.append(f"{name} has {share:.2g} times that variance" if W.ndim == 2 else f"{name} is no matrix")
+    shown = "; ".join(wrong[:2]) + (f" and {len(wrong) - 2} more" if len(wrong) > 2 else "")
+    return checked("weights of variance 2/m and no biases at the start", not wrong, shown)
+
+
 def of_network(setting: Setting) -> tuple[Assumption, ...]:
-    """ReLUs and unit rows."""
-    return relu_only(setting), unit_rows(setting)
+    """ReLUs, unit rows and, for a model of another framework, weights drawn as the paper draws them."""
+    if setting.architecture != "other" or setting.moment != "start":
+        return relu_only(setting), unit_rows(setting)
+    return relu_only(setting), unit_rows(setting), drawn_as_stated(setting)

@@ -145,7 +145,7 @@ def residual_stability(setting: Setting) -> list[Finding]:
         ]
         climbs += [Climb(HIDDEN.name, partial(towards_moved, last=False))]
     moved = findings(setting, stated, _moved, climbs, few=few)
-    back = (Stated(BACK, lambda omega: omega ** (1 / 3) * sqrt(m * log(m) / k), asked),)
+    back = (Stated(BACK, lambda omega: omega ** (1 / 3) * sqrt(m * log(m) / k), asked, bounded=True),)
     changes = (Climb(BACK.name, towards_change, towards_flips_everywhere),)
     return [*moved, *findings(few, back, _changes, changes, note=setting.note_on(few))]
 

@@ -56,7 +56,7 @@ def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
     found = []
     for law, away in ((AT_START, False), (AWAY, True)):
         bases = Bases(few, away)
-        stated = (Stated(law, lambda omega, bases=bases: float(sum(bases.terms(omega))), asked, spoken),)
+        stated = (Stated(law, lambda omega, bases=bases: float(sum(bases.terms(omega))), asked, spoken, True),)
 
         def measured(
             own: Setting, weights: Weights, omega: float, law: Law = law, bases: Bases = bases

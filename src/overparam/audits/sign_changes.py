@@ -54,8 +54,8 @@ def sign_changes(setting: Setting, constant: float = 1.0) -> list[Finding]:
     m = max(setting.inside.widths)
     asked, spoken = of_signs(setting, constant), speaks(of_signs, setting, constant)
     stated = (
-        Stated(CHANGES, lambda omega: m * omega ** (2 / 3) * L, asked, spoken),
-        Stated(CARRIED, lambda omega: omega * L**1.5, asked, spoken),
+        Stated(CHANGES, lambda omega: m * omega ** (2 / 3) * L, asked, spoken, bounded=True),
+        Stated(CARRIED, lambda omega: omega * L**1.5, asked, spoken, bounded=True),
     )
     climbs = (
         Climb(CHANGES.name, towards_flips, partial(towards_flips, margin=SURE)),

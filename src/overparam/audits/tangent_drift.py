@@ -72,8 +72,8 @@ def tangent_drift(setting: Setting, constant: float = 1.0) -> list[Finding]:
         why = "the output of a sample does not depend on the weights at the start, so that there is no relative change"
         return [not_measured(law, kind, why) for law in (GRADIENT, KERNEL) for kind in KINDS]
     stated = (
-        Stated(GRADIENT, bound, of_steps(setting, constant), speaks(of_steps, setting, constant)),
-        Stated(KERNEL, bound, of_kernel(setting, constant), speaks(of_kernel, setting, constant)),
+        Stated(GRADIENT, bound, of_steps(setting, constant), speaks(of_steps, setting, constant), bounded=True),
+        Stated(KERNEL, bound, of_kernel(setting, constant), speaks(of_kernel, setting, constant), bounded=True),
     )
     note = setting.note_on(few)
     climbs = (

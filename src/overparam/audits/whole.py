@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.audits.ground import Ground, checked_effort, checked_omegas, make_ground
+from overparam.audits.inside_of import evaluation_notes, named_unseen
 from overparam.audits.keeping import keep, mark_of
 from overparam.audits.law import Finding
 from overparam.audits.measurements import Measurement, chosen
@@ -23,7 +24,7 @@ from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
 from overparam.report.saving import AbstractAnswer
-from overparam.training.precision import checked_dtype, computing, device_name
+from overparam.training.precision import computing, device_name
 from overparam.training.workplace import Workplace
 
 
@@ -35,7 +36,8 @@ class Audit(AbstractAnswer):
     network, architecture, data: in words. rows, inputs, outputs, depth, width: n, d, k, the paper's L (ReLU layers less
     one) and m, the smallest width of the ReLU layers `widths`. separation: the smallest distance of two samples.
     omegas: radii of the perturbations. findings: one a law and moment. unseen: what bends the network and is no ReLU.
-    notes: what was done to the data. measurements, seconds_by: what was run and how long it took.
+    notes: what was done to the data, and how layers that do otherwise in training were looked at. measurements,
+    seconds_by: what was run and how long it took.
     """
 
     kind: ClassVar[str] = "audit"
@@ -95,6 +97,13 @@ class Audit(AbstractAnswer):
 
     def __repr__(self) -> str:
         return f"Audit({self.network} on {self.data}: {self.verdict.sentences[0]})"
+
+
+def require_dtype(dtype: str) -> None:
+    """Refuse precisions of too few digits in one line."""
+    if dtype not in ("float64", "float32"):
+        why = ", whose three digits are too few for an audit" if dtype == "tf32" else ""
+        raise ValueError(f"`dtype` is {dtype!r}{why}; audits take 'float64' or 'float32'")
 
 
 def _hardest(finding: Finding) -> float:
@@ -162,8 +171,7 @@ def audit(
     fails
     """
     watch, tell, spent = Stopwatch(), progress or silent, checked_effort(effort)
-    if checked_dtype(dtype, device) == "tf32":
-        raise ValueError("`dtype` is 'tf32', whose three digits are too few for an audit; use 'float64' or 'float32'")
+    require_dtype(dtype)
     tell(0.0, None, "reading")
     with computing(dtype, device):
         ground = make_ground(network, data, params=params, key=key, rows=rows, run=run, prepare=prepare, dtype=dtype)
@@ -243,8 +251,8 @@ def conclude(
         omegas=setting.omegas,
         effort=effort.name,
         findings=tuple(findings),
-        unseen=inside.unseen,
-        notes=ground.notes,
+        unseen=named_unseen(inside.unseen),
+        notes=(*ground.notes, *evaluation_notes(ground.network)),
         measurements=tuple(seconds),
         seconds_by=tuple(seconds.values()),
         verdict=Verdict("good", ()),

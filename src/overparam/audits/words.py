@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from overparam.audits.whole import Audit
 
 HOLDS = ("holds", "holds with constant")
+KEPT = 0.8, 1.25
+"""Between these a length is called kept."""
+ROUGH = 0.25
+"""Twice a standard error beyond this agrees with almost any power of ω."""
 LOOSE = 0.1
 """By how much an exponent must differ from the law's to be called better or worse."""
 
@@ -58,8 +62,14 @@ def _count(measured: Sequence[Finding]) -> str:
     holding = sum(verdict in HOLDS for verdict in verdicts)
     failing, beyond = verdicts.count("fails"), verdicts.count("out of range")
     if holding == len(laws):
-        return f"All {len(laws)} laws that were measured hold for this network."
-    parts = [f"{holding} of the {len(laws)} laws that were measured hold for this network"]
+        return (
+            f"All {len(laws)} laws that were measured hold for this network."
+            if len(laws) > 1
+            else "The law that was measured holds for this network."
+        )
+    parts = [
+        f"{holding} of the {len(laws)} laws that were measured {'holds' if holding == 1 else 'hold'} for this network"
+    ]
     if failing:
         parts.append(f"{failing} {'fails' if failing == 1 else 'fail'}")
     if beyond:
@@ -74,7 +84,9 @@ def _failing(measured: Sequence[Finding]) -> list[str]:
         worst = worst_of(own)
         if worst.verdict in ("fails", "out of range"):
             reach = reach_of(worst)
-            where = MOMENTS[worst.moment] + (f" beyond ω = {reach:.2g}" if reach is not None else "")
+            where = MOMENTS[worst.moment]
+            if reach is not None:  # at the largest radius it holds: then it is the smallest that speak against it
+                where += f" beyond ω = {reach:.2g}" if reach < worst.omegas.max() else " as ω falls"
             words.append((worst.verdict == "out of range", f"{worst.law.name} {where} ({worst.constant:.3g})"))
     fails = [text for beyond, text in words if not beyond]
     beyond = [text for beyond, text in words if beyond]
@@ -95,7 +107,14 @@ def _start(measured: Sequence[Finding]) -> list[str]:
         high = float(finding.detail["largest norm by layer"].max())
         where = "At the start" if finding.moment == "start" else "At the end of the run"
         if finding.verdict in HOLDS:
-            words.append(f"{where} every layer keeps the length of every sample, within {low:.2f} to {high:.2f} times.")
+            least = float(finding.detail["smallest allowed by layer"].min())
+            most = float(finding.detail["largest allowed by layer"].max())
+            words.append(
+                f"{where} every layer keeps the length of every sample, within {low:.2f} to {high:.2f} times."
+                if KEPT[0] <= low <= high <= KEPT[1]
+                else f"{where} samples are {low:.2f} to {high:.2f} times as long in the layers as they came in; random weights "
+                f"of so few neurons allow {least:.2g} to {most:.2g}."
+            )
             continue
         last = finding.detail["largest norm by layer"]
         trend = "shrinks" if last[-1] < 1 else "grows"
@@ -116,6 +135,14 @@ def _movement(measured: Sequence[Finding]) -> list[str]:
             continue
         reach = {moment: _reach(own[moment], 0.1) for moment in ("training", "adversarial")}
         told = [f"ω = {reach[m]:.2g} {MOMENTS[m]}" for m in reach if reach[m] is not None]
+        early = [MOMENTS[m] for m in reach if reach[m] is not None and own[m].values[0] >= 0.1]
+        if early:
+            first = own["training"].omegas[0]
+            words.append(
+                f"More than a tenth of {quantity} has changed at ω = {first:.2g} already, the smallest radius looked at, "
+                f"{' and '.join(early)}: smaller `omegas` would show up to where training is nearly lazy."
+            )
+            break
         if told:
             words.append(
                 f"A tenth of {quantity} has changed by {' and '.join(told)}: up to there training is nearly lazy."
@@ -139,18 +166,19 @@ def _reach(finding: Finding, level: float) -> float | None:
 
 def _exponents(measured: Sequence[Finding]) -> list[str]:
     """Where measurement and worst-case theory part, in powers of ω, against the adversary."""
-    better, same = [], []
+    better, same, slower, rough = [], [], [], []
     for own in by_law(measured).values():
         stated = own[0].law.exponents.get("omega")
         fitted = [f for f in own if f.moment == "adversarial" and f.exponent is not None]
         if not stated or not fitted or fitted[0].law.side != "upper":
             continue
         exponent, error = fitted[0].exponent or 0.0, fitted[0].exponent_error or 0.0
-        gap = exponent - stated
-        if gap > max(LOOSE, 2 * error):
-            better.append(f"{own[0].law.name} (ω^{exponent:.2f}, the law has ω^{stated:.2f})")
-        elif abs(gap) <= max(LOOSE, 2 * error):
-            same.append(own[0].law.name)
+        gap, room = exponent - stated, max(LOOSE, 2 * error)
+        told = f"{own[0].law.name} (ω^{exponent:.2f}, the law has ω^{stated:.2f})"
+        if abs(gap) <= room:
+            (rough if room > ROUGH else same).append(own[0].law.name)
+        else:
+            (better if gap > 0 else slower).append(told)
     words = []
     if better:
         words.append(
@@ -158,6 +186,12 @@ def _exponents(measured: Sequence[Finding]) -> list[str]:
         )
     if same:
         words.append(f"The law's power of ω is what an adversary reaches: {_listed(same)}.")
+    if slower:
+        words.append(
+            f"Over these radii these fall slower as ω shrinks than the law has it, so its constant grows: {_listed(slower)}."
+        )
+    if rough:
+        words.append(f"Too few points, or too uneven ones, to tell the power of ω: {_listed(rough)}.")
     return words
 
 
@@ -193,4 +227,5 @@ def _listed(words: Sequence[str], most: int = 4) -> str:
     shown = list(words[:most])
     if len(words) > most:
         shown.append(f"{len(words) - most} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    between = "; " if any("," in word for word in shown) else ", "  # names with commas in them
+    return shown[0] if len(shown) == 1 else f"{between.join(shown[:-1])} and {shown[-1]}"

@@ -13,6 +13,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """The command line with these words; gives the exit code."""
     from overparam.cli.app import app
+    from overparam.cli.options import in_options
     from overparam.cli.stopping import Stopped
 
     try:
@@ -25,7 +26,7 @@ def run(arguments: list[str]) -> int:
     except Stopped as stop:
         return _failed(str(stop), 130)
     except (ValueError, OSError, ImportError) as error:
-        return _failed(str(error), 2)
+        return _failed(in_options(str(error)), 2)
     except MemoryError:
         return _failed("not enough memory; use fewer rows (--max-rows, --train) or a machine with more", 2)
     except Exception as error:

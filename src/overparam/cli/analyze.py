@@ -10,6 +10,7 @@ import typer
 
 from overparam.cli import options as shared
 from overparam.cli.display import Display
+from overparam.core.checks import count_of
 
 
 def command(
@@ -54,6 +55,7 @@ def command(
     if plan:
         typer.echo(json.dumps({"rows": planned.n, "seconds": seconds, "plan": words}) if json_only else words)
         return
+    shared.require_writable(out)
     if seconds > shared.LONG:
         display.plain(words)
     with display.progress() as progress:
@@ -70,4 +72,4 @@ def command(
     if json_only:
         shared.print_result(result.parts())
         return
-    display.summary(result.name, result.verdict, where, f"{result.n:,} rows", result.provenance)
+    display.summary(result.name, result.verdict, where, count_of(result.n, "row"), result.provenance)

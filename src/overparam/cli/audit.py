@@ -14,6 +14,7 @@ from overparam.cli.architectures import SIZES, make_network
 from overparam.cli.display import Display
 from overparam.cli.kept_runs import kept_run
 from overparam.cli.stopping import Stopped
+from overparam.core.checks import count_of
 
 
 def command(
@@ -69,10 +70,12 @@ def command(
 ) -> None:
     """Measure on a network of the papers, on DATA, what their lemmas say of it: exponents, constants, verdicts. Writes a page."""
     from overparam.audits import audit, plan_audit
+    from overparam.audits.whole import require_dtype
     from overparam.training.workplace import forget_parts
 
     if network not in SIZES:
         raise ValueError(f"NETWORK is {network!r}; expected one of {', '.join(SIZES)}")
+    require_dtype(dtype)
     display = Display(quiet=json_only)
     kept = kept_run(run)
     given = {"label": label, "group": group, "classes": classes, "train": train, "task": task, "missing": missing}
@@ -99,6 +102,7 @@ def command(
         if plan:
             typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
             return
+        shared.require_writable(out)
         if not resume:
             forget_parts(out)
         if planned.seconds > shared.LONG:
@@ -115,7 +119,8 @@ def command(
     if json_only:
         shared.print_result(result.parts())
         return
-    done = f"{result.rows:,} rows, {len(result.measurements)} measurements, {len(result.omegas)} radii"
+    radii = "1 radius" if len(result.omegas) == 1 else f"{len(result.omegas)} radii"
+    done = f"{count_of(result.rows, 'row')}, {count_of(len(result.measurements), 'measurement')}, {radii}"
     display.summary(result.title, result.verdict, where, done, result.provenance)
 
 
@@ -131,4 +136,11 @@ def _numbers(text: str | None) -> tuple[float, ...] | None:
 
 def _names(text: str | None) -> tuple[str, ...] | None:
     """--laws as names."""
-    return None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+    if text is None:
+        return None
+    names = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not names:
+        raise ValueError(
+            f"--laws is {text!r}, which names none; name some, such as 'forward norms,separation', or leave it out for all"
+        )
+    return names

@@ -12,6 +12,7 @@ import typer
 from overparam.cli import options as shared
 from overparam.cli.display import Display
 from overparam.cli.stopping import Stopped
+from overparam.core.checks import count_of
 
 
 def command(
@@ -84,6 +85,7 @@ def command(
         planned = plan_comparison(loaded, **shape)
         typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
         return
+    shared.require_writable(out)
     if not resume:
         forget_parts(out)
     try:
@@ -99,7 +101,7 @@ def command(
     if json_only:
         shared.print_result(result.parts())
         return
-    done = f"n up to {result.sizes[-1]:,}, {result.seeds} seeds, {result.test_rows:,} test rows"
+    done = f"n up to {result.sizes[-1]:,}, {count_of(result.seeds, 'seed')}, {count_of(result.test_rows, 'test row')}"
     display.summary(result.name, result.verdict, where, done, result.provenance)
 
 

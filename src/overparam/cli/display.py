@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,8 @@ class Display:
 
     def summary(self, title: str, verdict: Verdict, where: Path, done: str, cost: Provenance) -> None:
         """The verdict in a box, then where the page is, what was done and what it cost."""
-        body = Text("\n".join(f"• {line}" for line in verdict.sentences))
+        lines = (re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", line) for line in verdict.sentences)  # L^{9/2} is L^(9/2)
+        body = Text("\n".join(f"• {line}" for line in lines))
         self._output.print(Panel(body, title=Text(title), border_style=COLOURS[verdict.tone]))
         peak = f", peak memory {shown_bytes(cost.peak_memory)}" if cost.peak_memory else ""
         page = where / "report.html"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from overparam.cli import options as shared
-from overparam.cli.architectures import make_network
+from overparam.cli.architectures import SIZES, make_network
 from overparam.cli.train import with_test_rows
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class KeptRun:
         sizes = self.sizes
         width = width if width is not None else sizes.get("width")
         depth = depth if depth is not None else sizes.get("depth")
-        if network in ("two-layer", "three-layer") and self.run is not None:
+        if self.run is not None and SIZES.get(network, (None, 0))[1] is None:  # the architecture has one depth
             depth = None
         kappa, paired = (sizes.get("kappa"), sizes.get("paired")) if network == "two-layer" else (None, None)
         net = make_network(network, data, width, depth, kappa, paired)

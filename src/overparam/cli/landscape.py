@@ -13,6 +13,7 @@ from overparam.cli import options as shared
 from overparam.cli.architectures import SIZES
 from overparam.cli.display import Display
 from overparam.cli.kept_runs import kept_run
+from overparam.core.checks import count_of
 
 
 def command(
@@ -111,6 +112,7 @@ def command(
     if plan:
         typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
         return
+    shared.require_writable(out)
     if planned.seconds > shared.LONG:
         display.plain(str(planned))
     with display.progress() as progress:
@@ -124,7 +126,7 @@ def command(
     if json_only:
         shared.print_result(result.parts())
         return
-    done = f"{result.rows:,} rows, {result.weights:,} weights, {points} × {points} points"
+    done = f"{count_of(result.rows, 'row')}, {count_of(result.weights, 'weight')}, {points} × {points} points"
     display.summary(result.title, result.verdict, where, done, result.provenance)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
 
 LONG = 10.0
 """Seconds from which a plan is shown before the work starts."""
+OPTIONS = {name: f"--{name}" for name in ("label", "group", "classes", "train", "test", "task", "missing")}
+OPTIONS |= {"how": "--preprocess", "source": "DATA"}
+"""What arguments of reading and scaling data are called here."""
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for result.json, arrays.npz and report.html.")]
 Json = Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")]
@@ -45,6 +52,39 @@ def read_data(source: str, *, classes: str | None, test: str | None, **options: 
     from overparam.data import load
 
     return load(source, classes=class_names(classes), test=count_or_share(test), **options)
+
+
+def in_options(line: str) -> str:
+    """A line on what is wrong with the data, with the options of the command line for the arguments of Python.
+
+    >>> in_options("pass missing='mean' to fill them; `task` is 'x'")
+    "pass --missing mean to fill them; --task is 'x'"
+    """
+    names = "|".join(OPTIONS)
+    line = re.sub(rf"\b({names})='(\w+)'", lambda found: f"{OPTIONS[found[1]]} {found[2]}", line)
+    # `test` that *has* rows or features is a part of the data, not what was asked for
+    line = re.sub(rf"`({names})`(?! has (?!the step))", lambda found: OPTIONS[found[1]], line)
+    return line.replace("a name, a path, a pair (X, y) or a frame", "a name, a file or a folder")
+
+
+def require_writable(place: Path, option: str = "--out") -> None:
+    """One line where a folder cannot be made or written to, before hours of work; leaves no trace."""
+    missing = [folder for folder in (place, *place.parents) if not os.path.lexists(folder)]
+    made: list[Path] = []
+    try:
+        for folder in reversed(missing):
+            folder.mkdir()
+            made.append(folder)
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTDIR):
+            raise ValueError(f"{option} is {place}, and that is a file or lies in one; name a folder") from None
+        why = (error.strerror or str(error)).lower()
+        raise ValueError(f"the folder {place} cannot be written ({why}); choose another {option}") from None
+    finally:
+        for folder in reversed(made):
+            folder.rmdir()
 
 
 def class_names(text: str | None) -> tuple[int | str, ...] | None:

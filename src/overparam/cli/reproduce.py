@@ -12,6 +12,7 @@ import typer
 from overparam.cli import options as shared
 from overparam.cli.display import Display
 from overparam.cli.stopping import Stopped
+from overparam.core.checks import count_of
 
 if TYPE_CHECKING:
     from overparam.studies import Study
@@ -51,6 +52,7 @@ def command(
         typer.echo(json.dumps({"study": chosen.name, "scale": scale, "plan": words}) if json_only else words)
         return
     place = Path("overparam-out") / f"{chosen.name}-{scale}" if out is None else out
+    shared.require_writable(place)
     if not resume:
         from overparam.training.workplace import forget_parts
 
@@ -113,5 +115,7 @@ def _show(display: Display, result: Any, place: Path, figures: list[Path]) -> No
     texts = [block for block in (first.blocks if first else ()) if isinstance(block, Text)]
     tones = [text.tone for text in texts]
     tone: Tone = "bad" if "bad" in tones else "warning" if "warning" in tones else "good"
-    done = f"{result.scale} scale" + (f", {len(figures) // 2} figures in {place / 'figures'}" if figures else "")
+    done = f"{result.scale} scale" + (
+        f", {count_of(len(figures) // 2, 'figure')} in {place / 'figures'}" if figures else ""
+    )
     display.summary(result.title, Verdict(tone, tuple(text.body for text in texts)), place, done, result.provenance)

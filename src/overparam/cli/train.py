@@ -14,6 +14,7 @@ from overparam.cli import options as shared
 from overparam.cli.architectures import SIZES, make_network
 from overparam.cli.display import Display
 from overparam.cli.stopping import Stopped
+from overparam.core.checks import count_of
 
 if TYPE_CHECKING:
     from overparam.analysis import RunPlan
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 UNFINISHED = "unfinished"
 """Folder under --out in which a run is kept while it goes."""
+WITHOUT_KERNEL = ("residual", "three-layer-resnet")
+"""Networks whose kernel at infinite width is not known in closed form, so that there is no rate for several outputs."""
+SOME = 100
+"""Rows on which a rate to begin with is estimated."""
 HELD_OUT, FEW = 0.2, 20
 """The share of rows held out where the data has no test rows, and how few rows are left whole."""
 
@@ -59,7 +64,12 @@ def command(
         ),
     ] = None,
     lr: Annotated[
-        float | None, typer.Option("--lr", help="Learning rate; half the largest stable one if not given.")
+        float | None,
+        typer.Option(
+            "--lr",
+            help="Learning rate; half the largest stable one if not given, but residual and three-layer-resnet of "
+            "several outputs need it.",
+        ),
     ] = None,
     steps: Annotated[int, typer.Option("--steps", min=0, help="Steps of training.")] = 200,
     batch: Annotated[int | None, typer.Option("--batch", help="Rows a step; all if not given.")] = None,
@@ -102,6 +112,7 @@ def command(
 ) -> None:
     """Train a network on DATA and compare the run with what theory predicted before its first step. Writes a page."""
     from overparam.analysis import plan_run
+    from overparam.analysis.run_choices import NO_RATE
 
     display = Display(quiet=json_only)
     if keep_weights and not weights:
@@ -118,7 +129,7 @@ def command(
         missing=missing,
     )
     loaded = with_test_rows(loaded, test, seed)
-    net = make_network(network, loaded, width, depth, kappa, paired)
+    net = make_network(network, loaded, width, depth, kappa, paired, "--network")
     shape: dict[str, Any] = {
         "lr": lr,
         "steps": steps,
@@ -131,11 +142,16 @@ def command(
         "dtype": dtype,
         "device": device,
     }
+    if lr is None and network in WITHOUT_KERNEL and loaded.k > 1 and not plan:
+        raise ValueError(_without_rate(net, loaded, preprocess, loss, seed))  # before a plan is shown
     planned = _with_weights(plan_run(loaded, net, **shape, timed=plan), keep_weights)
     if plan:
         typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
         return
     planned.require_memory()
+    shared.require_writable(out)
+    if checkpoint is not None:
+        shared.require_writable(checkpoint, "--checkpoint")
     if planned.seconds > shared.LONG:
         planned = _with_weights(plan_run(loaded, net, **shape), keep_weights)
         display.plain(str(planned))
@@ -143,16 +159,42 @@ def command(
     if not resume:
         _forget(kept)
     options = shape | {"key": seed, "keep_weights": keep_weights}
-    result = _run(display, loaded, net, options, kept, checkpoint_every)
+    try:
+        result = _run(display, loaded, net, options, kept, checkpoint_every)
+    except ValueError as error:
+        if str(error) != NO_RATE:
+            raise
+        raise ValueError(_without_rate(net, loaded, preprocess, loss, seed)) from None
     where = result.save(out, weights=weights, samples=not no_samples)
     _forget(kept)
     if json_only:
         shared.print_result(result.parts(weights=weights))
         return
-    done = (
-        f"{result.setting.n:,} rows, {result.numbers.last_step:,} steps of {result.numbers.milliseconds_a_step:.3g} ms"
-    )
+    steps_done = count_of(result.numbers.last_step, "step")
+    done = f"{count_of(result.setting.n, 'row')}, {steps_done} of {result.numbers.milliseconds_a_step:.3g} ms"
     display.summary(result.setting.data, result.verdict, where, done, result.provenance)
+
+
+def _without_rate(net: Any, data: Dataset, preprocess: str, loss: str, seed: int) -> str:
+    """What to do where no rate is computed: half of 2/λ_max of the network's own tangent kernel, estimated on some rows."""
+    import jax
+    import numpy as np
+
+    from overparam.analysis.run_choices import prepare_run
+    from overparam.kernels import Empirical
+
+    ready = prepare_run(data, preprocess, net)
+    X = np.asarray(ready.X, float)[:SOME]
+    with jax.enable_x64(True):
+        params = net.init(seed, ready.d)
+        kernels = [Empirical(net, params, outputs=output)(X) for output in range(ready.k)]
+    largest = max(float(np.linalg.eigvalsh(K)[-1]) for K in kernels) / len(X)
+    known = np.isfinite(largest) and largest > 0
+    rate = 1 / largest / (ready.n if loss == "sum" else 1) if known else 1e-4
+    return (
+        "--lr is not given, and there is no kernel of this network on these rows to compute a stable one from; begin with "
+        f"--lr {rate:.1g}"
+    )
 
 
 def _with_weights(planned: RunPlan, keep: bool) -> RunPlan:

@@ -45,7 +45,7 @@ def choose_task(labels: np.ndarray, task: str | None = None) -> tuple[str, str]:
         return "classes", f"{k} distinct whole numbers"
     return (
         "regression",
-        f"{k} distinct whole numbers in {len(labels)} rows; pass task='classes' if they are classes",
+        f"{k} distinct whole numbers in {len(labels)} rows; if they are classes, give the task 'classes'",
     )
 
 

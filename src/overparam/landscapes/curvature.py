@@ -119,6 +119,25 @@ def negative_curvature(
     )  # fmt: skip
 
 
+def still_falling(history: np.ndarray) -> bool:
+    """Whether the curvature along Oja's steps was still going down at their end: more steps would find less.
+
+    The mean over the last quarter of the steps against that over the quarter before, beyond two standard errors of their
+    difference and a fiftieth of its size.
+
+    >>> still_falling(-np.linspace(0, 1, 40)), still_falling(-np.ones(40)), still_falling(np.zeros(3))
+    (True, False, False)
+    """
+    quarter = len(history) // 4
+    if quarter < 2:
+        return False
+    before, last = history[-2 * quarter : -quarter], history[-quarter:]
+    gap = float(before.mean() - last.mean())
+    # The scatter around the trend of each, so that a steady fall is no noise.
+    noise = sum(float(np.var(np.diff(part))) / 2 / quarter for part in (before, last)) ** 0.5
+    return gap > max(2 * noise, 0.02 * abs(float(last.mean())))
+
+
 def _oja(steps: int, bound: float) -> np.ndarray:
     """(a, b, c) of plain steps; the rate is constant, then falls as 1/t from the middle."""
     t = np.arange(steps)

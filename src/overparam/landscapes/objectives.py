@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from overparam.adapters import TorchModule
+from overparam.adapters.sample_shapes import fitted
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.objective import MODES, AbstractObjective, Mode, require_averages
 from overparam.data import Dataset, as_dataset
 from overparam.landscapes.network_objective import network_objective
+from overparam.landscapes.plan import require_room
+from overparam.networks import Given
+from overparam.networks.composed import AbstractComposed
+from overparam.networks.frozen import Frozen
 from overparam.training.algorithm import checked_convention
-from overparam.training.inputs import as_network, initial, require_classes, whole_number
+from overparam.training.inputs import as_network, initial, require_classes, require_weights, whole_number
 from overparam.training.losses import as_loss
-from overparam.training.precision import checked_dtype, chosen_device, computing
+from overparam.training.precision import cast, checked_dtype, chosen_device, computing
 
 CHUNK_BYTES = {"cpu": 2**28, "gpu": 2**32}
 """Memory for what a network holds of the rows that go through it together, for a product with the Hessian."""
@@ -48,7 +54,8 @@ def objective_of(
         objective: "squared", "cross-entropy", "ramp", "smooth-absolute" or an `AbstractLoss`; for PyTorch the first two, or
             a function (outputs, targets) of its own that gives the mean over rows.
         loss: "mean" over rows, or their "sum".
-        mode: "eval" takes the running averages of batch norm, "train" those of each chunk. Dropout is off in both.
+        mode: "eval" takes the running averages of batch norm, "train" those of each chunk. Dropout is off in both. Only
+            networks of the house and PyTorch modules have "train"; a function decides for itself.
         rows: the first so many rows; all if None. Rows of a `Dataset` of images are in file order.
         chunk: rows that go through the network together; what fits the memory if None, and in mode "train" 500.
         dtype: "float64", "float32", or "tf32" on NVIDIA GPUs. PyTorch: see `op.from_torch`.
@@ -76,6 +83,16 @@ def objective_of(
     require_classes(chosen, data.y)
     with computing(dtype, device) as kind:
         house = as_network(network, params)
+        if mode == "train" and not trains(house):
+            raise ValueError(
+                f"mode 'train' has no effect on {_kind_of(house)}; leave `mode` out, or take a network of the house or of "
+                "PyTorch"
+            )
+        sizes = jax.eval_shape(lambda: house.init(as_key(0), data.d)) if params is None else params
+        require_room(jax.tree.leaves(sizes), kind, device)
+        if not isinstance(house, AbstractComposed):
+            params = _weights(house, data, params, as_key(key), kind)
+            house = fitted(house, params, data.d, data.image_shape, kind)
         start = initial(house, data, params, as_key(key), kind)
         if chunk is None:
             chunk = _chunk(house, start, data, mode, kind, chosen_device(device).platform)
@@ -86,6 +103,35 @@ def objective_of(
         house, data.X, data.y, start, chosen, mode=mode, mean=mean, chunk=min(chunk, data.n), dtype=dtype, device=device,
         words=words,
     )  # fmt: skip
+
+
+def trains(network: Any) -> bool:
+    """Whether the mode "train" does anything: networks of the house have it, models in evaluation and functions do not."""
+    while isinstance(network, Frozen):
+        network = network.network
+    return isinstance(network, TorchModule) or getattr(type(network), "apply_train", None) not in (
+        None,
+        AbstractNetwork.apply_train,
+    )
+
+
+def _kind_of(network: Any) -> str:
+    if isinstance(network, Given):
+        return "a function, which decides itself how its batch norm averages"
+    return f"a {type(network).__name__}, which is in evaluation"
+
+
+def _weights(network: AbstractNetwork, data: Dataset, params: Any, key: Any, kind: Any) -> Params:
+    """The weights of a function or a model, all in the precision computed in: some frameworks do not mix them."""
+    if isinstance(params, Params):
+        start = params
+    elif isinstance(network, Given) and params is not None:
+        start = Params(params)
+    else:
+        start = network.init(key, data.d)
+        start = start if params is None else replace(start, trained=params)
+    require_weights(start.trained)
+    return cast(start, kind)
 
 
 def _first(data: Dataset, rows: int | None) -> Dataset:

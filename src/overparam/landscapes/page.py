@@ -119,7 +119,7 @@ def _curvature(found: Landscape) -> tuple[Block, ...]:
                     "smoothed curvature",
                     "standard error",
                     "at the point",
-                    "largest eigenvalue seen",
+                    "largest curvature in any draw",
                     "‖∇F‖",
                     "‖w‖",
                 ),
@@ -170,10 +170,16 @@ def _curvature(found: Landscape) -> tuple[Block, ...]:
 
 
 def _done(found: Landscape) -> tuple[Block, ...]:
-    norm = "running averages" if found.mode == "eval" else f"averages over chunks of {found.chunk:,} rows"
+    norm = (
+        "The function itself decides how batch norm averages and whether there is dropout; `mode` does not reach it. "
+        if found.mode == "own"
+        else "Batch norm, where there is one, takes running averages; dropout is off. "
+        if found.mode == "eval"
+        else f"Batch norm, where there is one, takes averages over chunks of {found.chunk:,} rows; dropout is off. "
+    )
     words = (
         f"{found.network}, {found.weights:,} trained weights; F is the {found.objective}, without weight decay. Data: the first "
-        f"{found.rows:,} rows of {found.data} for training, in the order they were given. Batch norm, where there is one, takes {norm}; dropout is off. "
+        f"{found.rows:,} rows of {found.data} for training, in the order they were given. {norm}"
         f"{found.points} × {found.points} points; numbers keep about {found.digits} digits. Seed {found.provenance.seed}."
     )
     if found.plane == "gradient-curvature":

@@ -11,7 +11,8 @@ import jax
 import numpy as np
 
 from overparam.adapters import FlaxNetwork, TorchModule
-from overparam.core.network import Params
+from overparam.adapters.own_run import compares, require_loss_of, require_network_of, require_rows_of
+from overparam.core.network import AbstractNetwork, Params
 from overparam.core.objective import AbstractObjective, Mode
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
@@ -19,11 +20,12 @@ from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
 from overparam.data import Dataset, as_dataset
 from overparam.landscapes.extremes import LayerCurvature, layer_curvatures
-from overparam.landscapes.objectives import objective_of
+from overparam.landscapes.objectives import objective_of, trains
 from overparam.landscapes.page import make_landscape_sections
 from overparam.landscapes.plan import LandscapePlan, make_plan
 from overparam.landscapes.views import PLANES, Plane, View, look
 from overparam.landscapes.words import give_words
+from overparam.networks import Given
 from overparam.report.saving import AbstractAnswer
 from overparam.training import Trajectory
 from overparam.training.inputs import describe, whole_number
@@ -40,10 +42,11 @@ LAYER_STEPS, MOST_LAYERS = 12, 12
 class Landscape(AbstractAnswer):
     """The objective around the weights: `views`, one a moment; `layers`, the curvature of each layer at the last one.
 
-    data, rows: which rows, the first `rows` of them in their order. objective, mode, chunk: what is minimised. plane, points:
-    where it was looked at. smoothing: σ of the noise; oja_steps, batch: of Oja's method. digits: that one product of numbers
-    keeps. The same arguments give the same digits on the same machine; `provenance` has them, with marks of the rows and
-    of the weights, by which one knows that they are the same.
+    data, rows: which rows, the first `rows` of them in their order. objective, mode, chunk: what is minimised; mode:
+    "eval", "train", or "own" of a function, which decides for itself. plane, points: where it was looked at. smoothing: σ
+    of the noise; oja_steps, batch: of Oja's method. digits: that one product of numbers keeps. The same arguments give the
+    same digits on the same machine; `provenance` has them, with marks of the rows and of the weights, by which one knows
+    that they are the same.
     """
 
     kind: ClassVar[str] = "landscape"
@@ -143,7 +146,7 @@ def landscape(
         at: steps of the run that were recorded, one surface each; the end if None.
         objective: see `objective_of`; the run's if None, else "squared".
         loss: "mean" over rows, or their "sum".
-        mode: "eval" or "train", how batch norm averages.
+        mode: "eval" or "train", how batch norm averages; see `objective_of`.
         points: of each axis.
         extent: how far each axis reaches: of unit directions, in norms of weights; of random ones, in lengths of the
             filters, 1 if None. If None, else 2.5 times the distance at which F is least along the gradient, or past the
@@ -195,7 +198,7 @@ def landscape(
         rows=asked.objective.n,
         weights=asked.objective.size,
         objective=asked.objective.words,
-        mode=mode,
+        mode="own" if _is_function(network) else mode,
         chunk=asked.objective.chunk,
         plane=plane,
         points=points,
@@ -264,6 +267,11 @@ def _asked(
     key = whole_number(key, "key")
     ready = as_dataset(data)
     whole = isinstance(run, Trajectory)
+    if whole:
+        require_network_of(run, network)
+        if rows is None:
+            require_rows_of(run, ready.n, ready.name)
+    plain = (params is None or (whole and params is run.params)) and isinstance(objective, str | None)
     if params is None and whole:
         params = run.params
     if objective is None:
@@ -272,6 +280,8 @@ def _asked(
         network, ready, params, objective=objective, loss=loss, mode=mode, rows=rows, chunk=chunk, dtype=dtype,
         device=device, key=key,
     )  # fmt: skip
+    if whole and plain and made.n == ready.n == run.n:
+        _require_loss_of(run, made, objective, ready.y)
     path = _path(run)
     if plane == "trajectory" and len(path) < 3:
         raise ValueError(
@@ -285,7 +295,8 @@ def _asked(
         moments = tuple((int(step), _weights_at(run, step)) for step in at)
         if not moments:
             raise ValueError("`at` names no step; give steps of the run that were recorded, or leave it out")
-        if mode == "eval" and jax.tree.leaves(run.params.state) and any(step != run.steps[-1] for step, _ in moments):
+        averaged = mode == "eval" and trains(network) and jax.tree.leaves(run.params.state)
+        if averaged and any(step != run.steps[-1] for step, _ in moments):
             raise ValueError(
                 "`at` names steps whose running averages of batch norm were not recorded; take mode='train', or train up to "
                 "each step and pass its `params`"
@@ -301,6 +312,18 @@ def _asked(
         made, ready, _network_words(network), moments, path, noise, filter_axis,
         whole_number(layer_steps, "layer_steps"),
     )  # fmt: skip
+
+
+def _require_loss_of(run: Trajectory, made: AbstractObjective, objective: Any, y: np.ndarray) -> None:
+    """Raise where F at the last weights is not what the run recorded: its rows were others."""
+    averages = made.mode == "train" and jax.tree.leaves(run.params.state)  # the run recorded with running ones
+    if objective == run.objective and compares(run) and not averages:
+        value = made.value(made.vector(run.params))
+        require_loss_of(run, value if made.mean else value / made.n, y, made.digits)
+
+
+def _is_function(network: Any) -> bool:
+    return isinstance(network, Given) or not isinstance(network, AbstractNetwork | TorchModule)
 
 
 def _path(run: Any) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overparam.core.verdict import Verdict
+from overparam.landscapes.curvature import still_falling
 from overparam.report.numbers import number
 
 if TYPE_CHECKING:
@@ -84,15 +85,15 @@ def _curvature(found: Landscape, view: View) -> str:
     assert view.smoothed is not None
     value = f"{number(view.smoothed)} ± {number(view.smoothed_error)}"
     least = (
-        f"the least curvature of the smoothed objective that {found.oja_steps} steps of Oja's method found is {value}"
+        f"the least curvature of the smoothed objective that {found.oja_steps} steps of Oja's method found is {value} (standard "
+        "error over draws of the noise)"
     )
+    more = " Its steps were still going down: more `oja_steps` find less." if still_falling(view.history) else ""
     if not curves_down(view):
-        return (
-            f"No direction that curves down was found: {least}; the largest eigenvalue seen is {number(view.largest)}."
-        )
+        return f"No direction that curves down was found: {least}; the largest curvature in any draw is {number(view.largest)}.{more}"
     return (
-        f"F does curve down: {least}, against {number(view.largest)}, the largest eigenvalue seen; along the gradient the "
-        f"curvature is {number(view.curvatures[0])}."
+        f"F does curve down: {least}, against {number(view.largest)}, the largest in any draw; along the gradient the "
+        f"curvature is {number(view.curvatures[0])}.{more}"
     )
 
 

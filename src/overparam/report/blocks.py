@@ -14,6 +14,8 @@ from overparam.report.numbers import number
 from overparam.report.svg import swatch
 
 MOST_ROWS = 500
+BROAD = 7
+"""Columns from which a table is set narrower, so that a page of usual width shows all of them."""
 MOST_CHARACTERS = 400
 _TONES = ("good", "warning", "bad")
 _STATES = {
@@ -28,7 +30,18 @@ def text(block: Text, large: bool = False) -> str:
     """A paragraph; a remark with a tone stands in a box with an edge of its colour."""
     tone = block.tone if block.tone in _TONES else "plain"
     classes = f"remark {tone}" if tone != "plain" else "plain"
-    return f'<p class="{classes}{" large" if large else ""}">{escape(_kept(block.body))}</p>'
+    return f'<p class="{classes}{" large" if large else ""}">{shown(_kept(block.body))}</p>'
+
+
+def shown(words: str) -> str:
+    """Words as HTML: escaped, exponents such as ω^{2/3} or ω^1.33 raised and indices such as W_{a+1} lowered.
+
+    >>> shown("a < L^{9/2}, ω^−0.5, ∇_{W}F")
+    'a &lt; L<sup>9/2</sup>, ω<sup>−0.5</sup>, ∇<sub>W</sub>F'
+    """
+    # Only what is ours to raise: braces, or a power of ω; a column of the data called a^2 stays as it is.
+    raised = re.sub(r"\^\{([^{}]{1,24})\}|(?<=ω)\^([−-]?\d+(?:\.\d+)?)", r"<sup>\1\2</sup>", escape(words))
+    return re.sub(r"_\{([^{}]{1,24})\}", r"<sub>\1</sub>", raised)
 
 
 def _kept(words: str) -> str:
@@ -48,12 +61,12 @@ def table(block: Table, samples: bool = True, most_rows: int = MOST_ROWS) -> str
     if len(block.rows) > most_rows:
         more = f"The first {most_rows:,} of {len(block.rows):,} rows; result.json has all of them."
     caption = " ".join(part for part in (block.caption, more) if part)
-    length = " long" if len(block.rows) > 25 else ""
+    length = (" long" if len(block.rows) > 25 else "") + (" broad" if len(block.columns) >= BROAD else "")
     return (
         f'<figure class="table{length}"><div class="scroll" tabindex="0" role="region" '
         f'aria-label="{escape(_clip(block.caption or "Table"))}"><table><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
-        + (f"<figcaption>{escape(caption)}</figcaption>" if caption else "")
+        + (f"<figcaption>{shown(caption)}</figcaption>" if caption else "")
         + "</figure>"
     )
 
@@ -92,9 +105,9 @@ def _cell(value: Any) -> str:
     state = value.partition(",")[0] if isinstance(value, str) else ""  # "holds, loose by 20" is a way to hold
     if state in _STATES:
         tone, sign = _STATES[state]
-        words = escape(_clip(str(value)))
+        words = shown(_clip(str(value)))
         return f'<span class="state {tone}"><span aria-hidden="true">{sign}</span> {words}</span>'
-    return escape(_clip(number(value)))
+    return shown(_clip(number(value)))
 
 
 def _clip(words: str) -> str:
@@ -107,7 +120,7 @@ def legend(figure: Figure, button: bool = True) -> str:
         return ""
     entries = []
     for index, (series, look) in enumerate(zip(figure.series, style.looks(figure.series), strict=True)):
-        inside = f"{swatch(series, look)}<span>{escape(_clip(series.name))}</span>"
+        inside = f"{swatch(series, look)}<span>{shown(_clip(series.name))}</span>"
         if button:
             inside = f'<button type="button" aria-pressed="true" data-series="{index}">{inside}</button>'
         entries.append(f"<li>{inside}</li>")
@@ -118,4 +131,4 @@ def caption(drawn: Canvas) -> str:
     """The sentence under a figure, and what was thinned to draw it."""
     words = [drawn.figure.caption] if drawn.figure.caption else []
     words += [f"{name}: {shown:,} of {there:,} points drawn." for name, shown, there in drawn.left_out]
-    return escape(" ".join(words))
+    return shown(" ".join(words))

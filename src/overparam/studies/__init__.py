@@ -10,6 +10,7 @@ from overparam.studies import (
     convergence_rates,
     fine_grained_fig1,
     fine_grained_fig2,
+    laws_by_width,
     laziness,
 )
 from overparam.studies.study import SCALES, Findings, Study, StudyResult, Workplace, reproduce
@@ -26,6 +27,7 @@ STUDIES: dict[str, Study] = {
         beyond_kernels_theorem2,
         convergence_fig1,
         convergence_laws,
+        laws_by_width,
         convergence_rates,
     )
 }

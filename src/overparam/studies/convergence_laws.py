@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from overparam.audits import EFFORTS, audit
+from overparam.audits import EFFORTS
 from overparam.audits.measurements import chosen
 from overparam.data import Dataset, load
 from overparam.networks import FullyConnected
+from overparam.studies.audits_kept import audited, findings_of, rows_of
 from overparam.studies.convergence_laws_fits import AXES, Cell, Measured, summarise
 from overparam.studies.convergence_laws_page import make_sections
 from overparam.studies.study import Findings, Study, Workplace
-
-PARTS = ("values", "bounds", "omegas")
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def run(settings: Settings, workplace: Workplace) -> Findings:
     costs = np.cumsum([0, *(cost(cell) for cell, _ in work)])
     for place, (cell, seed) in enumerate(work):
         workplace.progress(float(costs[place]), float(costs[-1]), f"m = {cell.m}, L = {cell.L}, n = {cell.n}")
-        measured += _findings_of(make_part(settings, workplace, data, cell, seed), cell, seed)
+        measured += findings_of(make_part(settings, workplace, data, cell, seed), cell, seed)
     workplace.progress(float(costs[-1]), float(costs[-1]), "fits")
     rows = summarise(measured)
     arrays = {name: np.array([getattr(row, name) for row in rows]) for name in ("law", "moment", "constant")}
@@ -97,69 +95,13 @@ def make_part(
     """The audit of one network for one seed, kept in the workplace: parts may be made in any order, by any process."""
     name = f"m = {cell.m}, L = {cell.L}, n = {cell.n}, seed {seed}"
     of = (settings.data, settings.omegas, EFFORTS[settings.effort], settings.laws)
-    return workplace.part(name, lambda _: _audited(settings, workplace, data, cell, seed), of)
 
+    def make(_: Any) -> Mapping[str, Any]:
+        rows = rows_of(data, cell.n, seed, workplace.seed)
+        net = FullyConnected(cell.m, cell.L + 1, outputs=rows.k)
+        return audited(net, rows, workplace, seed, omegas=settings.omegas, effort=settings.effort, laws=settings.laws)
 
-def _audited(settings: Settings, workplace: Workplace, data: Dataset, cell: Cell, seed: int) -> Mapping[str, Any]:
-    """One audit, as arrays: a row a finding."""
-    rows = _rows_of(data, cell.n, seed, workplace.seed)
-    net = FullyConnected(cell.m, cell.L + 1, outputs=rows.k)
-    named = EFFORTS[settings.effort]
-    effort = replace(named, rows=max(named.rows, cell.n))  # or n would be that of the effort in most laws
-    found = audit(
-        net,
-        rows,
-        key=workplace.seed + seed,
-        omegas=settings.omegas,
-        rows=cell.n,
-        laws=settings.laws,
-        effort=effort,
-        device=workplace.device,
-    ).findings
-    most = max((len(f.values) for f in found), default=1)
-    padded = {name: np.full((len(found), most), np.nan) for name in PARTS}
-    for place, finding in enumerate(found):
-        for name in PARTS:
-            padded[name][place, : len(finding.values)] = getattr(finding, name)
-    about = [
-        {
-            "law": f.law.name,
-            "reference": f.law.reference,
-            "statement": f.law.statement,
-            "side": f.law.side,
-            "exponents": dict(f.law.exponents),
-            "explicit": f.law.explicit,
-            "moment": f.moment,
-            "constant": f.constant if np.isfinite(f.constant) else None,
-            "exponent": f.exponent,
-            "verdict": f.verdict,
-            "rows": cell.n if f.rows is None else f.rows,
-        }
-        for f in found
-    ]
-    return padded | {"about": np.array(json.dumps(about))}
-
-
-def _rows_of(data: Dataset, n: int, seed: int, first: int) -> Dataset:
-    """n rows of a seed's own; where there are too few for that, a draw of them."""
-    if data.n >= n * (seed + 1):
-        return data.take(slice(n * seed, n * (seed + 1)))
-    if data.n < n:
-        raise ValueError(f"{data.name} has {data.n:,} rows and the study needs {n:,}; name smaller samples")
-    return data.take(np.sort(np.random.default_rng([first, seed]).permutation(data.n)[:n]))
-
-
-def _findings_of(part: Mapping[str, np.ndarray], cell: Cell, seed: int) -> list[Measured]:
-    about = json.loads(str(part["about"]))
-    return [
-        Measured(
-            cell=cell,
-            seed=seed,
-            **own,
-            **{name: part[name][place][np.isfinite(part["values"][place])] for name in PARTS},
-        )
-        for place, own in enumerate(about)
-    ]
+    return workplace.part(name, make, of)
 
 
 def _plan(settings: Settings) -> str:

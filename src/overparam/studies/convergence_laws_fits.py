@@ -138,10 +138,12 @@ def slope_along(measured: Sequence[Measured], axis: str, of: str = "values") -> 
     shortest = min(len(one.values) for one in own)
     # Over sparsities, layers and steps of a run only the worst number is like another network's.
     table = np.array([getattr(one, of)[:shortest] if perturbed else [_worst(one, getattr(one, of))] for one in own])
-    usable = ((table > 0) & np.isfinite(table)).all(axis=0)  # a bound may be ∞: it allows anything
+    usable = np.atleast_1d(((table > 0) & np.isfinite(table)).all(axis=0))  # a bound may be ∞: it allows anything
     if not usable.any():
         return None, None
     y = np.log(table[:, usable]).mean(axis=1)
+    if perturbed:
+        y -= _from_radii(own, usable, of)
     x = np.log(np.array([getattr(one.cell, axis) for one in own], float))
     seeds = np.array([one.seed for one in own])
     for seed in set(seeds.tolist()):
@@ -153,6 +155,17 @@ def slope_along(measured: Sequence[Measured], axis: str, of: str = "values") -> 
     slope = float(x @ y) / spread
     rest = y - slope * x
     return slope, float(np.sqrt(rest @ rest / free / spread)) if free > 0 else None
+
+
+def _from_radii(own: Sequence[Measured], usable: np.ndarray, of: str) -> np.ndarray:
+    """What each audit gains by its radii being larger than the mean one's: 0 where all have the same radii.
+
+    By its measured power of ω, or the law's own for its bound. Radii of couplings are shares of what their lemmas ask for, and so
+    change with m.
+    """
+    radii = np.array([np.log(one.omegas[: len(usable)][usable]).mean() for one in own])
+    powers = [one.exponent if of == "values" else one.exponents.get("omega") for one in own]
+    return np.array([power or 0.0 for power in powers]) * (radii - radii.mean())
 
 
 def _worst(one: Measured, numbers: np.ndarray) -> float:

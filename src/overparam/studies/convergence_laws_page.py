@@ -33,9 +33,9 @@ def make_sections(settings: Settings, rows: Sequence[Row], measured: Sequence[Me
     """All of the page."""
     return (
         Section("Where worst-case theory and measurement part", tuple(frank(rows))),
-        Section("Exponents", (Text(_about(settings)), *_tables(rows))),
+        Section("Exponents", (Text(_about(settings)), *tables(rows))),
         Section("Against width, depth and samples", _figures(measured)),
-        Section("Constants", (_constants(rows),)),
+        Section("Constants", (constants(rows),)),
     )
 
 
@@ -47,7 +47,7 @@ def frank(rows: Sequence[Row]) -> list[Text]:
     found = [Text(opening, "good" if held == audits else "warning")]
     adversarial = [row for row in rows if row.moment == "adversarial" and row.side == "upper"]
     for axis, name in (("omega", "ω"), ("L", "L"), ("m", "m"), ("n", "n")):
-        looser, alike, beyond, rough = _sorted_by_gap(adversarial, axis)
+        looser, alike, beyond, rough = sorted_by_gap(adversarial, axis)
         parts = []
         if looser:
             parts.append(
@@ -89,7 +89,7 @@ def frank(rows: Sequence[Row]) -> list[Text]:
     failing = [row for row in rows if row.holds < row.audits]
     if failing:
         words = [
-            f"{row.law}, {MOMENTS[row.moment][0]} ({row.holds} of {row.audits}; {row.constant:.3g} at {row.where})"
+            f"{row.law}, {MOMENTS[row.moment][0]} (holds in {row.holds} of {row.audits}; {row.constant:.3g} at {row.where})"
             for row in failing
         ]
         found.append(
@@ -100,7 +100,7 @@ def frank(rows: Sequence[Row]) -> list[Text]:
     return found
 
 
-def _sorted_by_gap(rows: Sequence[Row], axis: str) -> tuple[list[str], list[str], list[str], list[str]]:
+def sorted_by_gap(rows: Sequence[Row], axis: str) -> tuple[list[str], list[str], list[str], list[str]]:
     """Laws whose measured power is below the law's, at it, above it, and too uncertain to say; for ω, where small is hard, below
     and above change places."""
     looser, alike, beyond, rough = [], [], [], []
@@ -145,8 +145,9 @@ def _about(settings: Settings) -> str:
     )
 
 
-def _tables(rows: Sequence[Row]) -> list[Table]:
-    heads = ("law", "moment", "in ω", "in m", "in L", "in n", "statement")
+def tables(rows: Sequence[Row], axes: Sequence[str] = AXES) -> list[Table]:
+    """Exponents in ω and along these axes, a table for each kind of perturbation."""
+    heads = ("law", "moment", "in ω", *(f"in {axis}" for axis in axes), "statement")
     found = []
     for caption, moments in (
         ("At the start and along runs.", ("start", "trajectory")),
@@ -161,7 +162,7 @@ def _tables(rows: Sequence[Row]) -> list[Table]:
             (
                 row.law,
                 MOMENTS[row.moment][0],
-                *(_cell(row, axis) for axis in ("omega", *AXES)),
+                *(_cell(row, axis) for axis in ("omega", *axes)),
                 row.reference.partition(", ")[2],
             )
             for row in own
@@ -178,7 +179,7 @@ def _cell(row: Row, axis: str) -> str:
     if (
         axis == "omega"
         and row.between is not None
-        and row.between[1] - row.between[0] > 2 * (row.errors["omega"] or 0.0)
+        and row.between[1] - row.between[0] > max(2 * (row.errors["omega"] or 0.0), 0.01)
     ):
         shown += f" ({_signed(row.between[0])} to {_signed(row.between[1])})"
     return f"{shown} | {'–' if stated is None else _signed(stated)}"
@@ -192,7 +193,8 @@ def _signed(value: float) -> str:
     return f"{value:.2f}".replace("-", "−")
 
 
-def _constants(rows: Sequence[Row]) -> Table:
+def constants(rows: Sequence[Row]) -> Table:
+    """The hardest constant of every law, and where."""
     cells = tuple(
         (
             row.law,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from overparam.core import sections
+from overparam.core.checks import count_of
 from overparam.studies import convergence_rates_figures as figures
 from overparam.studies.convergence_rates_losses import SIGMA
 from overparam.studies.convergence_rates_numbers import STEPS
@@ -176,13 +177,24 @@ def _exceeds(row: Mapping[str, Any], what: str = "steps") -> bool:
     return bool((-beyond if row["variable"] == "δ" else beyond) > CLEAR * (row[f"{what}_error"] or 0.0))
 
 
+def _between(numbers: Sequence[str], noun: str, nouns: str | None = None) -> str:
+    """One number where the ends are equal.
+
+    >>> _between(["3", "9"], "step"), _between(["9", "9"], "step"), _between(["0.1", "0.2"], "p", "p")
+    ('steps 3 to 9', 'step 9', 'p from 0.1 to 0.2')
+    """
+    if numbers[0] == numbers[-1]:
+        return f"{noun} {numbers[0]}" if nouns is None else f"{noun} = {numbers[0]}"
+    return f"{noun}s {numbers[0]} to {numbers[-1]}" if nouns is None else f"{nouns} from {numbers[0]} to {numbers[-1]}"
+
+
 def _accuracy_words(settings: Settings, values: Mapping[str, Any]) -> sections.Text:
     rows = values["classes"]
     parts = []
     for labels in LABELS:
         own = [r for r in rows if r["labels"] == labels]
         there = [r["all_right"] for r in own if r["all_right"] is not None]
-        steps = f", at steps {min(there):,} to {max(there):,}" if there else ""
+        steps = f", at {_between([f'{step:,}' for step in sorted(there)], 'step')}" if there else ""
         parts.append(f"{len(there)} of {len(own)} runs with {labels} labels{steps}")
     whole = all(r["all_right"] is not None for r in rows)
     broken = [r for r in rows if not r["holds"]]
@@ -222,8 +234,9 @@ def _law_words(values: Mapping[str, Any]) -> list[sections.Text]:
         )  # fmt: skip
         found.append(
             sections.Text(
-                f"Thm 6 says {law}. We found T ∝ ε^(−p) over the last fourfold of steps with p from {min(ends):.2f} to "
-                f"{max(ends):.2f} over {len(rows)} pairs of network and algorithm: {said}.",
+                f"Thm 6 says {law}. We found T ∝ ε^(−p) over the last fourfold of steps with "
+                f"{_between([f'{p:.2f}' for p in sorted(ends)], 'p', 'p')} over {count_of(len(rows), 'pair')} of network and "
+                f"algorithm: {said}.",
                 "good" if within else "warning",
             )
         )

@@ -29,11 +29,22 @@ RECORDS = 40
 OUTPUT_BYTES = 2**27
 """Most memory for the outputs of all records, unless they are asked for."""
 
+MODELS = {
+    "torch": "op.from_torch(module, example=x)",
+    "flax": "op.from_flax(module, variables)",
+    "equinox": "op.from_equinox(model)",
+}
+"""By the package that a model's class comes from: how it gets here."""
+
 
 def as_network(network: Trainee, params: Any) -> AbstractNetwork:
     """A network of the house, or the user's function as one."""
     if isinstance(network, AbstractNetwork):
         return network
+    for base in type(network).__mro__:
+        way = MODELS.get(base.__module__.partition(".")[0])
+        if way is not None:
+            raise ValueError(f"`network` is a {type(network).__name__} of another framework; pass `{way}`")
     if callable(network):
         if params is None:
             raise ValueError(
