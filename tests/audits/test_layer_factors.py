@@ -27,7 +27,8 @@ def one_by_one(setting: Setting, weights, U: np.ndarray) -> np.ndarray:
         def value(trained, x, u):
             return (setting.network.apply(replace(params, trained=trained), x[None]).reshape(-1) * u).sum()
 
-        slopes = [jax.grad(value)(dict(weights), x, u) for x, u in zip(setting.X, U, strict=True)]
+        slope = jax.jit(jax.grad(value))
+        slopes = [slope(dict(weights), x, u) for x, u in zip(setting.X, U, strict=True)]
     return np.array([[float((np.asarray(slope[name]) ** 2).sum()) for slope in slopes] for name in setting.places])
 
 

@@ -33,6 +33,7 @@ def texts(found):
     return [block.body for section in found.sections for block in section.blocks if isinstance(block, sections.Text)]
 
 
+@pytest.mark.slow
 def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result):
     arrays, said = result.arrays, " ".join(texts(result.findings))
     trained = {row["method"]: row for row in result.values["errors"] if row["m"] == 20}
@@ -51,6 +52,7 @@ def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result)
     assert "panel (b) shows: it is left out" in said
 
 
+@pytest.mark.slow
 def test_finished_parts_are_read_back_and_nothing_is_trained_again(result, place, monkeypatch):
     def refuse(*arguments):
         raise AssertionError("trained again")
@@ -62,6 +64,7 @@ def test_finished_parts_are_read_back_and_nothing_is_trained_again(result, place
         reproduce(study.STUDY, "smoke", place=place, seed=1)
 
 
+@pytest.mark.slow
 def test_the_result_goes_through_its_folder(result, tmp_path):
     result.save(tmp_path)
     parts = folder.read(tmp_path)

@@ -30,6 +30,7 @@ def texts(found):
     return [block.body for section in found.sections for block in section.blocks if isinstance(block, sections.Text)]
 
 
+@pytest.mark.slow
 def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result):
     arrays, values = result.arrays, result.values
     for row in (*values["widths"], *values["samples"]):
@@ -47,6 +48,7 @@ def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result)
     assert kinds.count(sections.Table) == 2
 
 
+@pytest.mark.slow
 def test_the_noise_and_the_decay_are_on(result):
     for variant in ("L1", "L2"):
         run = f"{variant} m=48 N=100 seed=0"
@@ -55,6 +57,7 @@ def test_the_noise_and_the_decay_are_on(result):
     assert SMOKE.sigma_n > 0
 
 
+@pytest.mark.slow
 def test_finished_parts_are_read_back_and_nothing_is_trained_again(result, place, monkeypatch):
     def refuse(*arguments):
         raise AssertionError("trained again")
@@ -66,6 +69,7 @@ def test_finished_parts_are_read_back_and_nothing_is_trained_again(result, place
         reproduce(study.STUDY, "smoke", place=place, seed=1)
 
 
+@pytest.mark.slow
 def test_the_result_goes_through_its_folder(result, tmp_path):
     result.save(tmp_path)
     parts = folder.read(tmp_path)
