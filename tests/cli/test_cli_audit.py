@@ -160,7 +160,7 @@ def test_the_audit_of_a_run(place, capsys):
     assert kernel.verdict != "not measured" or "singular" in kernel.words
     capsys.readouterr()
     for more, line in (
-        (["audit", "residual", *words, "--run", "trained"], "name the one it trained"),
+        (["audit", "residual", *words, "--run", "trained"], "pass the one it trained"),
         (["audit", "fully-connected", "wine", "--seed", "3", "--run", "trained"], "pass the --train, --test"),
         (["audit", "fully-connected", *words, "--test", "0.2"], "--test is for --run"),
         (["audit", "fully-connected", *words, "--run", "o"], "--run takes what `overparam train` wrote"),

@@ -10,7 +10,6 @@ from typing import Any, Literal, final
 import jax
 import numpy as np
 
-from overparam.adapters.own_run import compares, require_loss_of, require_network_of, require_rows_of
 from overparam.adapters.sample_shapes import fitted
 from overparam.adapters.torch_module import TorchModule
 from overparam.audits.inside_of import inside_of
@@ -29,6 +28,7 @@ from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
 from overparam.data.preprocessing import unit_rows
 from overparam.networks.composed import AbstractComposed
 from overparam.training.inputs import describe, require_weights_of
+from overparam.training.own_run import compares, require_loss_of, require_network_of, require_rows_of
 from overparam.training.precision import DIGITS, cast
 from overparam.training.trajectory import Trajectory
 
@@ -131,8 +131,6 @@ def make_ground(
         raise ValueError(f"`prepare` is {prepare!r}; expected one of {', '.join(PREPARES)}")
     if isinstance(key, bool) or not isinstance(key, int | np.integer) or key < 0:
         raise ValueError(f"`key` is {key!r}; expected a whole number ≥ 0")
-    if dtype not in ("float64", "float32"):
-        raise ValueError(f"`dtype` is {dtype!r}; expected 'float64' or 'float32'")
     if run is not None and not isinstance(run, Trajectory):
         raise ValueError(f"`run` is a {type(run).__name__}; expected the `Trajectory` of a training run")
     if not isinstance(network, AbstractNetwork | TorchModule):
@@ -177,6 +175,13 @@ def make_ground(
         key=int(key),
         dtype=dtype,
     )
+
+
+def require_dtype(dtype: str) -> None:
+    """Refuse precisions of too few digits in one line."""
+    if dtype not in ("float64", "float32"):
+        why = ", whose three digits are too few for an audit" if dtype == "tf32" else ""
+        raise ValueError(f"`dtype` is {dtype!r}{why}; audits take 'float64' or 'float32'")
 
 
 def checked_effort(effort: str | Effort) -> Effort:

@@ -9,13 +9,21 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.audits.ground import COPIES, Ground, checked_effort, checked_omegas, make_ground, require_memory
+from overparam.audits.ground import (
+    COPIES,
+    Ground,
+    checked_effort,
+    checked_omegas,
+    make_ground,
+    require_dtype,
+    require_memory,
+)
 from overparam.audits.measurements import Measurement, chosen
 from overparam.audits.setting import Effort
 from overparam.core.checks import shown_bytes
 from overparam.core.machine import available_memory
 from overparam.engines.plan import shown_seconds
-from overparam.training.precision import checked_dtype, computing, device_name
+from overparam.training.precision import computing, device_name
 
 STARTING = 1.5
 """Seconds to compile the programs of one measurement."""
@@ -82,9 +90,10 @@ def plan_audit(
     >>> plan_audit(FullyConnected(16, 3), (X, np.sign(X[:, 0])), laws="forward norms").measurements
     ('forward norms',)
     """
-    spent, asked = checked_effort(effort), checked_dtype(dtype, device)
-    with computing(asked, device):
-        ground = make_ground(network, data, params=params, key=key, rows=rows, run=run, prepare=prepare, dtype=asked)
+    require_dtype(dtype)
+    spent = checked_effort(effort)
+    with computing(dtype, device):
+        ground = make_ground(network, data, params=params, key=key, rows=rows, run=run, prepare=prepare, dtype=dtype)
         radii = checked_omegas(omegas, spent, ground)
         return settle(ground, radii, spent, chosen(laws, ground.architecture), device)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from overparam.audits.ground import Ground, checked_effort, checked_omegas, make_ground
+from overparam.audits.ground import Ground, checked_effort, checked_omegas, make_ground, require_dtype
 from overparam.audits.inside_of import evaluation_notes, named_unseen
 from overparam.audits.keeping import keep, mark_of
 from overparam.audits.law import Finding
@@ -97,13 +97,6 @@ class Audit(AbstractAnswer):
 
     def __repr__(self) -> str:
         return f"Audit({self.network} on {self.data}: {self.verdict.sentences[0]})"
-
-
-def require_dtype(dtype: str) -> None:
-    """Refuse precisions of too few digits in one line."""
-    if dtype not in ("float64", "float32"):
-        why = ", whose three digits are too few for an audit" if dtype == "tf32" else ""
-        raise ValueError(f"`dtype` is {dtype!r}{why}; audits take 'float64' or 'float32'")
 
 
 def _hardest(finding: Finding) -> float:

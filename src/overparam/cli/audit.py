@@ -70,7 +70,7 @@ def command(
 ) -> None:
     """Measure on a network of the papers, on DATA, what their lemmas say of it: exponents, constants, verdicts. Writes a page."""
     from overparam.audits import audit, plan_audit
-    from overparam.audits.whole import require_dtype
+    from overparam.audits.ground import require_dtype
     from overparam.training.workplace import forget_parts
 
     if network not in SIZES:

@@ -38,6 +38,7 @@ class KeptRun:
     ) -> tuple[Any, Dataset]:
         """The network of the run, or of these sizes, and the rows as it sees them."""
         from overparam.analysis.run_choices import prepare_run
+        from overparam.training.own_run import require_network_of
 
         sizes = self.sizes
         width = width if width is not None else sizes.get("width")
@@ -46,8 +47,8 @@ class KeptRun:
             depth = None
         kappa, paired = (sizes.get("kappa"), sizes.get("paired")) if network == "two-layer" else (None, None)
         net = make_network(network, data, width, depth, kappa, paired)
-        if self.run is not None and self.run.network.split("(")[0] != type(net).__name__:
-            raise ValueError(f"--run trained a {self.run.network} and NETWORK is {network}; name the one it trained")
+        if self.run is not None:
+            require_network_of(self.run, net)
         ready = prepare_run(data, preprocess or self.preprocess or "auto", net)
         if self.run is not None and self.run.n != ready.n:
             raise ValueError(

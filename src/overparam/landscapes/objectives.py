@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,9 +19,9 @@ from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
 from overparam.networks.frozen import Frozen
 from overparam.training.algorithm import checked_convention
-from overparam.training.inputs import as_network, initial, require_classes, require_weights, whole_number
+from overparam.training.inputs import as_network, first_weights, initial, require_classes, whole_number
 from overparam.training.losses import as_loss
-from overparam.training.precision import cast, checked_dtype, chosen_device, computing
+from overparam.training.precision import checked_dtype, chosen_device, computing
 
 CHUNK_BYTES = {"cpu": 2**28, "gpu": 2**32}
 """Memory for what a network holds of the rows that go through it together, for a product with the Hessian."""
@@ -91,7 +90,7 @@ def objective_of(
         sizes = jax.eval_shape(lambda: house.init(as_key(0), data.d)) if params is None else params
         require_room(jax.tree.leaves(sizes), kind, device)
         if not isinstance(house, AbstractComposed):
-            params = _weights(house, data, params, as_key(key), kind)
+            params = first_weights(house, data, params, as_key(key), kind)  # some frameworks do not mix precisions
             house = fitted(house, params, data.d, data.image_shape, kind)
         start = initial(house, data, params, as_key(key), kind)
         if chunk is None:
@@ -119,19 +118,6 @@ def _kind_of(network: Any) -> str:
     if isinstance(network, Given):
         return "a function, which decides itself how its batch norm averages"
     return f"a {type(network).__name__}, which is in evaluation"
-
-
-def _weights(network: AbstractNetwork, data: Dataset, params: Any, key: Any, kind: Any) -> Params:
-    """The weights of a function or a model, all in the precision computed in: some frameworks do not mix them."""
-    if isinstance(params, Params):
-        start = params
-    elif isinstance(network, Given) and params is not None:
-        start = Params(params)
-    else:
-        start = network.init(key, data.d)
-        start = start if params is None else replace(start, trained=params)
-    require_weights(start.trained)
-    return cast(start, kind)
 
 
 def _first(data: Dataset, rows: int | None) -> Dataset:

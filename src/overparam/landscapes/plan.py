@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from overparam.core.checks import shown_bytes
-from overparam.core.machine import available_memory
 from overparam.core.objective import AbstractObjective
 from overparam.engines.plan import shown_seconds
 from overparam.landscapes.curvature import DRAWS, POWER_STEPS
-from overparam.training.precision import chosen_device
+from overparam.training.precision import chosen_device, free_memory
 
 COPIES = 8
 """How many times the weights are held at once: directions, gradients, noise, products."""
@@ -53,10 +52,7 @@ class LandscapePlan:
 def require_room(weights: Iterable[Any], dtype: Any, device: str | None) -> None:
     """Raise where these weights, or shapes of weights not drawn yet, do not fit: XLA would end the process."""
     need = COPIES * np.dtype(dtype).itemsize * sum(int(np.prod(np.shape(leaf))) for leaf in weights)
-    place, free = chosen_device(device), available_memory()
-    if place.platform != "cpu":
-        stats = place.memory_stats() or {}
-        free = stats.get("bytes_limit", float("inf")) - stats.get("bytes_in_use", 0)
+    free = free_memory(chosen_device(device))
     if need > free:
         raise ValueError(
             f"the landscape needs about {shown_bytes(need)} and {shown_bytes(free)} are free; take a smaller width or depth"

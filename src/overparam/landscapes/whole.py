@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from overparam.adapters import FlaxNetwork, TorchModule
-from overparam.adapters.own_run import compares, require_loss_of, require_network_of, require_rows_of
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.objective import AbstractObjective, Mode
 from overparam.core.progress import Progress, silent
@@ -29,6 +28,7 @@ from overparam.networks import Given
 from overparam.report.saving import AbstractAnswer
 from overparam.training import Trajectory
 from overparam.training.inputs import describe, whole_number
+from overparam.training.own_run import compares, require_loss_of, require_network_of, require_rows_of
 from overparam.training.precision import device_name
 
 SMOOTHING = 0.01

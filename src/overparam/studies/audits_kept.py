@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from overparam.audits import EFFORTS, audit
-from overparam.data import Dataset
+from overparam.data import Dataset, load
 from overparam.studies.convergence_laws_fits import Cell, Measured
 from overparam.studies.study import Workplace
 
@@ -76,6 +76,11 @@ def findings_of(part: Mapping[str, np.ndarray], cell: Cell, seed: int) -> list[M
         )
         for place, own in enumerate(about)
     ]
+
+
+def load_rows(name: str, count: int) -> Dataset:
+    """A data set of which so many rows are needed: the large ones are not read whole."""
+    return load(name, train=count) if name in ("mnist", "fashion-mnist") else load(name)
 
 
 def rows_of(data: Dataset, n: int, seed: int, first: int) -> Dataset:

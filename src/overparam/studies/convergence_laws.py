@@ -10,10 +10,10 @@ import numpy as np
 
 from overparam.audits import EFFORTS
 from overparam.audits.measurements import chosen
-from overparam.data import Dataset, load
+from overparam.data import Dataset
 from overparam.networks import FullyConnected
-from overparam.studies.audits_kept import audited, findings_of, rows_of
-from overparam.studies.convergence_laws_fits import AXES, Cell, Measured, summarise
+from overparam.studies.audits_kept import audited, findings_of, load_rows, rows_of
+from overparam.studies.convergence_laws_fits import Cell, Measured, arrays_of, summarise
 from overparam.studies.convergence_laws_page import make_sections
 from overparam.studies.study import Findings, Study, Workplace
 
@@ -68,20 +68,14 @@ def run(settings: Settings, workplace: Workplace) -> Findings:
         measured += findings_of(make_part(settings, workplace, data, cell, seed), cell, seed)
     workplace.progress(float(costs[-1]), float(costs[-1]), "fits")
     rows = summarise(measured)
-    arrays = {name: np.array([getattr(row, name) for row in rows]) for name in ("law", "moment", "constant")}
-    for axis in ("omega", *AXES):
-        for what in ("exponents", "errors", "stated"):
-            kept = [getattr(row, what).get(axis) for row in rows]
-            arrays[f"{axis}.{what}"] = np.array([np.nan if value is None else value for value in kept], float)
+    arrays = arrays_of(rows)
     values = {"rows": [row.to_json() for row in rows], "cells": [[cell.m, cell.L, cell.n] for cell in cells]}
     return Findings(values, arrays, make_sections(settings, rows, measured))
 
 
 def load_data(settings: Settings) -> Dataset:
     """Enough rows for every seed to have its own, where there are as many."""
-    if settings.data not in ("mnist", "fashion-mnist"):
-        return load(settings.data)
-    return load(settings.data, train=max(cell.n for cell in settings.cells()) * settings.seeds)
+    return load_rows(settings.data, max(cell.n for cell in settings.cells()) * settings.seeds)
 
 
 def cost(cell: Cell) -> float:

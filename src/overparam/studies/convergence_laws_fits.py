@@ -86,6 +86,16 @@ def summarise(measured: Sequence[Measured]) -> list[Row]:
     ]
 
 
+def arrays_of(rows: Sequence[Row], axes: Sequence[str] = AXES) -> dict[str, np.ndarray]:
+    """The rows as columns: law, moment, constant, and by axis what was measured, its error and the law's."""
+    found = {name: np.array([getattr(row, name) for row in rows]) for name in ("law", "moment", "constant")}
+    for axis in ("omega", *axes):
+        for what in ("exponents", "errors", "stated"):
+            kept = [getattr(row, what).get(axis) for row in rows]
+            found[f"{axis}.{what}"] = np.array([np.nan if value is None else value for value in kept], float)
+    return found
+
+
 def exponent_in_omega(
     measured: Sequence[Measured],
 ) -> tuple[float | None, float | None, tuple[float, float] | None]:

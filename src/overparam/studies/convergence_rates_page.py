@@ -177,15 +177,13 @@ def _exceeds(row: Mapping[str, Any], what: str = "steps") -> bool:
     return bool((-beyond if row["variable"] == "δ" else beyond) > CLEAR * (row[f"{what}_error"] or 0.0))
 
 
-def _between(numbers: Sequence[str], noun: str, nouns: str | None = None) -> str:
-    """One number where the ends are equal.
+def _span(numbers: Sequence[str]) -> str:
+    """From the first to the last, or one number where they are equal.
 
-    >>> _between(["3", "9"], "step"), _between(["9", "9"], "step"), _between(["0.1", "0.2"], "p", "p")
-    ('steps 3 to 9', 'step 9', 'p from 0.1 to 0.2')
+    >>> _span(["3", "9"]), _span(["9", "9"])
+    ('3 to 9', '9')
     """
-    if numbers[0] == numbers[-1]:
-        return f"{noun} {numbers[0]}" if nouns is None else f"{noun} = {numbers[0]}"
-    return f"{noun}s {numbers[0]} to {numbers[-1]}" if nouns is None else f"{nouns} from {numbers[0]} to {numbers[-1]}"
+    return numbers[0] if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
 
 
 def _accuracy_words(settings: Settings, values: Mapping[str, Any]) -> sections.Text:
@@ -194,7 +192,7 @@ def _accuracy_words(settings: Settings, values: Mapping[str, Any]) -> sections.T
     for labels in LABELS:
         own = [r for r in rows if r["labels"] == labels]
         there = [r["all_right"] for r in own if r["all_right"] is not None]
-        steps = f", at {_between([f'{step:,}' for step in sorted(there)], 'step')}" if there else ""
+        steps = f", after {_span([f'{step:,}' for step in sorted(there)])} steps" if there else ""
         parts.append(f"{len(there)} of {len(own)} runs with {labels} labels{steps}")
     whole = all(r["all_right"] is not None for r in rows)
     broken = [r for r in rows if not r["holds"]]
@@ -235,7 +233,7 @@ def _law_words(values: Mapping[str, Any]) -> list[sections.Text]:
         found.append(
             sections.Text(
                 f"Thm 6 says {law}. We found T ∝ ε^(−p) over the last fourfold of steps with "
-                f"{_between([f'{p:.2f}' for p in sorted(ends)], 'p', 'p')} over {count_of(len(rows), 'pair')} of network and "
+                f"p = {_span([f'{p:.2f}' for p in sorted(ends)])} over {count_of(len(rows), 'pair')} of network and "
                 f"algorithm: {said}.",
                 "good" if within else "warning",
             )

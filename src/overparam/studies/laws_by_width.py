@@ -10,10 +10,10 @@ import numpy as np
 
 from overparam.audits import EFFORTS
 from overparam.core.sections import Figure, Section, Text, series
-from overparam.data import Dataset, load
+from overparam.data import Dataset
 from overparam.networks import BiasedTwoLayer, Convolutional, Residual, ThreeLayer, ThreeLayerResNet
-from overparam.studies.audits_kept import audited, findings_of, rows_of
-from overparam.studies.convergence_laws_fits import Cell, Measured, Row, summarise
+from overparam.studies.audits_kept import audited, findings_of, load_rows, rows_of
+from overparam.studies.convergence_laws_fits import Cell, Measured, Row, arrays_of, summarise
 from overparam.studies.convergence_laws_page import MOMENTS, constants, frank, sorted_by_gap, tables
 from overparam.studies.study import Findings, Study, Workplace
 
@@ -57,7 +57,7 @@ class Settings:
 
 def run(settings: Settings, workplace: Workplace) -> Findings:
     """Audit every network at every width, for every seed, and fit."""
-    data = load(settings.data, train=settings.n * settings.seeds if settings.data == "mnist" else None)
+    data = load_rows(settings.data, settings.n * settings.seeds)
     work = [(name, m, seed) for name, widths in settings.widths for m in widths for seed in range(settings.seeds)]
     measured: dict[str, list[Measured]] = {name: [] for name, _ in settings.widths}
     for place, (name, m, seed) in enumerate(work):
@@ -66,13 +66,8 @@ def run(settings: Settings, workplace: Workplace) -> Findings:
         measured[name] += findings_of(_part(settings, workplace, data, name, m, seed), cell, seed)
     workplace.progress(len(work), len(work), "fits")
     found = {name: summarise(own) for name, own in measured.items()}
-    rows = [(name, row) for name, own in found.items() for row in own]
-    arrays = {"network": np.array([name for name, _ in rows])}
-    arrays |= {what: np.array([getattr(row, what) for _, row in rows]) for what in ("law", "moment", "constant")}
-    for axis in ("omega", "m"):
-        for what in ("exponents", "errors", "stated"):
-            kept = [getattr(row, what).get(axis) for _, row in rows]
-            arrays[f"{axis}.{what}"] = np.array([np.nan if value is None else value for value in kept], float)
+    rows = [row for own in found.values() for row in own]
+    arrays = arrays_of(rows, ("m",)) | {"network": np.array([name for name, own in found.items() for _ in own])}
     values = {"rows": {name: [row.to_json() for row in own] for name, own in found.items()}}
     return Findings(values, arrays, _sections(settings, found, measured))
 

@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core import checks, machine
+from overparam.core import checks
 from overparam.core.network import AbstractNetwork, Params
 from overparam.data import Dataset
 from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
 from overparam.training.losses import AbstractLoss
 from overparam.training.measurements import MEASURES, ON_REQUEST
-from overparam.training.precision import cast
+from overparam.training.precision import cast, free_memory
 from overparam.training.trees import layer_names
 
 Trainee = AbstractNetwork | Callable[[Any, Any], Any]
@@ -59,7 +59,7 @@ def _has_no_draw(key: Any) -> Any:
     raise ValueError("a function `apply(params, x)` has no initialisation; pass `params=`")
 
 
-def initial(network: AbstractNetwork, data: Dataset, params: Any, key: Any, kind: Any) -> Params:
+def first_weights(network: AbstractNetwork, data: Dataset, params: Any, key: Any, kind: Any) -> Params:
     """The parameters to start from, drawn in float64 and then rounded, so that every precision starts alike."""
     if isinstance(params, Params):
         start = params
@@ -72,7 +72,12 @@ def initial(network: AbstractNetwork, data: Dataset, params: Any, key: Any, kind
     require_weights(start.trained)
     if params is not None and isinstance(network, AbstractComposed):
         require_weights_of(network, data.d, start)
-    start = cast(start, kind)
+    return cast(start, kind)
+
+
+def initial(network: AbstractNetwork, data: Dataset, params: Any, key: Any, kind: Any) -> Params:
+    """`first_weights`, whose outputs have the shape of the targets."""
+    start = first_weights(network, data, params, key, kind)
     shape = _output_shape(network, start, data, kind)
     if shape != data.y.shape:
         raise ValueError(
@@ -156,10 +161,7 @@ def require_memory(network: AbstractNetwork, start: Params, X: Any, rows: int, r
     held = jax.eval_shape(network.trace, start, jax.ShapeDtypeStruct((1, *X.shape[1:]), X.dtype)).pre_activations
     weights = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(start))
     need = runs * (rows * sum(g.size * g.dtype.itemsize for g in held) + weights)
-    left = machine.available_memory()
-    if device.platform != "cpu":
-        stats = device.memory_stats() or {}
-        left = stats.get("bytes_limit", float("inf")) - stats.get("bytes_in_use", 0)
+    left = free_memory(device)
     if need > left:
         raise ValueError(
             f"a step on {checks.count_of(rows, 'row')} needs at least {checks.shown_bytes(need)} and "
