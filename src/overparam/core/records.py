@@ -39,7 +39,12 @@ def take_apart(record: Any, prefix: str = "") -> tuple[dict[str, Any], dict[str,
 def put_together(
     kind: type[Record], values: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str = ""
 ) -> Record:
-    """The record that `take_apart` took apart; a field that is missing takes its default."""
+    """The record that `take_apart` took apart; a field that is missing takes its default.
+
+    A kind that was written in another form before says in `earlier_record(values)` how to read that.
+    """
+    earlier = getattr(kind, "earlier_record", None)
+    values = values if earlier is None else earlier(values)
     hints = typing.get_type_hints(kind)
     given: dict[str, Any] = {}
     for field in fields(kind):  # type: ignore[arg-type]

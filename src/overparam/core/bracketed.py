@@ -1,0 +1,153 @@
+"""A number with what it certainly lies between, and an interval of statistics: two different things."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, final, get_args
+
+import numpy as np
+
+from overparam.core.assumptions import Assumption
+
+Sense = Literal["rounding included", "of a nearby matrix", "with probability p", "none"]
+"""In which sense [lower, upper] holds: for the number asked for, whatever rounding did; for that of a matrix which
+rounding cannot tell from the one given; with a stated probability; or not at all."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Bracketed:
+    """A number, or an array of them, in [lower, upper].
+
+    `sense` says in which sense the two sides hold; with "none" they are estimates. A side that is None or infinite
+    is absent, and `reason` then says why. `probability` is p where that is the sense. Arrays have one number a step,
+    a ridge or an output. Where the number is a sum over outputs (or a function of one), `per_output` has the same of
+    each, with a leading axis.
+
+    >>> found = Bracketed(2.0, 1.9, 2.1, "rounding included")
+    >>> found.certified, round(found.width, 12)
+    (True, 0.2)
+    >>> Bracketed(np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([1.5, np.inf]), "rounding included").certified
+    array([ True, False])
+    """
+
+    value: Any
+    lower: Any = None
+    upper: Any = None
+    sense: Sense = "none"
+    reason: str = ""
+    reference: str = ""
+    assumptions: tuple[Assumption, ...] = ()
+    probability: float | None = None
+    per_output: Bracketed | None = None
+
+    def __post_init__(self) -> None:
+        if self.sense not in get_args(Sense):
+            raise ValueError(f"`sense` is {self.sense!r}; expected one of {', '.join(map(repr, get_args(Sense)))}")
+        if (self.sense == "with probability p") != (self.probability is not None):
+            raise ValueError("`probability` and the sense 'with probability p' belong together; give both or neither")
+
+    @property
+    def certified(self) -> Any:
+        """Whether both sides are there and hold; one answer an entry."""
+        known = np.full(np.shape(self.value), self.sense != "none")
+        for side in (self.lower, self.upper):
+            known = known & (side is not None and np.isfinite(side))
+        return known.item() if known.ndim == 0 else known
+
+    @property
+    def width(self) -> Any:
+        """upper − lower; infinite where a side is absent."""
+        if self.lower is None or self.upper is None:
+            return np.full(np.shape(self.value), np.inf) if np.ndim(self.value) else np.inf
+        return self.upper - self.lower
+
+    def through(self, rising: Callable[[Any], Any], **changed: Any) -> Bracketed:
+        """The bracket of a rising function of the number, outputs alike; `changed` are other fields of the result.
+
+        >>> Bracketed(4.0, 1.0, 9.0, "rounding included").through(lambda x: x**0.5).upper
+        3.0
+        """
+        sides = (None if side is None else _plain(rising(side)) for side in (self.value, self.lower, self.upper))
+        value, lower, upper = sides
+        each = None if self.per_output is None else self.per_output.through(rising, **changed)
+        return replace(self, value=value, lower=lower, upper=upper, per_output=each, **changed)
+
+    @staticmethod
+    def earlier_record(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What result folders of version 0.1 hold of such a number, as this version writes it."""
+        if "certified" not in values:
+            return values
+        kept = {name: value for name, value in values.items() if name != "certified"}
+        return {"sense": "rounding included" if values["certified"] else "none", **kept}
+
+
+class AbstractBracketed(abc.ABC):
+    """A result around one bracketed number or curve, the field `bracketed`, whose parts it shows as its own."""
+
+    bracketed: Bracketed
+
+    @property
+    def value(self) -> Any:
+        return self.bracketed.value
+
+    @property
+    def lower(self) -> Any:
+        return self.bracketed.lower
+
+    @property
+    def upper(self) -> Any:
+        return self.bracketed.upper
+
+    @property
+    def certified(self) -> Any:
+        """Whether both sides are there and hold; one answer an entry."""
+        return self.bracketed.certified
+
+    @property
+    def per_output(self) -> Bracketed | None:
+        return self.bracketed.per_output
+
+    @property
+    def reason(self) -> str:
+        """Why a side is absent."""
+        return self.bracketed.reason
+
+    @property
+    def reference(self) -> str:
+        return self.bracketed.reference
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        return self.bracketed.assumptions
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """A statistical interval: draws of the same kind put the true number inside with the probability `level`.
+
+    >>> Interval(0.5, 0.4, 0.6, 0.95).level
+    0.95
+    """
+
+    value: Any
+    lower: Any
+    upper: Any
+    level: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise ValueError(f"`level` is {self.level!r}; expected a probability between 0 and 1, such as 0.95")
+
+    @property
+    def width(self) -> Any:
+        """upper − lower."""
+        return self.upper - self.lower
+
+
+def _plain(number: Any) -> Any:
+    """NumPy's scalars and arrays without axes as Python's numbers."""
+    return number.item() if isinstance(number, np.ndarray | np.generic) and number.ndim == 0 else number
