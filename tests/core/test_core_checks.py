@@ -45,10 +45,32 @@ from overparam.core import checks
         (lambda: checks.byte_count(-1), ("-1",)),
         (lambda: checks.byte_count(float("nan")), ("nan",)),
         (lambda: checks.byte_count(float("inf")), ("inf", "finitely")),
+        (lambda: checks.whole_number(2.5, "n"), ("`n` is 2.5", "whole number ≥ 0")),
+        (lambda: checks.whole_number(0, "n", 1), ("whole number ≥ 1",)),
+        (lambda: checks.whole_number(True, "n"), ("`n` is True",)),
+        (lambda: checks.whole_number("many", "n"), ("'many'",)),
+        (lambda: checks.whole_number(float("inf"), "n"), ("inf",)),
+        (lambda: checks.finite_number(float("nan"), "c"), ("finite number",)),
+        (lambda: checks.positive(0, "lr", fix="take 0.1"), ("number > 0", "take 0.1")),
+        (lambda: checks.positive(-1, "ridge", zero=True), ("number ≥ 0",)),
+        (lambda: checks.positive(float("inf"), "lr"), ("inf",)),
+        (lambda: checks.positive("1", "lr"), ("'1'",)),
+        (lambda: checks.positive(None, "lr"), ("None",)),
+        (lambda: checks.share(0, "delta"), ("> 0 and < 1",)),
+        (lambda: checks.share(1, "momentum", zero=True), ("≥ 0 and < 1",)),
+        (lambda: checks.share(2, "rate", one=True), ("> 0 and ≤ 1",)),
+        (lambda: checks.one_of("x", "engine", ("a", "b", "c"), "or none"), ("'a', 'b' or 'c'", "or none")),
+        (
+            lambda: checks.require_memory(2e9, 2e9, "the audit", "take less", part=0.9),
+            ("2 GB and 2 GB is free; take less",),
+        ),
+        (lambda: checks.parse_names(" ,", "--laws", "names"), ("--laws is ' ,'; expected names",)),
+        (lambda: checks.parse_numbers("1,x", "--omegas", "radii"), ("'1,x'; expected radii",)),
+        (lambda: checks.parse_numbers("1,-2", "--at", "steps", int), ("'1,-2'; expected steps",)),
     ],
 )
 def test_one_line_with_where_and_the_fix(call: object, words: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="`") as caught:
+    with pytest.raises(ValueError, match=r"`|--|is free") as caught:
         call()
     line = str(caught.value)
     assert "\n" not in line
@@ -101,6 +123,11 @@ def test_sizes_in_words(text: object, size: int) -> None:
     assert checks.byte_count(text) == size
 
 
-def test_words_for_numbers() -> None:
-    assert [checks.shown_bytes(s) for s in (5, 1500, 2.5e6, 1e12)] == ["5 B", "1.5 kB", "2.5 MB", "1e+03 GB"]
-    assert [checks.count_of(c, "row") for c in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
+def test_right_arguments_come_back_in_one_type() -> None:
+    assert checks.whole_number(np.float64(3.0), "n") == 3
+    assert checks.share(1, "rate", one=True) == 1.0
+    assert checks.positive(np.float32(2), "lr") == 2.0
+    assert checks.one_of(None, "x", (None, "a")) is None
+    assert checks.finite_number(np.int64(-2), "c") == -2.0
+    checks.require_memory(1, 1, "nothing", "")
+    assert checks.parse_numbers("0.5, 2", "--omegas", "radii") == (0.5, 2.0)

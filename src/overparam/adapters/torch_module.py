@@ -8,9 +8,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from overparam.core.checks import as_numbers, byte_count, count_of, require_finite, row_norms
+from overparam.core.checks import as_numbers, byte_count, require_finite, row_norms
 from overparam.core.network import Params
 from overparam.core.tangents import AbstractTangents, Outputs
+from overparam.core.words import count_of
 
 _RANGE = {"float32": (1e-15, 1e15), "float64": (1e-140, 1e140)}
 """Norms of samples whose squares, times a network's factors, stay within the precision."""

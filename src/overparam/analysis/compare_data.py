@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam._version import __version__
-from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset, duplicate_groups
 from overparam.data import preprocess as scaled
 from overparam.data.keys import generator
@@ -247,7 +247,7 @@ def _divided(source: Dataset, most: int, seed: int) -> tuple[Dataset, np.ndarray
         if again.all():
             raise ValueError(f"{source.name}: every test row is a training row too; give test rows that are new")
         if again.any():
-            notes.append(f"{checks.count_of(int(again.sum()), 'test row')} left out: equal to a training row")
+            notes.append(f"{count_of(int(again.sum()), 'test row')} left out: equal to a training row")
             test = test.take(np.flatnonzero(~again))
         words = f"The data's own test rows, {test.n:,}"
         if test.n > most:
@@ -294,7 +294,7 @@ def _require(data: Dataset) -> None:
         raise ValueError(_too_few(data.name, data.n))
     if data.test.n < LEAST_TEST:
         raise ValueError(
-            f"{data.name} has {checks.count_of(data.test.n, 'test row')}; a comparison needs at least {LEAST_TEST}"
+            f"{data.name} has {count_of(data.test.n, 'test row')}; a comparison needs at least {LEAST_TEST}"
         )
     if data.classes and len(np.unique(data.codes)) < 2:
         raise ValueError(f"{data.name}: all training rows are of one class; there is nothing to compare")
@@ -302,7 +302,7 @@ def _require(data: Dataset) -> None:
 
 def _too_few(name: str, n: int) -> str:
     return (
-        f"{name} has {checks.count_of(n, 'row')}; a comparison needs at least {LEAST_ROWS} to train on and {LEAST_TEST} "
+        f"{name} has {count_of(n, 'row')}; a comparison needs at least {LEAST_ROWS} to train on and {LEAST_TEST} "
         "to test"
     )
 

@@ -13,7 +13,7 @@ from overparam.analysis.compare_verdict import CONFIDENCE
 from overparam.analysis.compare_words import percent, signed
 from overparam.analysis.data_notes import data_notes
 from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, series
-from overparam.engines.plan import shown_seconds
+from overparam.core.words import duration
 
 if TYPE_CHECKING:
     from overparam.analysis.compare_whole import Comparison
@@ -210,7 +210,10 @@ def _done(c: Comparison) -> tuple[Block, ...]:
             f"{len(DECAYS)} decays ({', '.join(f'{v:g}' for v in DECAYS)}), {RECORDS} lengths, on a quarter of the training rows"
             f"{several}; then trained again on all rows",
         ),
-        ("planned and used", f"{shown_seconds(p.seconds)} planned, {shown_seconds(c.provenance.seconds)} used"),
+        (
+            "planned and used",
+            f"{duration(p.seconds, rough=True)} planned, {duration(c.provenance.seconds, rough=True)} used",
+        ),
     )
     return Table(("What", "how"), facts), *data_notes(c.notes, c.classes)
 

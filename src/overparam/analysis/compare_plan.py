@@ -14,9 +14,8 @@ import numpy as np
 from overparam.analysis.compare_data import LEAST_ROWS, Ground, checked_sizes, default_sizes, make_ground
 from overparam.analysis.compare_kernels import ALL_MEMBERS, AROUND, DEPTHS, FAMILIES, WIDTHS
 from overparam.analysis.compare_networks import BATCH, DECAYS, NETWORKS, RATES, RECORDS, make_network, step_seconds
-from overparam.core.checks import shown_bytes
 from overparam.core.machine import available_memory
-from overparam.engines.plan import shown_seconds
+from overparam.core.words import byte_size, duration
 from overparam.spectrum.left_out import EIGEN_FITS
 from overparam.training.inputs import whole_number
 from overparam.training.precision import checked_dtype, chosen_device, device_name
@@ -76,19 +75,20 @@ class ComparisonPlan:
             f"{self.data}: {len(FAMILIES)} families of kernels against {len(NETWORKS)} networks, "
             f"n = {', '.join(f'{n:,}' for n in self.sizes)}, {self.seeds} seeds, {self.test_rows:,} test rows, "
             f"on the {self.device}\n"
-            f"  kernels   {shown_seconds(self.kernel_seconds)}\n"
-            f"  networks  {shown_seconds(self.network_seconds)}: width {self.width}, {self.steps:,} steps of {BATCH} rows, "
+            f"  kernels   {duration(self.kernel_seconds, rough=True)}\n"
+            f"  networks  {duration(self.network_seconds, rough=True)}: width {self.width}, {self.steps:,} steps of {BATCH} rows, "
             f"{runs} settings searched, {self.dtype}\n"
-            f"  memory    {shown_bytes(self.memory)} of {shown_bytes(self.free_memory)} free\n"
-            f"  about {shown_seconds(self.seconds)} in all" + ("" if self.timed else " on a slow machine (not timed)")
+            f"  memory    {byte_size(self.memory)} of {byte_size(self.free_memory)} free\n"
+            f"  about {duration(self.seconds, rough=True)} in all"
+            + ("" if self.timed else " on a slow machine (not timed)")
         )
 
     def require_memory(self) -> None:
         """Raise where the matrices would not fit."""
         if self.memory > self.free_memory:
             raise ValueError(
-                f"the kernel matrix of {self.sizes[-1]:,} rows needs about {shown_bytes(self.memory)} and "
-                f"{shown_bytes(self.free_memory)} are free; name smaller `sizes`"
+                f"the kernel matrix of {self.sizes[-1]:,} rows needs about {byte_size(self.memory)} and "
+                f"{byte_size(self.free_memory)} are free; name smaller `sizes`"
             )
 
 

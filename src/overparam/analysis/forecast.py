@@ -13,11 +13,11 @@ from overparam import kernels
 from overparam.analysis.answers import Range
 from overparam.analysis.run_answers import Predicted
 from overparam.analysis.run_start import Start
-from overparam.core.checks import shown_bytes
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory
 from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
+from overparam.core.words import byte_size
 from overparam.data import Dataset
 from overparam.engines import AbstractGram, as_gram, gram
 from overparam.networks import Given, TwoLayer
@@ -89,7 +89,7 @@ def limit_law(start: Start, progress: Progress) -> tuple[Law | None, str]:
     else:  # whose products would take as long as the matrix, each
         needed, free = 16 * len(X) ** 2, available_memory()
         if needed > free:
-            return None, f"its kernel on {len(X):,} rows needs {shown_bytes(needed)} and {shown_bytes(free)} are free"
+            return None, f"its kernel on {len(X):,} rows needs {byte_size(needed)} and {byte_size(free)} are free"
         H = gram(found, X, "dense", device=start.device, progress=progress)
     q = quadrature(H, start.residual, progress=progress)
     return Law(H, q, "infinite width", found, X), ""

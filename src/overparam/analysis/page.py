@@ -9,7 +9,7 @@ import numpy as np
 from overparam.analysis.answers import Range
 from overparam.analysis.data_notes import data_notes
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
-from overparam.report.numbers import number
+from overparam.core.words import number
 
 if TYPE_CHECKING:
     from overparam.analysis.whole import Analysis

@@ -21,11 +21,10 @@ from overparam.analysis.run_choices import (
     prepare_run,
     require_outputs,
 )
-from overparam.core.checks import shown_bytes
 from overparam.core.machine import available_memory
 from overparam.core.network import AbstractNetwork, Params
+from overparam.core.words import byte_size, duration
 from overparam.data import Dataset
-from overparam.engines.plan import shown_seconds
 from overparam.networks import TwoLayer
 from overparam.training.algorithm import checked_rate, loss_gradient
 from overparam.training.inputs import Trainee, checked_steps, record_steps, require_classes
@@ -74,17 +73,17 @@ class RunPlan:
         return (
             f"{self.network} on {self.data}: {self.rows:,} rows of {self.features:,} features, {self.weights:,} trained "
             f"weights, on the {self.device}\n"
-            f"  memory      {shown_bytes(self.memory)} of {shown_bytes(self.free_memory)} free\n"
-            f"  prediction  {shown_seconds(self.prediction_seconds)}\n"
-            f"  a step      {shown_seconds(self.step_seconds)} ({self.operations:.2g} operations)\n"
-            f"  {self.steps:,} steps, {self.records} of them recorded: about {shown_seconds(self.seconds)} in all"
+            f"  memory      {byte_size(self.memory)} of {byte_size(self.free_memory)} free\n"
+            f"  prediction  {duration(self.prediction_seconds, rough=True)}\n"
+            f"  a step      {duration(self.step_seconds, rough=True)} ({self.operations:.2g} operations)\n"
+            f"  {self.steps:,} steps, {self.records} of them recorded: about {duration(self.seconds, rough=True)} in all"
         )
 
     def require_memory(self) -> None:
         """Raise where the run would not fit."""
         if self.memory > self.free_memory:
             raise ValueError(
-                f"the run needs about {shown_bytes(self.memory)} and {shown_bytes(self.free_memory)} are free; take fewer "
+                f"the run needs about {byte_size(self.memory)} and {byte_size(self.free_memory)} are free; take fewer "
                 "rows, a narrower network or float32"
             )
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting
 from overparam.core.verdict import Tone, Verdict
-from overparam.report.numbers import number
+from overparam.core.words import number
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
 
 CLOSE, ROUGH = 0.1, 0.3

@@ -7,7 +7,7 @@ import numpy as np
 from overparam.analysis.answers import Learnability, NewData, Problems, Speed, Trust
 from overparam.analysis.setting import Setting
 from overparam.core.verdict import Tone, Verdict
-from overparam.report.numbers import number
+from overparam.core.words import number
 
 CLEAR = 2.0
 """Standard errors from which a difference is not put down to chance."""

@@ -18,9 +18,10 @@ from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
+from overparam.core.words import duration
 from overparam.data import Dataset, as_dataset, preprocess
 from overparam.engines import gram
-from overparam.engines.plan import Plan, make_plan, shown_seconds
+from overparam.engines.plan import Plan, make_plan
 from overparam.kernels import TwoLayer
 from overparam.report.saving import AbstractAnswer
 
@@ -199,4 +200,4 @@ def plan_analysis(data: Any, *, max_rows: int | None = None, device: str | None 
     factors = 4 * (2 / 3) * float(n) ** 3 / flops
     seconds = 1.5 + plan.seconds(600) + factors
     note = "" if n == source.n else f" ({n:,} of {source.n:,} rows)"
-    return plan, seconds, f"{plan}\n  analysis about {shown_seconds(seconds)} in all{note}"
+    return plan, seconds, f"{plan}\n  analysis about {duration(seconds, rough=True)} in all{note}"

@@ -16,13 +16,13 @@ from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import radius
 from overparam.audits.setting import EFFORTS, Architecture, Effort, Setting
 from overparam.audits.vectors import minus
-from overparam.core.checks import shown_bytes
 from overparam.core.inside import AbstractInside
 from overparam.core.machine import available_memory
 from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.placed import Weights
 from overparam.core.progress import Progress
+from overparam.core.words import byte_size
 from overparam.data import Dataset, as_dataset
 from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
 from overparam.data.preprocessing import unit_rows
@@ -276,7 +276,7 @@ def _matched(
 def require_memory(need: float, free: float, fix: str) -> None:
     """Raise where an audit that needs so many bytes would not fit; `fix` says what to take instead."""
     if need > free:
-        raise ValueError(f"the audit needs about {shown_bytes(need)} and {shown_bytes(free)} are free; take {fix}")
+        raise ValueError(f"the audit needs about {byte_size(need)} and {byte_size(free)} are free; take {fix}")
 
 
 def _require_room(network: AbstractNetwork, d: int, params: Any) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 
 from overparam.audits.law import LARGEST_CONSTANT, Finding, looseness
 from overparam.audits.words import by_law, worst_of
-from overparam.core.checks import count_of
 from overparam.core.sections import Figure, Role, Section, Series, Table, Text, Tone, series
-from overparam.report.numbers import number
+from overparam.core.words import count_of, number
 
 if TYPE_CHECKING:
     from overparam.audits.whole import Audit

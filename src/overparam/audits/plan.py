@@ -20,9 +20,8 @@ from overparam.audits.ground import (
 )
 from overparam.audits.measurements import Measurement, chosen
 from overparam.audits.setting import Effort
-from overparam.core.checks import shown_bytes
 from overparam.core.machine import available_memory
-from overparam.engines.plan import shown_seconds
+from overparam.core.words import byte_size, duration
 from overparam.training.precision import computing, device_name
 
 STARTING = 1.5
@@ -59,8 +58,8 @@ class AuditPlan:
             f"{self.network} on {self.data}, {self.rows:,} rows, {len(self.omegas)} radii, {self.effort} effort, "
             f"{self.dtype} on the {self.device}\n"
             f"  {len(self.measurements)} measurements: {', '.join(self.measurements)}\n"
-            f"  memory    {shown_bytes(self.memory)} of {shown_bytes(self.free_memory)} free\n"
-            f"  about {shown_seconds(self.seconds)} in all"
+            f"  memory    {byte_size(self.memory)} of {byte_size(self.free_memory)} free\n"
+            f"  about {duration(self.seconds, rough=True)} in all"
         )
 
     def require_memory(self) -> None:

@@ -14,7 +14,7 @@ from overparam.audits.law import LARGEST_CONSTANT, Finding, Law, made, not_measu
 from overparam.audits.ranges import of_network, wide_for_products
 from overparam.audits.setting import Setting
 from overparam.core.assumptions import Assumption
-from overparam.core.checks import count_of
+from overparam.core.words import count_of
 
 WHOLE = Law(
     name="products of layers",

@@ -12,7 +12,7 @@ import typer
 from overparam.cli import options as shared
 from overparam.cli.display import Display
 from overparam.cli.stopping import Stopped
-from overparam.core.checks import count_of
+from overparam.core.words import count_of
 
 
 def command(

@@ -13,9 +13,9 @@ from rich.panel import Panel
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from overparam.core.checks import shown_bytes
 from overparam.core.progress import Progress as Teller
 from overparam.core.progress import silent
+from overparam.core.words import byte_size
 
 if TYPE_CHECKING:
     from overparam.core.provenance import Provenance
@@ -52,7 +52,7 @@ class Display:
         lines = (re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", line) for line in verdict.sentences)  # L^{9/2} is L^(9/2)
         body = Text("\n".join(f"• {line}" for line in lines))
         self._output.print(Panel(body, title=Text(title), border_style=COLOURS[verdict.tone]))
-        peak = f", peak memory {shown_bytes(cost.peak_memory)}" if cost.peak_memory else ""
+        peak = f", peak memory {byte_size(cost.peak_memory)}" if cost.peak_memory else ""
         page = where / "report.html"
         shown = page if page.exists() else where / "report.txt"
         self._output.print(f"{shown}", markup=False, highlight=False, soft_wrap=True)

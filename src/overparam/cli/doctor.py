@@ -30,15 +30,15 @@ def command(json_only: shared.Json = False) -> None:
 def _facts() -> dict[str, str]:
     from threadpoolctl import threadpool_info
 
-    from overparam.core.checks import shown_bytes
     from overparam.core.machine import available_memory, has_accelerator
     from overparam.core.provenance import usable_cores
+    from overparam.core.words import byte_size
     from overparam.data import data_folders
 
     facts = {"overparam": __version__, "python": platform.python_version(), "system": platform.platform()}
     facts["cores"] = str(usable_cores())
-    facts["free memory"] = shown_bytes(available_memory())
-    facts["free disk"] = shown_bytes(shutil.disk_usage(".").free)
+    facts["free memory"] = byte_size(available_memory())
+    facts["free disk"] = byte_size(shutil.disk_usage(".").free)
     import numpy  # noqa: F401  (loads its BLAS, so that it is listed)
 
     for pool in threadpool_info():

@@ -13,7 +13,7 @@ from overparam.cli import options as shared
 from overparam.cli.architectures import SIZES
 from overparam.cli.display import Display
 from overparam.cli.kept_runs import kept_run
-from overparam.core.checks import count_of
+from overparam.core.words import count_of
 
 
 def command(

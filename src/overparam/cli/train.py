@@ -14,7 +14,7 @@ from overparam.cli import options as shared
 from overparam.cli.architectures import SIZES, make_network
 from overparam.cli.display import Display
 from overparam.cli.stopping import Stopped
-from overparam.core.checks import count_of
+from overparam.core.words import count_of
 
 if TYPE_CHECKING:
     from overparam.analysis import RunPlan

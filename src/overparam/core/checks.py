@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from overparam.core.words import byte_size, count_of, listed, quoted
+
+T = TypeVar("T")
 SMALLEST_NORM, LARGEST_NORM = 1e-73, 1e73
 """Rows outside this range of norms would under- or overflow in ‖H‖_F², which squares their products."""
 
@@ -60,7 +65,7 @@ def _numbers_from_objects(array: np.ndarray, name: str) -> np.ndarray:
                 float(value)
             except (ValueError, TypeError):
                 raise ValueError(
-                    f"`{name}` has text where a number belongs: {_shown(value)} at {_place(place)}; "
+                    f"`{name}` has text where a number belongs: {quoted(value)} at {_place(place)}; "
                     "encode or drop that column (`op.load` one-hot encodes text columns of tables)"
                 ) from None
         raise
@@ -153,6 +158,108 @@ def targets(y: Any, n: int, name: str = "y") -> np.ndarray:
     return array
 
 
+def whole_number(value: Any, name: str, least: int = 0) -> int:
+    """`value` as an int, of any type of number, or one line: it is no whole number from `least` on.
+
+    >>> whole_number(np.float64(3.0), "steps")
+    3
+    """
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        number = int(value)
+        if number == value and number >= least and not isinstance(value, bool):
+            return number
+    raise ValueError(f"`{name}` is {value!r}; expected a whole number ≥ {least}")
+
+
+def finite_number(value: Any, name: str) -> float:
+    """`value` as a float, or one line: it is no finite number."""
+    number = _real(value)
+    if not np.isfinite(number):
+        raise ValueError(f"`{name}` is {value!r}; expected a finite number")
+    return number
+
+
+def positive(value: Any, name: str, *, zero: bool = False, fix: str = "") -> float:
+    """`value` as a float, or one line: it is no finite number above 0, or from 0 on where `zero` is allowed.
+
+    >>> positive(2, "lr"), positive(0, "ridge", zero=True)
+    (2.0, 0.0)
+    """
+    number = _real(value)
+    if not (0 < number < np.inf or (zero and number == 0)):
+        raise ValueError(f"`{name}` is {value!r}; expected a finite number {'≥' if zero else '>'} 0{_then(fix)}")
+    return number
+
+
+def share(value: Any, name: str, *, zero: bool = False, one: bool = False) -> float:
+    """`value` as a float between 0 and 1, the ends among them where they are allowed, or one line.
+
+    >>> share(0.5, "delta"), share(0, "momentum", zero=True)
+    (0.5, 0.0)
+    """
+    number = _real(value)
+    if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
+        words = f"{'≥' if zero else '>'} 0 and {'≤' if one else '<'} 1"
+        raise ValueError(f"`{name}` is {value!r}; expected a number {words}")
+    return number
+
+
+def _real(value: Any) -> float:
+    """A number of any type as a float; NaN for what is none."""
+    if isinstance(value, bool | str | bytes):
+        return np.nan
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        return float(value)
+    return np.nan
+
+
+def one_of(value: T, name: str, allowed: Sequence[Any], fix: str = "") -> T:
+    """`value`, or one line: it is none of those allowed.
+
+    >>> one_of("dense", "engine", ("auto", "dense"))
+    'dense'
+    """
+    if value not in allowed:
+        words = listed([repr(choice) for choice in allowed], last="or")
+        raise ValueError(f"`{name}` is {value!r}; expected {words}{_then(fix)}")
+    return value
+
+
+def _then(fix: str) -> str:
+    return f"; {fix}" if fix else ""
+
+
+def require_memory(need: float, free: float, what: str, fix: str, *, part: float = 1.0) -> None:
+    """Raise where `what`, "the audit" say, needs more bytes than a part of those that are free."""
+    if need > part * free:
+        raise ValueError(f"{what} needs {byte_size(need)} and {byte_size(free)} is free; {fix}")
+
+
+def parse_names(text: str, name: str, expected: str, least: int = 1) -> tuple[str, ...]:
+    """The names in a list parted by commas.
+
+    >>> parse_names("norms, separation,", "--laws", "names of laws")
+    ('norms', 'separation')
+    """
+    names = tuple(word.strip() for word in text.split(",") if word.strip())
+    if len(names) < least:
+        raise ValueError(f"{name} is {text!r}; expected {expected}")
+    return names
+
+
+def parse_numbers(text: str, name: str, expected: str, kind: Callable[[str], T] = float) -> tuple[T, ...]:
+    """The numbers in a list parted by commas; `kind=int` takes whole ones from 0 on alone.
+
+    >>> parse_numbers("500, 1_000", "--sizes", "numbers of rows such as 500,1000", int)
+    (500, 1000)
+    """
+    words = parse_names(text, name, expected)
+    with contextlib.suppress(ValueError):
+        if kind is not int or all(word.replace("_", "").isdigit() for word in words):
+            return tuple(kind(word) for word in words)
+    raise ValueError(f"{name} is {text!r}; expected {expected}")
+
+
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -172,28 +279,6 @@ def byte_count(size: int | float | str, name: str = "memory") -> int:
     return int(size)
 
 
-def shown_bytes(size: float) -> str:
-    """Bytes as people read them.
-
-    >>> shown_bytes(3.2e9)
-    '3.2 GB'
-    """
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
-    return f"{size:.0f} B"
-
-
-def count_of(count: int, noun: str) -> str:
-    """'1 row', '3 rows'."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
 def _place(index: tuple[int, ...]) -> str:
     words = ("row", "column", "axis 2", "axis 3", "axis 4")
     return ", ".join(f"{word} {int(i)}" for word, i in zip(words, index, strict=False))
-
-
-def _shown(value: Any) -> str:
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -12,6 +12,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.kernel import AbstractAngularKernel, AbstractInnerProductKernel, AbstractKernel
+from overparam.core.words import count_of
 
 
 @final
@@ -369,7 +370,7 @@ def _positive(values: np.ndarray, name: str) -> np.ndarray:
     zero = np.flatnonzero(~(values > 0))
     if len(zero):
         raise ValueError(
-            f"`{name}` has {checks.count_of(len(zero), 'row')} with k(x, x) = 0 (first: row {zero[0]}); "
+            f"`{name}` has {count_of(len(zero), 'row')} with k(x, x) = 0 (first: row {zero[0]}); "
             "drop them, or add a constant to the kernel"
         )
     return values

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.encoding import as_labels
 from overparam.data.files import bare_name, one_line
 from overparam.data.frames import frame_kind, read_frame
@@ -68,12 +69,12 @@ def _see_to_missing(X: np.ndarray, missing: str) -> tuple[Any, np.ndarray, tuple
         keep = np.flatnonzero(~holes.any(axis=1))
         if not len(keep):
             raise ValueError("every row of `X` has NaN; pass missing='mean'")
-        return keep, X[keep], (f"dropped {checks.count_of(len(X) - len(keep), 'row')} with NaN",)
+        return keep, X[keep], (f"dropped {count_of(len(X) - len(keep), 'row')} with NaN",)
     empty = np.flatnonzero(holes.all(axis=0))
     if len(empty):
         raise ValueError(f"`X` has a column without values (first: column {empty[0]}); drop it")
     X = np.where(holes, np.nanmean(X, axis=0, dtype=np.float64), X)
-    return everything, X, (f"filled {checks.count_of(count, 'NaN value')} with column means",)
+    return everything, X, (f"filled {count_of(count, 'NaN value')} with column means",)
 
 
 def raw_from_mapping(

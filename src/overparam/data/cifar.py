@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.files import read_bytes
 from overparam.data.raw import Raw
 
@@ -137,7 +137,7 @@ def _with_test(train: Raw | None, test: Raw | None, notes: tuple[str, ...] = ())
     assert train is not None
     if test is None:
         notes = (*notes, "no test batch found")
-    notes = (f"{checks.count_of(len(train.labels), 'training image')} read", *notes)
+    notes = (f"{count_of(len(train.labels), 'training image')} read", *notes)
     return Raw(
         train.X,
         train.labels,

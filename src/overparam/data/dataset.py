@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.encoding import TASKS, class_codes, shown_values
 from overparam.data.keys import generator
 from overparam.data.splits import draw_rows
@@ -215,8 +216,8 @@ class Dataset:
     def __repr__(self) -> str:
         what = f"{len(self.classes)} classes" if self.classes else "regression"
         what += f" of {self.k} targets" if not self.classes and self.k > 1 else ""
-        test = "" if self.test is None else f", {checks.count_of(self.test.n, 'test row')}"
-        rows, columns = checks.count_of(self.n, "row"), checks.count_of(self.d, "feature")
+        test = "" if self.test is None else f", {count_of(self.test.n, 'test row')}"
+        rows, columns = count_of(self.n, "row"), count_of(self.d, "feature")
         return f"Dataset({self.name!r}: {rows}{test}, {columns}, {what})"
 
 

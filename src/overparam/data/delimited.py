@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.files import bare_name, format_ending, one_line, read_bytes
 from overparam.data.raw import Raw
 from overparam.data.tables import (
@@ -116,7 +116,7 @@ def _check_widths(path: Path, records: list[list[str]], lines: np.ndarray, width
         if len(fields) != width:
             first = "the first line" if headless else "the header"
             raise ValueError(
-                f"{path}, line {line}: {checks.count_of(len(fields), 'field')}, {first} has {width}; "
+                f"{path}, line {line}: {count_of(len(fields), 'field')}, {first} has {width}; "
                 "quote values that hold the separator, or complete the line"
             )
 

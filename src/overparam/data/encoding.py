@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.words import count_of
 
 MOST_CLASSES = 20
 """Whole-number labels with more distinct values than this are read as regression targets unless told."""
@@ -130,7 +131,7 @@ def encode(labels: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
     strangers = np.flatnonzero(codes < 0)
     if len(strangers):
         raise ValueError(
-            f"`labels` has {checks.count_of(len(strangers), 'value')} outside the classes "
+            f"`labels` has {count_of(len(strangers), 'value')} outside the classes "
             f"{shown_values(classes)} (first: {labels[strangers[0]].item()!r} at row {strangers[0]})"
         )
     return encode_codes(codes, len(classes))
@@ -205,7 +206,7 @@ def _from_objects(array: np.ndarray, name: str) -> np.ndarray:
     missing = [i for i, value in enumerate(array) if value is None or value != value]
     if missing:
         raise ValueError(
-            f"`{name}` has {checks.count_of(len(missing), 'missing value')} (first: row {missing[0]}); "
+            f"`{name}` has {count_of(len(missing), 'missing value')} (first: row {missing[0]}); "
             "drop those rows or fill them first"
         )
     kinds = {type(value) for value in array}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.files import read_bytes
 from overparam.data.raw import Raw
 
@@ -23,7 +23,7 @@ def read_idx(path: Path | str) -> np.ndarray:
     path = Path(path)
     content = read_bytes(path)
     if len(content) < 4:
-        raise ValueError(f"{path} has {checks.count_of(len(content), 'byte')}, too few for an IDX file; fetch it again")
+        raise ValueError(f"{path} has {count_of(len(content), 'byte')}, too few for an IDX file; fetch it again")
     zeros, code, axes = struct.unpack(">HBB", content[:4])
     if zeros != 0 or code not in NUMBER_TYPES or axes == 0:
         raise ValueError(f"{path} is no IDX file: it opens with 0x{content[:4].hex()}, not 0x0000 and a number type")

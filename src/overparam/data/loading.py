@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.dataset import Dataset
 from overparam.data.encoding import choose_task, class_codes, class_order, encode_codes, shown_values
 from overparam.data.keys import generator
@@ -126,7 +126,7 @@ def _hold_out(
     kept, held = split_rows(len(pool), count, generator(seed, 1), strata=codes[pool], groups=groups)
     how = "at random" if (codes[pool] == codes[pool[0]]).all() else "classes in proportion"
     how = how if groups is None else "no group on both sides"
-    notes.append(f"{checks.count_of(len(held), 'row')} held out for testing, {how} (seed {seed})")
+    notes.append(f"{count_of(len(held), 'row')} held out for testing, {how} (seed {seed})")
     return pool[kept], pool[held]
 
 
@@ -184,7 +184,7 @@ def _dataset(
 
 def _check_size(raw: Raw) -> None:
     if len(raw.X) < 2:
-        raise ValueError(f"{raw.name} has {checks.count_of(len(raw.X), 'row')}; it needs at least two")
+        raise ValueError(f"{raw.name} has {count_of(len(raw.X), 'row')}; it needs at least two")
     if raw.X.shape[1] == 0:
         raise ValueError(f"{raw.name} has no features; `X` needs at least one column")
     if raw.test is not None and raw.test.X.shape[1] != raw.X.shape[1]:

@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.dataset import Dataset
 from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
 
@@ -55,7 +56,7 @@ def _unit(X: np.ndarray, rows: np.ndarray | None, name: str) -> np.ndarray:
         if rows is not None and rows[zeros[0]] != zeros[0]:
             first += f", row {rows[zeros[0]]} of the source"
         raise ValueError(
-            f"`{name}` has {checks.count_of(len(zeros), 'row')} of norm 0 (first: {first}), which cannot be "
+            f"`{name}` has {count_of(len(zeros), 'row')} of norm 0 (first: {first}), which cannot be "
             "scaled to norm 1; drop them or append a constant feature"
         )
     return out
@@ -115,7 +116,7 @@ def drop_constant_columns(data: Dataset) -> Dataset:
         raise ValueError(f"{data.name}: every feature is constant on the training rows; there is nothing to learn from")
     kept = np.flatnonzero(~constant)
     features = None if data.features is None else tuple(data.features[i] for i in kept)
-    note = f"left out {checks.count_of(int(constant.sum()), 'constant column')}"
+    note = f"left out {count_of(int(constant.sum()), 'constant column')}"
     if data.features is not None:
         names = [data.features[i] for i in np.flatnonzero(constant)]
         note += f": {', '.join(names[:5])}" + (", ..." if len(names) > 5 else "")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.keys import generator
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ def split(data: Dataset, test: int | float = 0.25, *, seed: Any = 0) -> Dataset:
     Classes are kept in proportion; where the data has groups no group is on both sides.
     """
     if data.test is not None:
-        raise ValueError(f"data set {data.name!r} has {checks.count_of(data.test.n, 'test row')} already")
+        raise ValueError(f"data set {data.name!r} has {count_of(data.test.n, 'test row')} already")
     strata = data.codes if data.classes else None
     count = row_count(test, data.n, "test")
     kept, held = split_rows(data.n, count, generator(seed), strata=strata, groups=data.groups)
-    note = f"{checks.count_of(len(held), 'row')} held out for testing (seed {seed})"
+    note = f"{count_of(len(held), 'row')} held out for testing (seed {seed})"
     return data.take(kept).replace(test=data.take(held), note=note)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.encoding import whole_numbers
 from overparam.data.raw import Raw
 
@@ -195,7 +195,7 @@ def _rows_kept(
         if missing == "drop" or column is label or column is group:
             keep &= ~column.missing
     if not keep.all():
-        notes.append(f"dropped {checks.count_of(int((~keep).sum()), 'row')} with missing values")
+        notes.append(f"dropped {count_of(int((~keep).sum()), 'row')} with missing values")
     return np.flatnonzero(keep)
 
 
@@ -207,7 +207,7 @@ def _missing_report(table: Table, holes: Sequence[Column]) -> str:
         for column in holes[:5]
     ]
     more = f" and {len(holes) - 5} more columns" if len(holes) > 5 else ""
-    return f"{table.name} has {checks.count_of(total, 'missing value')}: {', '.join(parts)}{more}"
+    return f"{table.name} has {count_of(total, 'missing value')}: {', '.join(parts)}{more}"
 
 
 def _missing_fix(label: Column, group: Column | None, holes: Sequence[Column]) -> str:
@@ -240,7 +240,7 @@ def _feature_block(
     shown = categories if k != 2 else categories[1:]
     notes.append(
         f"text column {column.name!r}: "
-        + (f"1 where it is {shown[0]!r}, else 0" if k == 2 else f"one-hot, {checks.count_of(k, 'column')}")
+        + (f"1 where it is {shown[0]!r}, else 0" if k == 2 else f"one-hot, {count_of(k, 'column')}")
     )
     block = np.column_stack([values == category for category in shown]).astype(np.float64)
     return block, [f"{column.name}={category}" for category in shown]
@@ -253,13 +253,13 @@ def _number_block(
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise ValueError(
-            f"{table.name}: column {column.name!r} has {checks.count_of(len(infinite), 'infinite value')} "
+            f"{table.name}: column {column.name!r} has {count_of(len(infinite), 'infinite value')} "
             f"(first: {table.place_word} {table.places[rows[infinite[0]]]}); drop or correct them"
         )
     if holes.any():
         mean = _mean(values[~holes])
         values = np.where(holes, mean, values)
-        notes.append(f"filled {checks.count_of(int(holes.sum()), 'value')} of {column.name!r} with the mean {mean:.6g}")
+        notes.append(f"filled {count_of(int(holes.sum()), 'value')} of {column.name!r} with the mean {mean:.6g}")
     return values[:, None], [column.name]
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads
 from overparam.core.progress import Progress, silent
+from overparam.core.words import byte_size
 from overparam.engines.tiles import Tiles
 
 PANEL = 1024
@@ -48,8 +48,8 @@ def cross_matrix(
     need, free = 8 * len(X_new) * len(X), available_memory()
     if need > 0.9 * free:
         raise ValueError(
-            f"the matrix of {len(X_new):,} × {len(X):,} rows takes {checks.shown_bytes(need)} and "
-            f"{checks.shown_bytes(free)} is free; take fewer new rows at a time"
+            f"the matrix of {len(X_new):,} × {len(X):,} rows takes {byte_size(need)} and "
+            f"{byte_size(free)} is free; take fewer new rows at a time"
         )
     tell = progress or silent
     values = np.empty((len(X_new), len(X)))

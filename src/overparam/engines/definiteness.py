@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from scipy.linalg.lapack import dpotrf  # pyright: ignore[reportAttributeAccessIssue]
 
-from overparam.core import checks
 from overparam.core.machine import available_memory
+from overparam.core.words import byte_size
 
 if TYPE_CHECKING:
     from overparam.engines.matrix import AbstractGram
@@ -40,7 +40,7 @@ def definiteness(H: AbstractGram) -> Definiteness:
     n = H.n
     need, free = 16 * n * n, available_memory()
     if need > 0.9 * free:
-        words = f"a factor of {n:,} rows takes {checks.shown_bytes(need)} and {checks.shown_bytes(free)} is free"
+        words = f"a factor of {n:,} rows takes {byte_size(need)} and {byte_size(free)} is free"
         return Definiteness(None, -np.inf, 0.0, words)
     epsilon = 2 * (n + 2) * float(np.finfo(float).eps)
     trace = float(np.abs(H.diagonal()).sum())

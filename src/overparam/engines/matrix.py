@@ -13,6 +13,7 @@ from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, has_accelerator
 from overparam.core.progress import Progress, silent
+from overparam.core.words import byte_size
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.plan import Plan, make_plan
 
@@ -154,7 +155,7 @@ class AbstractHostGram(AbstractGram):
         need, free = 8 * self.n**2, available_memory()
         if need > 0.9 * free:
             raise ValueError(
-                f"the matrix of {self.n:,} rows takes {checks.shown_bytes(need)} and {checks.shown_bytes(free)} is free; "
+                f"the matrix of {self.n:,} rows takes {byte_size(need)} and {byte_size(free)} is free; "
                 "use `H @ v` or `H.block(rows, columns)`"
             )
 

@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from overparam.core import checks
 from overparam.core.angles import NEAR_PARALLEL
 from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
+from overparam.core.words import byte_size
 from overparam.engines.cross import require_alike
 from overparam.engines.matrix import AbstractGram
 from overparam.engines.panels import UnitRows, exact_values
@@ -258,8 +258,8 @@ def on_host(H: Any) -> np.ndarray:
     need, free = 8 * H.size, available_memory()
     if need > 0.9 * free:
         raise ValueError(
-            f"a copy of the matrix on the host takes {checks.shown_bytes(need)} and "
-            f"{checks.shown_bytes(free)} is free; use `H.values`, which lies on the device"
+            f"a copy of the matrix on the host takes {byte_size(need)} and "
+            f"{byte_size(free)} is free; use `H.values`, which lies on the device"
         )
     return np.asarray(H)
 

@@ -13,6 +13,7 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads
+from overparam.core.words import byte_size, duration
 
 
 @dataclass(frozen=True)
@@ -64,25 +65,11 @@ class Plan:
     def __str__(self) -> str:
         return (
             f"{self.engine} engine on the {self.device} for {self.n:,} rows of {self.d:,} features: {self.reason}\n"
-            f"  memory   {checks.shown_bytes(self.memory)} of {checks.shown_bytes(self.free_memory)} free\n"
-            f"  matrix   {shown_seconds(self.gram_seconds)}\n"
-            f"  product  {shown_seconds(self.product_seconds)} each; about "
-            f"{shown_seconds(self.seconds(100))} for a sweep of 100"
+            f"  memory   {byte_size(self.memory)} of {byte_size(self.free_memory)} free\n"
+            f"  matrix   {duration(self.gram_seconds, rough=True)}\n"
+            f"  product  {duration(self.product_seconds, rough=True)} each; about "
+            f"{duration(self.seconds(100), rough=True)} for a sweep of 100"
         )
-
-
-def shown_seconds(seconds: float) -> str:
-    """A time as people read it.
-
-    >>> shown_seconds(0.0123), shown_seconds(0.19), shown_seconds(90), shown_seconds(7200)
-    ('12 ms', '190 ms', '1.5 min', '2 h')
-    """
-    if seconds < 1:
-        milliseconds = f"{1e3 * seconds:.0f}" if seconds > 0.0995 else f"{1e3 * seconds:.2g}"
-        return f"{milliseconds} ms" if seconds else "none"
-    if seconds < 60:
-        return f"{seconds:.2g} s"
-    return f"{seconds / 60:.2g} min" if seconds < 3600 else f"{seconds / 3600:.2g} h"
 
 
 def make_plan(
@@ -125,8 +112,8 @@ def make_plan(
     stored = 8 * n * n + small
     if engine == "auto":
         engine = "dense" if stored <= limit else "matrix_free"
-        reason = f"the matrix takes {checks.shown_bytes(8 * n * n)}, " + (
-            "which fits" if engine == "dense" else f"more than the {checks.shown_bytes(limit)} to use"
+        reason = f"the matrix takes {byte_size(8 * n * n)}, " + (
+            "which fits" if engine == "dense" else f"more than the {byte_size(limit)} to use"
         )
     else:
         reason = "asked for"
@@ -134,8 +121,8 @@ def make_plan(
     if need > limit:
         other = "; use engine='matrix_free'" if engine == "dense" else "; use fewer rows or a machine with more memory"
         raise ValueError(
-            f"the {engine} engine needs {checks.shown_bytes(need)} for {n:,} rows of {d:,} features and "
-            f"{checks.shown_bytes(limit)} can be used{other}"
+            f"the {engine} engine needs {byte_size(need)} for {n:,} rows of {d:,} features and "
+            f"{byte_size(limit)} can be used{other}"
         )
     return Plan(
         engine="dense" if engine == "dense" else "matrix_free",

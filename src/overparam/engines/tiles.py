@@ -15,10 +15,11 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core import checks, folder
+from overparam.core import folder
 from overparam.core.interruption import Interrupted
 from overparam.core.kernel import AbstractKernel
 from overparam.core.progress import Progress
+from overparam.core.words import byte_size
 
 SIZES = (512, 256, 128, 64, 32)
 """Rows of a tile: the most for which it takes no longer than `SECONDS`, which is what a kill can cost."""
@@ -216,7 +217,7 @@ class TileFolder:
         free = shutil.disk_usage(self.path).free
         if size - kept > free:
             raise ValueError(
-                f"the tiles take {checks.shown_bytes(size)} and {checks.shown_bytes(free)} of disk are free at {self.path}; "
+                f"the tiles take {byte_size(size)} and {byte_size(free)} of disk are free at {self.path}; "
                 "name a folder on a larger disk, or leave `checkpoint` out"
             )
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel
+from overparam.core.words import count_of
 
 
 class AbstractClassicalKernel(AbstractInnerProductKernel):
@@ -126,7 +127,7 @@ def near_enough(X: Any, bandwidth: float, name: str) -> np.ndarray:
     far = np.flatnonzero(norms > LARGEST_RATIO * bandwidth)
     if len(far):
         raise ValueError(
-            f"`{name}` has {checks.count_of(len(far), 'row')} of more than {LARGEST_RATIO:.0e} bandwidths (first: row "
+            f"`{name}` has {count_of(len(far), 'row')} of more than {LARGEST_RATIO:.0e} bandwidths (first: row "
             f"{far[0]} of norm {norms[far[0]]:.1e}, bandwidth {bandwidth:g}); subtract the mean of the rows, or take a "
             "larger bandwidth such as `op.kernels.median_distance(X)`"
         )

@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.kernels.classical import AbstractClassicalKernel
 
 
@@ -72,7 +73,7 @@ class Recursive(AbstractClassicalKernel):
         long = np.flatnonzero(norms > 1 + 1e-12)
         if self.function == "inverse" and len(long):
             raise ValueError(
-                f"`{name}` has {checks.count_of(len(long), 'row')} of norm above 1 (first: row {long[0]} of norm "
+                f"`{name}` has {count_of(len(long), 'row')} of norm above 1 (first: row {long[0]} of norm "
                 f"{norms[long[0]]:.4g}); 1/(2 − x·z) is a kernel only up to norm 1: divide by the largest norm"
             )
         with np.errstate(all="ignore"):

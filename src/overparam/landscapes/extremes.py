@@ -8,10 +8,10 @@ from typing import Any, final
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from overparam.core.checks import shown_bytes
 from overparam.core.machine import available_memory
 from overparam.core.objective import AbstractObjective, Layer, Vector
 from overparam.core.progress import Progress, silent
+from overparam.core.words import byte_size
 from overparam.training.inputs import whole_number
 
 
@@ -79,7 +79,7 @@ def hessian_extremes(
     need, left = 8 * steps * objective.size, available_memory()
     if need > left:
         raise ValueError(
-            f"{steps} vectors of all weights need {shown_bytes(need)} and {shown_bytes(left)} are free; take fewer `steps`"
+            f"{steps} vectors of all weights need {byte_size(need)} and {byte_size(left)} are free; take fewer `steps`"
         )
     v = objective.normal(key)
     v = objective.unit(v if layer is None else objective.only(v, layer))

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core.checks import shown_bytes
 from overparam.core.objective import AbstractObjective
-from overparam.engines.plan import shown_seconds
+from overparam.core.words import byte_size, duration
 from overparam.landscapes.curvature import DRAWS, POWER_STEPS
 from overparam.training.precision import chosen_device, free_memory
 
@@ -43,9 +42,9 @@ class LandscapePlan:
         return (
             f"{self.surfaces} {'surface' if self.surfaces == 1 else 'surfaces'} of the {self.objective}, {self.weights:,} "
             f"weights, on the {self.device}\n"
-            f"  values    {self.values:,} of {shown_seconds(self.value_seconds)}\n"
-            f"  products  {self.products:,} of {shown_seconds(self.product_seconds)}, with the Hessian\n"
-            f"  about {shown_seconds(self.seconds)} in all"
+            f"  values    {self.values:,} of {duration(self.value_seconds, rough=True)}\n"
+            f"  products  {self.products:,} of {duration(self.product_seconds, rough=True)}, with the Hessian\n"
+            f"  about {duration(self.seconds, rough=True)} in all"
         )
 
 
@@ -55,7 +54,7 @@ def require_room(weights: Iterable[Any], dtype: Any, device: str | None) -> None
     free = free_memory(chosen_device(device))
     if need > free:
         raise ValueError(
-            f"the landscape needs about {shown_bytes(need)} and {shown_bytes(free)} are free; take a smaller width or depth"
+            f"the landscape needs about {byte_size(need)} and {byte_size(free)} are free; take a smaller width or depth"
         )
 
 

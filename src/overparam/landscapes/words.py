@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overparam.core.verdict import Verdict
+from overparam.core.words import number
 from overparam.landscapes.curvature import still_falling
-from overparam.report.numbers import number
 
 if TYPE_CHECKING:
     from overparam.landscapes.views import View

@@ -8,9 +8,9 @@ from numbers import Real
 from typing import Any
 
 from overparam.core.sections import Figure, Table, Text
+from overparam.core.words import number
 from overparam.report import style
 from overparam.report.axes import Canvas
-from overparam.report.numbers import number
 from overparam.report.svg import swatch
 
 MOST_ROWS = 500

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from overparam.core.sections import Figure, Series
+from overparam.core.words import number
 from overparam.report import style
 from overparam.report.axes import Canvas, band, canvas
-from overparam.report.numbers import number
 
 MOST_POINTS = 4000
 NUMBERS_A_PAGE = 80_000

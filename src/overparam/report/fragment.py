@@ -6,8 +6,8 @@ from html import escape
 
 from overparam.core.folder import Parts
 from overparam.core.sections import Figure, Section, Surface, Table, Text
+from overparam.core.words import duration
 from overparam.report import blocks, style
-from overparam.report.numbers import duration
 from overparam.report.surface_figures import thinned
 from overparam.report.surface_svg import render_surface_svg
 from overparam.report.svg import render_svg

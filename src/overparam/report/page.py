@@ -16,10 +16,10 @@ from typing import Any
 from overparam.core.folder import REPORT, Parts, read, write_whole
 from overparam.core.provenance import Provenance
 from overparam.core.sections import Figure, Section, Surface, Table, Text
+from overparam.core.words import MISSING, byte_size, duration, number
 from overparam.report import blocks, style
 from overparam.report.axes import Canvas, canvas
 from overparam.report.figures import embedded, plotly_of, points_a_series
-from overparam.report.numbers import MISSING, duration, memory, number
 from overparam.report.surface_figures import surface_json, thinned
 from overparam.report.surface_svg import render_surface_svg
 from overparam.report.svg import render_svg
@@ -190,7 +190,7 @@ def _footer(parts: Parts) -> str:
         "Device": made.device,
         "Machine": made.machine or MISSING,
         "Time": duration(made.seconds),
-        "Peak memory": memory(made.peak_memory),
+        "Peak memory": byte_size(made.peak_memory),
         "Python, NumPy": f"{made.python}, {made.numpy}",
     }
     rows = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>" for k, v in facts.items())

@@ -6,10 +6,10 @@ import math
 from html import escape
 
 from overparam.core.sections import Surface
+from overparam.core.words import number
 from overparam.report import style
 from overparam.report.axes import ticks
 from overparam.report.labels import cut
-from overparam.report.numbers import number
 from overparam.report.surface_shape import LEVELS, Shape, contour, mixed, shape_of
 
 WIDTH, HEIGHT = 760, 376

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from overparam.core import checks
 from overparam.core.machine import available_memory
+from overparam.core.words import byte_size
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.operators import operator
 
@@ -58,7 +58,7 @@ def _all(H: AbstractGram) -> tuple[np.ndarray, np.ndarray]:
     need, free = 3 * 8 * H.n**2, available_memory()
     if need > free:
         raise ValueError(
-            f"all eigenpairs of {H.n:,} rows take {checks.shown_bytes(need)} and {checks.shown_bytes(free)} is free; "
+            f"all eigenpairs of {H.n:,} rows take {byte_size(need)} and {byte_size(free)} is free; "
             "ask for `count` of them, or use quadrature, which needs none"
         )
     return eigh(H.dense(), check_finite=False, driver="evd")

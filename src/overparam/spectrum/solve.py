@@ -9,6 +9,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs  # pyright: ignore[report
 
 from overparam.core import checks
 from overparam.core.machine import available_memory
+from overparam.core.words import byte_size
 from overparam.engines.matrix import AbstractGram, as_gram
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ def factor_values(H: AbstractGram, shift: float, sign: float = 1.0) -> np.ndarra
     need, free = 8 * H.n**2, available_memory()
     if need > 0.95 * free:
         raise ValueError(
-            f"a Cholesky factor of {H.n:,} rows takes {checks.shown_bytes(need)} and "
-            f"{checks.shown_bytes(free)} is free; "
+            f"a Cholesky factor of {H.n:,} rows takes {byte_size(need)} and "
+            f"{byte_size(free)} is free; "
             "use fewer rows, or quadrature, which stores none"
         )
     A = np.array(H.dense().T, order="F", copy=True)  # the transpose of a symmetric matrix is itself

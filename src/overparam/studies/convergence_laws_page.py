@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overparam.core.sections import Figure, Role, Section, Table, Text, series
-from overparam.report.numbers import number
+from overparam.core.words import number
 from overparam.studies.convergence_laws_fits import AXES, Measured, Row
 
 if TYPE_CHECKING:

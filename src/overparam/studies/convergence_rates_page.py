@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import sections
-from overparam.core.checks import count_of
+from overparam.core.words import count_of
 from overparam.studies import convergence_rates_figures as figures
 from overparam.studies.convergence_rates_losses import SIGMA
 from overparam.studies.convergence_rates_numbers import STEPS

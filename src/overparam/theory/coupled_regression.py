@@ -11,6 +11,7 @@ from scipy.linalg import eigh
 from overparam.core import checks
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
+from overparam.core.words import byte_size
 from overparam.engines.cross import require_alike
 from overparam.engines.dense import DenseGram
 from overparam.spectrum.left_out import checked_ridges
@@ -142,6 +143,4 @@ def _require_room(n: int, k: int) -> None:
         )
     need, free = 5 * 8 * size**2, available_memory()
     if need > 0.9 * free:
-        raise ValueError(
-            f"the kernel of {size:,} rows takes {checks.shown_bytes(need)} and {checks.shown_bytes(free)} is free"
-        )
+        raise ValueError(f"the kernel of {size:,} rows takes {byte_size(need)} and {byte_size(free)} is free")

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core import checks
 from overparam.core.network import AbstractNetwork, Params
+from overparam.core.words import byte_size, count_of
 from overparam.data import Dataset
 from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
@@ -109,7 +109,7 @@ def require_weights(trained: Any) -> None:
 def require_weights_of(network: AbstractComposed, d: int, start: Params) -> None:
     """Raise unless `start` has the weights of the network, trained, fixed or running, by name and shape."""
     wanted, given = _shapes(jax.eval_shape(lambda: network.init(0, d))), _shapes(start)
-    which = f"{describe(network)} on {checks.count_of(d, 'feature')}"
+    which = f"{describe(network)} on {count_of(d, 'feature')}"
     for name, shape in wanted.items():
         if name not in given:
             raise ValueError(f"`params` has no {name!r}; {which} has {_listed(wanted)}")
@@ -164,8 +164,8 @@ def require_memory(network: AbstractNetwork, start: Params, X: Any, rows: int, r
     left = free_memory(device)
     if need > left:
         raise ValueError(
-            f"a step on {checks.count_of(rows, 'row')} needs at least {checks.shown_bytes(need)} and "
-            f"{checks.shown_bytes(left)} are free; take a smaller width, fewer rows, `sgd` with a smaller batch, or "
+            f"a step on {count_of(rows, 'row')} needs at least {byte_size(need)} and "
+            f"{byte_size(left)} are free; take a smaller width, fewer rows, `sgd` with a smaller batch, or "
             "dtype='float32'"
         )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core.checks import count_of
 from overparam.core.network import AbstractNetwork
+from overparam.core.words import count_of
 
 CLOSE = 1e-3
 """How far the loss may be from the recorded one, as a share of it."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from overparam.core import checks, folder, sections
 from overparam.core.network import Params
+from overparam.core.words import count_of
 from overparam.networks import ThreeLayer
 from overparam.training.precision import computing
 from overparam.training.trajectory import PARTS, Trajectory
@@ -102,7 +103,7 @@ class SmoothedRun:
         """The page of the run, then the noises tried at its end."""
         tried = np.sort(self.draw_losses)
         text = (
-            f"Variant {self.variant}, λ_T = {self.scale:.4g}. Of {checks.count_of(len(tried), 'noise')} tried at the end, "
+            f"Variant {self.variant}, λ_T = {self.scale:.4g}. Of {count_of(len(tried), 'noise')} tried at the end, "
             f"number {self.draw} has the least training loss, {self.training_loss:.4g}, and is in the predictor."
         )
         drawn = (sections.series("training loss", np.arange(1, len(tried) + 1), tried, mark="points"),)
