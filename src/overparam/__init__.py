@@ -34,7 +34,7 @@ _NAMES = {
     "RunComparison": "analysis",
     "analyze": "analysis",
     "compare": "analysis",
-    "read": "analysis",
+    "read": "frame",
     "train_and_compare": "analysis",
     "Audit": "audits",
     "audit": "audits",

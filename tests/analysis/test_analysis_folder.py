@@ -50,7 +50,7 @@ def test_result_json_is_json_and_is_what_folder_read_expects(saved, name):
         raise AssertionError(f"{word} in result.json")
 
     document = json.loads(text, parse_constant=refuse)
-    assert set(document) == {"schema", "kind", "title", "provenance", "values", "arrays", "sections"}
+    assert set(document) == {"schema", "kind", "title", "provenance", "values", "arrays", "arrays_sha256", "sections"}
     parts = folder.read(place)
     assert parts.kind == "analysis"
     assert sorted(parts.arrays) == document["arrays"] == sorted(found.parts().arrays)

@@ -71,12 +71,6 @@ def test_brackets_go_apart_and_come_back():
     assert (back.interval.lower, back.interval.level) == (0.4, 0.95)
 
 
-@pytest.mark.parametrize("certified", [True, False])
-def test_numbers_of_version_0_1_are_read(certified):
-    back = put_together(Bracketed, {"value": 1.0, "lower": 0.5, "upper": 2.0, "certified": certified}, {})
-    assert (back.value, back.lower, back.upper, back.certified) == (1.0, 0.5, 2.0, certified)
-
-
 def test_senses_and_levels_that_mean_nothing_are_refused():
     with pytest.raises(ValueError, match="`sense` is 'sure'"):
         Bracketed(1.0, sense="sure")  # pyright: ignore[reportArgumentType]

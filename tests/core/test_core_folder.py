@@ -1,6 +1,5 @@
 """Results on disk: what is written is read, what was there before survives a full disk, damage is one line."""
 
-import builtins
 import errno
 import io
 import json
@@ -115,15 +114,15 @@ def full(*_: object, **__: object) -> None:
 class FullAfter:
     """A disk that takes so many files and no more."""
 
-    def __init__(self, original: Callable[..., object], files: int) -> None:
+    def __init__(self, original: Callable[..., int], files: int) -> None:
         self.original, self.left = original, files
 
-    def __call__(self, path: object, mode: str = "r", *rest: object, **options: object) -> object:
-        if "w" in mode and str(path).endswith(".part"):
+    def __call__(self, path: object, flags: int, *rest: object, **options: object) -> int:
+        if flags & os.O_EXCL:
             if self.left == 0:
                 full()
             self.left -= 1
-        return self.original(path, mode, *rest, **options)
+        return self.original(path, flags, *rest, **options)
 
 
 @pytest.mark.parametrize("how", ["replace", "fsync", "open first", "open second"])
@@ -132,7 +131,7 @@ def test_full_disk_leaves_the_old_result_whole(how: str, tmp_path: Path, monkeyp
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     with monkeypatch.context() as patch:
         if how.startswith("open"):
-            patch.setattr(builtins, "open", FullAfter(builtins.open, 0 if how == "open first" else 1))
+            patch.setattr(os, "open", FullAfter(os.open, 0 if how == "open first" else 1))
         else:
             patch.setattr(os, how, full)
         with pytest.raises(ValueError, match="No space left on device") as caught:
@@ -201,7 +200,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "npz empty": (lambda p: (p / "arrays.npz").write_bytes(b""), "damaged"),
     "npz words": (lambda p: (p / "arrays.npz").write_text("not a zip file at all"), "damaged"),
     "an npy": (lambda p: (p / "arrays.npz").write_bytes(npy(np.ones(3))), "damaged"),
-    "array lost": (lambda p: np.savez(p / "arrays.npz", X=np.ones(3)), "lacks flags, labels"),
+    "array lost": (lambda p: np.savez(p / "arrays.npz", X=np.ones(3)), "not of the result.json beside it"),
     "a pickle": (lambda p: np.savez(p / "arrays.npz", X=np.array([{}], dtype=object)), "damaged"),
 }
 
@@ -268,3 +267,67 @@ def test_damaged_archives_are_one_line_whatever_is_damaged(tmp_path) -> None:
             said.append(str(error))
     assert len(said) > len(whole) // 8
     assert all(line.startswith(f"{path} is damaged") and "\n" not in line for line in said)
+
+
+class Killed(BaseException):
+    """What no handler of ours catches: the process is gone."""
+
+
+def test_killed_at_any_write_the_folder_holds_one_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call that changes the folder is the last one in turn; the words and the numbers read are of one result."""
+    seen = set()
+    for last in range(20):
+        place = tmp_path / str(last)
+        folder.write(parts(1.0), place)
+        calls = 0
+
+        def killing(original: Callable[..., object], last: int = last) -> Callable[..., object]:
+            def call(*words: object, **options: object) -> object:
+                nonlocal calls
+                if calls >= last:
+                    raise Killed
+                calls += 1
+                return original(*words, **options)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for name in ("open", "replace", "fsync", "unlink"):
+                patch.setattr(os, name, killing(getattr(os, name)))
+            try:
+                folder.write(parts(2.0), place)
+                finished = True
+            except Killed:
+                finished = False
+        found = folder.read(place)
+        assert found.arrays["X"][0, 1] == found.values["size"]
+        seen.add(found.values["size"])
+        again = folder.read(folder.write(parts(3.0), place))
+        assert again.arrays["X"][0, 1] == again.values["size"] == 3.0
+        assert {path.name for path in place.iterdir() if not path.name.endswith(".part")} == {
+            "result.json",
+            "arrays.npz",
+        }
+        if finished:
+            break
+    else:
+        raise AssertionError("the write never finished")
+    assert seen == {1.0, 2.0}
+
+
+def test_arrays_of_another_result_are_refused(tmp_path: Path) -> None:
+    folder.write(parts(1.0), tmp_path / "a")
+    folder.write(parts(2.0), tmp_path / "b")
+    os.replace(tmp_path / "b" / "arrays.npz", tmp_path / "a" / "arrays.npz")
+    with pytest.raises(ValueError, match="not of the"):
+        folder.read(tmp_path / "a")
+
+
+def test_a_folder_of_schema_1_is_read(tmp_path: Path) -> None:
+    folder.write(parts(1.0), tmp_path)
+    document = json.loads((tmp_path / "result.json").read_text())
+    document["schema"] = 1
+    del document["arrays_sha256"]
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    found = folder.read(tmp_path)
+    assert (found.schema, found.values["size"]) == (1, 1.0)

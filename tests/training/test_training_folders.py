@@ -11,10 +11,10 @@ from training_cases import NET, SIGNS, N, X, binary, in_order
 
 import overparam as op
 from overparam.core import folder
-from overparam.core.kinds import KINDS, class_of
+from overparam.core.trees import layer_names, put_tree_together, take_tree_apart
+from overparam.frame.answer import KINDS, class_of
 from overparam.networks import ThreeLayer
 from overparam.training import SmoothedRun, Sweep, Trajectory, gradient_descent, smoothed_sgd, sweep
-from overparam.training.trees import layer_names, put_tree_together, take_tree_apart
 
 DATA = in_order(X, SIGNS)
 
@@ -66,7 +66,7 @@ def test_a_trajectory_comes_back(tmp_path):
 
 def test_without_weights(tmp_path):
     run = gradient_descent(NET, DATA, lr=0.1, steps=2, measures=())
-    place = run.save(tmp_path, params=False)
+    place = run.save(tmp_path, weights=False)
     found = op.read(place)
     same(found, run)
     assert (found.params.trained, found.params.fixed) == ((), ())
@@ -105,7 +105,7 @@ def test_a_smoothed_run_comes_back_and_predicts(variant, dtype, tmp_path):
         np.testing.assert_array_equal(found.signs, run.signs)
         assert set(np.abs(found.signs)) == {1.0}
     assert "Noises tried" in write_page(tmp_path).read_text(encoding="utf-8")
-    bare = op.read(run.save(tmp_path / "bare", params=False))
+    bare = op.read(run.save(tmp_path / "bare", weights=False))
     with pytest.raises(ValueError, match="saved without its weights and cannot predict"):
         bare.predict(X)
 

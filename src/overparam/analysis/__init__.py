@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from overparam.analysis.reading import read
 from overparam.analysis.whole import Analysis, analyze, plan_analysis
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ __all__ = [
     "plan_analysis",
     "plan_comparison",
     "plan_run",
-    "read",
     "train_and_compare",
 ]
 

@@ -21,7 +21,7 @@ from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
-from overparam.report.saving import AbstractAnswer
+from overparam.frame import AbstractAnswer
 from overparam.training.workplace import Workplace
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -28,14 +27,12 @@ from overparam.analysis.run_numbers import measure_run
 from overparam.analysis.run_page import make_run_sections
 from overparam.analysis.run_start import begin
 from overparam.analysis.run_verdict import give_run_verdict
-from overparam.core import folder as folders
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
-from overparam.core.records import put_together, take_apart
 from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
+from overparam.frame import AbstractAnswer
 from overparam.networks import TwoLayer
-from overparam.report.saving import save_with_page
 from overparam.theory.linear_rates import rounding_floor
 from overparam.training import Trajectory, train
 from overparam.training.inputs import Trainee, checked_steps, record_steps
@@ -49,7 +46,7 @@ KERNEL_ROWS, DEEP_KERNEL_ROWS = 200, 24
 
 @final
 @dataclass(frozen=True, eq=False)
-class RunComparison:
+class RunComparison(AbstractAnswer):
     """A run beside its prediction: `verdict`, `predicted`, `run`, `relative_error`, …; `save(folder)`, `op.read`.
 
     predicted: what was known before the first step, or None, and `reason` says why. run: the whole `Trajectory`, with
@@ -121,46 +118,9 @@ class RunComparison:
         """The page as plain data."""
         return make_run_sections(self)
 
-    def parts(self, *, weights: bool = True) -> folders.Parts:
-        """The result taken apart, as it goes into a folder; without the weights of the network where asked."""
-        inner = self.run.parts(params=weights)
-        values: dict[str, Any] = {"reason": self.reason, "predicted": None, "run": dict(inner.values)}
-        values["run"]["provenance"] = inner.provenance.to_json()
-        kept = {name: array for name, array in inner.arrays.items() if weights or name != "records.weights"}
-        arrays = {f"run.{name}": array for name, array in kept.items()}
-        for name in ("setting", "predicted", "numbers", "verdict"):
-            record = getattr(self, name)
-            if record is not None:
-                values[name], own = take_apart(record, f"{name}.")
-                arrays |= own
-        return folders.Parts(self.kind, self.title, values, arrays, self.sections(), self.provenance)
-
-    @classmethod
-    def from_parts(cls, parts: folders.Parts) -> RunComparison:
-        """The result that `parts` took apart."""
-        values, arrays = parts.values, parts.arrays
-        about = dict(values["run"])
-        made = Provenance.from_json(about.pop("provenance"))
-        own = {name[4:]: array for name, array in arrays.items() if name.startswith("run.")}
-        run = Trajectory.from_parts(folders.Parts(Trajectory.kind, "", about, own, (), made))
-        kinds = {"setting": RunSetting, "predicted": Predicted, "numbers": RunNumbers, "verdict": Verdict}
-        given = {
-            name: None if values[name] is None else put_together(kind, values[name], arrays, f"{name}.")
-            for name, kind in kinds.items()
-        }
-        return cls(reason=values["reason"], run=run, provenance=parts.provenance, **given)  # pyright: ignore[reportArgumentType]
-
-    def save(self, folder: str | os.PathLike[str], *, weights: bool = True, samples: bool = True) -> Path:
-        """Write result.json, arrays.npz and report.html; without plotly all but the page."""
-        return save_with_page(self.parts(weights=weights), folder, samples=samples)
-
-    def _repr_html_(self) -> str:
-        from overparam.report import render_fragment
-
-        return render_fragment(self.parts(weights=False))
-
-    def __str__(self) -> str:
-        return "\n".join([self.title, *self.verdict.sentences])
+    def without_weights(self) -> RunComparison:
+        """The comparison without the weights of its run."""
+        return replace(self, run=self.run.without_weights())
 
     def __repr__(self) -> str:
         return f"RunComparison({self.setting.data!r}, {self.setting.network}: {self.verdict.sentences[0]})"

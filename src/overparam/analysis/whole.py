@@ -22,8 +22,8 @@ from overparam.core.words import duration
 from overparam.data import Dataset, as_dataset, preprocess
 from overparam.engines import gram
 from overparam.engines.plan import Plan, make_plan
+from overparam.frame import AbstractAnswer
 from overparam.kernels import TwoLayer
-from overparam.report.saving import AbstractAnswer
 
 CPU_ROWS = 10_000
 """More rows than this are subsampled on a CPU unless asked for: the factors cost n³."""

@@ -70,6 +70,6 @@ def command(
         )
     where = result.save(out, samples=not no_samples)
     if json_only:
-        shared.print_result(result.parts())
+        shared.print_result(where)
         return
     display.summary(result.name, result.verdict, where, count_of(result.n, "row"), result.provenance)

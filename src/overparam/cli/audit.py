@@ -117,7 +117,7 @@ def command(
     where = result.save(out)
     forget_parts(out)
     if json_only:
-        shared.print_result(result.parts())
+        shared.print_result(where)
         return
     radii = "1 radius" if len(result.omegas) == 1 else f"{len(result.omegas)} radii"
     done = f"{count_of(result.rows, 'row')}, {count_of(len(result.measurements), 'measurement')}, {radii}"

@@ -99,7 +99,7 @@ def command(
     where = result.save(out, samples=not no_samples)
     forget_parts(out)
     if json_only:
-        shared.print_result(result.parts())
+        shared.print_result(where)
         return
     done = f"n up to {result.sizes[-1]:,}, {count_of(result.seeds, 'seed')}, {count_of(result.test_rows, 'test row')}"
     display.summary(result.name, result.verdict, where, done, result.provenance)

@@ -62,7 +62,7 @@ def kept_run(folder: Path | None) -> KeptRun:
     """The run in a folder."""
     if folder is None:
         return KeptRun()
-    from overparam.analysis.reading import read
+    from overparam.frame import read
     from overparam.training import Trajectory
 
     found = read(folder)

@@ -124,7 +124,7 @@ def command(
     result = replace(result, provenance=replace(result.provenance, configuration=configuration))
     where = result.save(out, samples=not no_samples)
     if json_only:
-        shared.print_result(result.parts())
+        shared.print_result(where)
         return
     done = f"{count_of(result.rows, 'row')}, {count_of(result.weights, 'weight')}, {points} × {points} points"
     display.summary(result.title, result.verdict, where, done, result.provenance)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from overparam.core.folder import Parts
     from overparam.data import Dataset
 
 LONG = 10.0
@@ -107,9 +106,8 @@ def count_or_share(text: str | None) -> int | float | None:
         raise ValueError(f"--test is {text!r}; expected a count such as 2000 or a share such as 0.2") from None
 
 
-def print_result(parts: Parts) -> None:
+def print_result(place: Path) -> None:
     """result.json on standard output, as it stands in the folder."""
-    from overparam.core import folder
-
-    json.dump(folder.to_document(parts), sys.stdout, allow_nan=False, ensure_ascii=False)
+    document = json.loads((place / "result.json").read_text(encoding="utf-8"))
+    json.dump(document, sys.stdout, allow_nan=False, ensure_ascii=False)
     sys.stdout.write("\n")

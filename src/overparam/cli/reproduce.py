@@ -63,7 +63,7 @@ def command(
     result = _run(display, chosen, scale, place, device, seed)
     figures = _write(result, place)
     if json_only:
-        shared.print_result(result.parts())
+        shared.print_result(place)
         return
     _show(display, result, place, figures)
 
@@ -97,25 +97,17 @@ def _run(display: Display, study: Study, scale: Any, place: Path, device: str | 
 def _write(result: Any, place: Path) -> list[Path]:
     """The folder, its page, and every figure as SVG and PNG where matplotlib is there."""
     from overparam.report import export_figures
-    from overparam.report.saving import save_with_page
 
     parts = result.parts()
-    save_with_page(parts, place)
+    result.save(place)
     if importlib.util.find_spec("matplotlib") is None:
         return []
     return [path for kind in ("svg", "png") for path in export_figures(parts, place / "figures", kind=kind)]
 
 
 def _show(display: Display, result: Any, place: Path, figures: list[Path]) -> None:
-    """The words of the first section: what the paper says and what agreed."""
-    from overparam.core.sections import Text
-    from overparam.core.verdict import Tone, Verdict
-
-    first = result.findings.sections[0] if result.findings.sections else None
-    texts = [block for block in (first.blocks if first else ()) if isinstance(block, Text)]
-    tones = [text.tone for text in texts]
-    tone: Tone = "bad" if "bad" in tones else "warning" if "warning" in tones else "good"
+    """What the paper says and what agreed."""
     done = f"{result.scale} scale" + (
         f", {count_of(len(figures) // 2, 'figure')} in {place / 'figures'}" if figures else ""
     )
-    display.summary(result.title, Verdict(tone, tuple(text.body for text in texts)), place, done, result.provenance)
+    display.summary(result.title, result.verdict, place, done, result.provenance)

@@ -168,7 +168,7 @@ def command(
     where = result.save(out, weights=weights, samples=not no_samples)
     _forget(kept)
     if json_only:
-        shared.print_result(result.parts(weights=weights))
+        shared.print_result(where)
         return
     steps_done = count_of(result.numbers.last_step, "step")
     done = f"{count_of(result.setting.n, 'row')}, {steps_done} of {result.numbers.milliseconds_a_step:.3g} ms"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final, get_args
 
@@ -74,14 +74,6 @@ class Bracketed:
         value, lower, upper = sides
         each = None if self.per_output is None else self.per_output.through(rising, **changed)
         return replace(self, value=value, lower=lower, upper=upper, per_output=each, **changed)
-
-    @staticmethod
-    def earlier_record(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What result folders of version 0.1 hold of such a number, as this version writes it."""
-        if "certified" not in values:
-            return values
-        kept = {name: value for name, value in values.items() if name != "certified"}
-        return {"sense": "rounding included" if values["certified"] else "none", **kept}
 
 
 class AbstractBracketed(abc.ABC):

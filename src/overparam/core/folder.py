@@ -1,11 +1,13 @@
 """A result on disk: a folder with result.json (numbers, words, sections; no NaN) and arrays.npz (arrays).
 
-Both files are written beside their place and moved there when whole, so a full disk or
-ctrl-C leaves the previous result as it was. Nothing is ever unpickled.
+The two are one generation: result.json holds the checksum of its arrays, and moving it to its place is the one moment
+at which a new result takes the place of the old. Killed at any other, the folder holds the old result or the new one,
+never the words of one beside the numbers of the other. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
@@ -19,10 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from overparam.core import files
 from overparam.core import sections as page
 from overparam.core.provenance import Provenance
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, 2)
+"""Schemas that this version reads; how the fields of an older one become those of today is told in `frame/answer.py`."""
 _DAMAGE = (
     ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error,
     NotImplementedError,  # zipfile's word for a damaged header that names an unknown compression
@@ -41,22 +46,45 @@ class Parts:
     arrays: Mapping[str, np.ndarray]
     sections: Sequence[page.Section]
     provenance: Provenance = field(default_factory=Provenance)
+    schema: int = SCHEMA
 
 
 def write(parts: Parts, folder: str | os.PathLike[str]) -> Path:
     """Write result.json and arrays.npz into `folder`, which is made if it is not there."""
-    path = Path(folder)
+    path = files.make_folder(Path(folder))
+    files.remove_leftovers(path)
+    content = npz(parts.arrays, compressed=True)
+    document = to_document(parts) | {"arrays_sha256": files.sha256(content)}
+    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
+    staged = _staged(path, files.sha256(content))
     try:
-        path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise ValueError(f"{path} is a file; name a folder for the result") from None
-    except OSError as error:
-        raise ValueError(f"cannot make the folder {path}: {error.strerror}; name another one") from None
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **parts.arrays)  # pyright: ignore[reportArgumentType]
-    text = json.dumps(to_document(parts), indent=1, allow_nan=False, ensure_ascii=False)
-    _write_all({path / ARRAYS: buffer.getvalue(), path / RESULT: text.encode()})
+        files.write_whole(staged, content)
+        files.write_whole(path / RESULT, text.encode())
+    except ValueError:  # a full disk; after ctrl-C nobody knows which result is in place, and reading finds out
+        staged.unlink(missing_ok=True)
+        raise
+    _settle(path, staged)
     return path
+
+
+def npz(arrays: Mapping[str, np.ndarray], *, compressed: bool = False) -> bytes:
+    """Arrays by name as the bytes of an .npz file."""
+    buffer = io.BytesIO()
+    save = np.savez_compressed if compressed else np.savez
+    save(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
+    return buffer.getvalue()
+
+
+def _staged(path: Path, checksum: str) -> Path:
+    """Where the arrays of a generation wait until its result.json is in place."""
+    return path / f".arrays-{checksum[:32]}.npz"
+
+
+def _settle(path: Path, staged: Path) -> None:
+    """Move the arrays of the generation that is in place to their name, and delete those of generations that never were."""
+    os.replace(staged, path / ARRAYS)
+    for other in path.glob(".arrays-*.npz"):
+        other.unlink(missing_ok=True)
 
 
 def to_document(parts: Parts) -> dict[str, Any]:
@@ -83,13 +111,13 @@ def read(folder: str | os.PathLike[str]) -> Parts:
         raise ValueError(f"{path / RESULT} cannot be read ({error}); make the result again") from None
     if not isinstance(document, dict) or "schema" not in document:
         raise ValueError(f"{path / RESULT} is not a result of overparam: it has no schema number")
-    if document["schema"] != SCHEMA:
+    if document["schema"] not in READABLE:
         raise ValueError(
-            f"{path / RESULT} has schema {document['schema']} and this version reads {SCHEMA}; "
+            f"{path / RESULT} has schema {document['schema']!r} and this version reads {', '.join(map(str, READABLE))}; "
             "read it with the version that wrote it, or make it again"
         )
     try:
-        arrays = read_arrays(path / ARRAYS)
+        arrays = _arrays_of(path, document.get("arrays_sha256"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} holds no {ARRAYS}; make the result again") from None
     except ValueError as error:
@@ -105,47 +133,43 @@ def read(folder: str | os.PathLike[str]) -> Parts:
             arrays=arrays,
             sections=page.from_json(document["sections"]),
             provenance=Provenance.from_json(document["provenance"]),
+            schema=document["schema"],
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path / RESULT} lacks what this version expects ({error}); make the result again") from None
 
 
+def _arrays_of(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
+    """The arrays that belong to the result.json in place; those of schema 1 had no checksum."""
+    if checksum is None:
+        return read_arrays(path / ARRAYS)
+    staged = _staged(path, checksum)
+    if (
+        staged.exists()
+    ):  # killed after result.json was moved: what it was about to do is done now, where that is allowed
+        content = staged.read_bytes()
+        if files.sha256(content) == checksum:
+            with contextlib.suppress(OSError):
+                _settle(path, staged)
+            return arrays_from(content, path / ARRAYS)
+    content = (path / ARRAYS).read_bytes()
+    if files.sha256(content) != checksum:
+        raise ValueError(f"{path / ARRAYS} is damaged, or not of the {RESULT} beside it")
+    return arrays_from(content, path / ARRAYS)
+
+
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Every array of an .npz file of ours; a ValueError of one line where the file is damaged, never unpickled."""
+    return arrays_from(path.read_bytes(), path)
+
+
+def arrays_from(content: bytes, path: Path) -> dict[str, np.ndarray]:
+    """Every array in the bytes of an .npz file; `path` is named where they are damaged."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except FileNotFoundError:
-        raise
     except _DAMAGE as error:
         raise ValueError(f"{path} is damaged ({' '.join(str(error).split())})") from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is either there whole or as it was before."""
-    _write_all({path: content})
-
-
-def _write_all(files: Mapping[Path, bytes]) -> None:
-    """Write all files beside their places, then move them there: a full disk leaves every one as it was."""
-    staged = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in files}
-    path = next(iter(files))
-    try:
-        for path, content in files.items():
-            with open(staged[path], "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        for path, temporary in staged.items():
-            os.replace(temporary, path)
-    except OSError as error:
-        raise ValueError(
-            f"cannot write {path} ({error.strerror}); what was there before is unchanged. "
-            "Free some disk or name another folder"
-        ) from None
-    finally:
-        for temporary in staged.values():
-            temporary.unlink(missing_ok=True)
 
 
 def plain(value: Any) -> Any:

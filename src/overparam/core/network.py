@@ -23,9 +23,9 @@ class Params:
     state: what `apply_train` changes without a gradient (running averages); empty for most networks.
     """
 
-    trained: Any
-    fixed: Any = ()
-    state: Any = ()
+    trained: Any = field(metadata={"tree": True})
+    fixed: Any = field(default=(), metadata={"tree": True})
+    state: Any = field(default=(), metadata={"tree": True})
 
 
 @register_dataclass

@@ -14,12 +14,23 @@ Record = TypeVar("Record")
 
 
 def take_apart(record: Any, prefix: str = "") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Values for result.json and arrays for arrays.npz, named by the path of their field ("speed.steps")."""
+    """Values for result.json and arrays for arrays.npz, named by the path of their field ("speed.steps").
+
+    A field with `metadata={"tree": True}` is a pytree of arrays: its outline is a value, its leaves are arrays. One
+    with `{"stored": False}` is left out and has its default when it comes back.
+    """
     values: dict[str, Any] = {}
     arrays: dict[str, np.ndarray] = {}
     for field in fields(record):
         value, path = getattr(record, field.name), f"{prefix}{field.name}"
-        if isinstance(value, np.ndarray):
+        if not field.metadata.get("stored", True):
+            continue
+        if field.metadata.get("tree"):
+            from overparam.core.trees import take_tree_apart
+
+            values[field.name], inner = take_tree_apart(value, path)
+            arrays.update(inner)
+        elif isinstance(value, np.ndarray):
             arrays[path] = value
         elif is_dataclass(value):
             values[field.name], inner = take_apart(value, f"{path}.")
@@ -39,17 +50,17 @@ def take_apart(record: Any, prefix: str = "") -> tuple[dict[str, Any], dict[str,
 def put_together(
     kind: type[Record], values: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str = ""
 ) -> Record:
-    """The record that `take_apart` took apart; a field that is missing takes its default.
-
-    A kind that was written in another form before says in `earlier_record(values)` how to read that.
-    """
-    earlier = getattr(kind, "earlier_record", None)
-    values = values if earlier is None else earlier(values)
+    """The record that `take_apart` took apart; a field that is missing takes its default."""
     hints = typing.get_type_hints(kind)
     given: dict[str, Any] = {}
     for field in fields(kind):  # type: ignore[arg-type]
         path, hint = f"{prefix}{field.name}", hints[field.name]
-        if path in arrays:
+        if field.metadata.get("tree"):
+            from overparam.core.trees import put_tree_together
+
+            if field.name in values:
+                given[field.name] = put_tree_together(values[field.name], arrays)
+        elif path in arrays:
             given[field.name] = arrays[path]
         elif typing.get_origin(hint) is Mapping and typing.get_args(hint) == (str, np.ndarray):
             given[field.name] = {name[len(path) + 1 :]: arrays[name] for name in arrays if name.startswith(f"{path}.")}

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core.folder import write_whole
+from overparam.core.files import write_whole
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram
 

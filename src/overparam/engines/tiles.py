@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core import folder
+from overparam.core import files, folder
 from overparam.core.interruption import Interrupted
 from overparam.core.kernel import AbstractKernel
 from overparam.core.progress import Progress
@@ -241,7 +241,7 @@ class TileFolder:
     def _save(self, name: str, **arrays: np.ndarray) -> None:
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
-        folder.write_whole(self.path / name, buffer.getvalue())
+        files.write_whole(self.path / name, buffer.getvalue())
 
 
 def _alike(entries: np.ndarray, others: np.ndarray) -> bool:

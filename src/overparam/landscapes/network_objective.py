@@ -12,6 +12,7 @@ import numpy as np
 
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.objective import AbstractObjective, Batch, Layer, Mode, Vector
+from overparam.core.trees import layer_names
 from overparam.landscapes.programs import (
     Form,
     Rows,
@@ -29,7 +30,6 @@ from overparam.landscapes.programs import (
 )
 from overparam.training.losses import AbstractLoss
 from overparam.training.precision import DIGITS, cast, computing
-from overparam.training.trees import layer_names
 
 
 @final

@@ -18,6 +18,7 @@ from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
 from overparam.data import Dataset, as_dataset
+from overparam.frame import AbstractAnswer
 from overparam.landscapes.extremes import LayerCurvature, layer_curvatures
 from overparam.landscapes.objectives import objective_of, trains
 from overparam.landscapes.page import make_landscape_sections
@@ -25,7 +26,6 @@ from overparam.landscapes.plan import LandscapePlan, make_plan
 from overparam.landscapes.views import PLANES, Plane, View, look
 from overparam.landscapes.words import give_words
 from overparam.networks import Given
-from overparam.report.saving import AbstractAnswer
 from overparam.training import Trajectory
 from overparam.training.inputs import describe, whole_number
 from overparam.training.own_run import compares, require_loss_of, require_network_of, require_rows_of

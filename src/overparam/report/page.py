@@ -13,7 +13,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from overparam.core.folder import REPORT, Parts, read, write_whole
+from overparam.core.files import write_whole
+from overparam.core.folder import REPORT, Parts, read
 from overparam.core.provenance import Provenance
 from overparam.core.sections import Figure, Section, Surface, Table, Text
 from overparam.core.words import MISSING, byte_size, duration, number

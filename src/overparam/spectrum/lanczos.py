@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import interruption
-from overparam.core.folder import write_whole
+from overparam.core.files import write_whole
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram
 from overparam.spectrum.jacobi import EPS

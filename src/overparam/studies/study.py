@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -14,6 +13,8 @@ from overparam._version import __version__
 from overparam.core import folder, sections
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance, Stopwatch
+from overparam.core.verdict import Tone, Verdict
+from overparam.frame import AbstractAnswer
 from overparam.training.precision import device_name
 from overparam.training.workplace import Workplace
 
@@ -50,16 +51,29 @@ class Findings:
 
 @final
 @dataclass(frozen=True, eq=False)
-class StudyResult:
+class StudyResult(AbstractAnswer):
     """A finished study, frozen, with what made it."""
 
+    kind: ClassVar[str] = "study"
+
     name: str
-    title: str
+    heading: str
     scale: Scale
     findings: Findings
     provenance: Provenance = field(default_factory=Provenance)
 
-    kind = "study"
+    @property
+    def title(self) -> str:
+        return self.heading
+
+    @property
+    def verdict(self) -> Verdict:
+        """The words of the first section: what the paper says and what agreed."""
+        first = self.findings.sections[0] if self.findings.sections else None
+        texts = [block for block in (first.blocks if first else ()) if isinstance(block, sections.Text)]
+        tones = [text.tone for text in texts]
+        tone: Tone = "bad" if "bad" in tones else "warning" if "warning" in tones else "good"
+        return Verdict(tone, tuple(text.body for text in texts))
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -69,9 +83,9 @@ class StudyResult:
     def arrays(self) -> Mapping[str, np.ndarray]:
         return self.findings.arrays
 
-    def save(self, place: str | os.PathLike[str]) -> Path:
-        """Write result.json and arrays.npz into a folder."""
-        return folder.write(self.parts(), place)
+    def sections(self) -> tuple[sections.Section, ...]:
+        """The page as plain data."""
+        return self.findings.sections
 
     def parts(self) -> folder.Parts:
         """The study taken apart."""

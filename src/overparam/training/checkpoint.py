@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core import folder, interruption
+from overparam.core import files, folder, interruption
+from overparam.core.trees import as_numpy, is_key
 from overparam.training.inputs import record_steps
-from overparam.training.trees import as_numpy, is_key
 
 FILE = "training.npz"
 
@@ -89,7 +89,7 @@ class Checkpoint:
         arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
-        folder.write_whole(self.path, buffer.getvalue())
+        files.write_whole(self.path, buffer.getvalue())
 
     def load(self, like: Any) -> Kept | None:
         """What was kept, its state in the shape of `like`; None where nothing was."""

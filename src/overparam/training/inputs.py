@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.core.network import AbstractNetwork, Params
+from overparam.core.trees import layer_names
 from overparam.core.words import byte_size, count_of
 from overparam.data import Dataset
 from overparam.networks import Given
@@ -19,7 +20,6 @@ from overparam.networks.composed import AbstractComposed
 from overparam.training.losses import AbstractLoss
 from overparam.training.measurements import MEASURES, ON_REQUEST
 from overparam.training.precision import cast, free_memory
-from overparam.training.trees import layer_names
 
 Trainee = AbstractNetwork | Callable[[Any, Any], Any]
 

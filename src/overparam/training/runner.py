@@ -18,6 +18,7 @@ import numpy as np
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance, Stopwatch
+from overparam.core.trees import as_numpy, layer_names
 from overparam.data import Dataset
 from overparam.training.algorithm import Problem
 from overparam.training.checkpoint import Checkpoint, History, Interrupted, Kept, fingerprint, stacked
@@ -25,7 +26,6 @@ from overparam.training.inputs import checked_measures, describe, require_classe
 from overparam.training.measurements import Recorder, Reference, prepare
 from overparam.training.precision import DIGITS, chosen_device, device_name
 from overparam.training.trajectory import Trajectory
-from overparam.training.trees import as_numpy, layer_names
 
 STRETCH = 1.0
 """Seconds of compiled steps between two looks at the clock, at ctrl-C and at the progress."""

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core import checks, folder, sections
+from overparam.core import checks, sections
 from overparam.core.network import Params
+from overparam.core.provenance import Provenance
+from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
+from overparam.frame import AbstractAnswer
 from overparam.networks import ThreeLayer
 from overparam.training.precision import computing
-from overparam.training.trajectory import PARTS, Trajectory
-from overparam.training.trees import put_tree_together, take_tree_apart
-
-OF_THE_RUN = "trajectory."
-"""Before the names of the trajectory's arrays."""
+from overparam.training.trajectory import Trajectory
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class SmoothedRun:
+class SmoothedRun(AbstractAnswer):
     """What Algorithm 2 gives back.
 
     trajectory: the run, without noise (its `params` are W⁰ + W_T, V⁰ + V_T). params: W^(out), V^(out), with the last Σ
@@ -42,7 +39,7 @@ class SmoothedRun:
     draw_losses: np.ndarray
     signs: np.ndarray | None = None
 
-    kind = "smoothed-run"
+    kind: ClassVar[str] = "smoothed-run"
 
     @property
     def training_loss(self) -> float:
@@ -52,7 +49,7 @@ class SmoothedRun:
     def predict(self, X: Any) -> np.ndarray:
         """λ_T F(x; W^(out), V^(out)) of every row, in float64."""
         if not jax.tree.leaves(self.params.trained):
-            raise ValueError("this run was saved without its weights and cannot predict; save it with `params=True`")
+            raise ValueError("this run was saved without its weights and cannot predict; save it with `weights=True`")
         X = checks.finite_matrix(X)
         kind = self.params.trained["W"].dtype
         with computing(str(kind), None):
@@ -63,41 +60,23 @@ class SmoothedRun:
         last = f"loss {self.training_loss:.4g}, λ_T {self.scale:.3g}"
         return f"SmoothedRun({self.variant}, {self.trajectory.network}: {int(self.trajectory.steps[-1])} steps, {last})"
 
-    def save(self, place: str | os.PathLike[str], *, params: bool = True) -> Path:
-        """Write result.json and arrays.npz into a folder; without any weights where `params` is False."""
-        return folder.write(self.parts(params=params), place)
+    def without_weights(self) -> SmoothedRun:
+        """The run without any weights, which cannot predict."""
+        return replace(self, trajectory=self.trajectory.without_weights(), params=Params(()))
 
-    def parts(self, *, params: bool = True) -> folder.Parts:
-        """The run taken apart, its trajectory inside, with the sections of its page."""
-        run = self.trajectory.parts(params=params)
-        arrays = {f"{OF_THE_RUN}{name}": array for name, array in run.arrays.items()}
-        arrays["draw_losses"] = self.draw_losses
-        if self.signs is not None:
-            arrays["signs"] = self.signs
-        values: dict[str, Any] = {name: getattr(self, name) for name in ("scale", "variant", "draw")}
-        values |= {"network": asdict(self.network), "trajectory": run.values}
-        if params:
-            outlines = values["params"] = {}
-            for part in PARTS:
-                outlines[part], own = take_tree_apart(getattr(self.params, part), f"params.{part}")
-                arrays |= own
-        title = f"Algorithm 2 on {self.trajectory.network}"
-        return folder.Parts(self.kind, title, values, arrays, self.sections(), run.provenance)
+    @property
+    def title(self) -> str:
+        return f"Algorithm 2 on {self.trajectory.network}"
 
-    @classmethod
-    def from_parts(cls, parts: folder.Parts) -> SmoothedRun:
-        """The run that `parts` took apart; weights that were not saved come back empty."""
-        values = dict(parts.values)
-        outlines, size = values.pop("params", {}), len(OF_THE_RUN)
-        of_the_run = {name[size:]: array for name, array in parts.arrays.items() if name.startswith(OF_THE_RUN)}
-        return cls(
-            trajectory=Trajectory.from_parts(replace(parts, values=values.pop("trajectory"), arrays=of_the_run)),
-            network=ThreeLayer(**values.pop("network")),
-            params=Params(*(put_tree_together(outlines.get(part, {"tuple": []}), parts.arrays) for part in PARTS)),
-            draw_losses=parts.arrays["draw_losses"],
-            signs=parts.arrays.get("signs"),
-            **values,
-        )
+    @property
+    def verdict(self) -> Verdict:
+        """That of its trajectory."""
+        return self.trajectory.verdict
+
+    @property
+    def provenance(self) -> Provenance:
+        """That of its trajectory."""
+        return self.trajectory.provenance
 
     def sections(self) -> tuple[sections.Section, ...]:
         """The page of the run, then the noises tried at its end."""

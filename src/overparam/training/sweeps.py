@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core import folder, sections
+from overparam.core import sections
 from overparam.core.network import Params, as_key
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance
+from overparam.core.trees import as_numpy
+from overparam.core.verdict import Verdict
+from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
+from overparam.frame import AbstractAnswer
 from overparam.training.inputs import Trainee, as_network, checked_steps, describe, initial, record_steps, whole_number
 from overparam.training.mini_batch import make_sgd
 from overparam.training.options import options_of
 from overparam.training.precision import checked_dtype, computing
 from overparam.training.runner import Runner
-from overparam.training.trees import as_numpy
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class Sweep(AbstractAnswer):
     """The records of many runs; every record has the run as its first axis and the step as its second.
 
     lr, weight_decay, seed: (runs,) what each run had. algorithm: what they share. params: the weights at the end, runs first, or None.
@@ -39,15 +41,15 @@ class Sweep:
     weight_decay: np.ndarray
     seed: np.ndarray
     steps: np.ndarray
-    records: dict[str, np.ndarray]
+    records: Mapping[str, np.ndarray]
     network: str
     algorithm: str
     stopped: str
     seconds_per_step: float
-    params: Params | None = None
+    params: Params | None = field(default=None, metadata={"stored": False})
     provenance: Provenance = field(default_factory=Provenance)
 
-    kind = "sweep"
+    kind: ClassVar[str] = "sweep"
 
     def __repr__(self) -> str:
         return f"Sweep({self.network}, {self.algorithm}: {self.runs} runs of {int(self.steps[-1])} steps)"
@@ -97,23 +99,20 @@ class Sweep:
                 rows.append((lr, decay, float(own.mean()), spread))
         return rows
 
-    def save(self, place: str | os.PathLike[str]) -> Path:
-        """Write result.json and arrays.npz into a folder, without the weights."""
-        return folder.write(self.parts(), place)
+    @property
+    def title(self) -> str:
+        return f"Sweep of {self.network}"
 
-    def parts(self) -> folder.Parts:
-        """The sweep taken apart, with the sections of its page."""
-        arrays = {name: getattr(self, name) for name in ("lr", "weight_decay", "seed", "steps")}
-        arrays |= {f"records.{name}": values for name, values in self.records.items()}
-        values = {name: getattr(self, name) for name in ("network", "algorithm", "stopped", "seconds_per_step")}
-        return folder.Parts(self.kind, f"Sweep of {self.network}", values, arrays, self.sections(), self.provenance)
-
-    @classmethod
-    def from_parts(cls, parts: folder.Parts) -> Sweep:
-        """The sweep that `parts` took apart."""
-        arrays = dict(parts.arrays)
-        records = {name[8:]: arrays.pop(name) for name in list(arrays) if name.startswith("records.")}
-        return cls(records=records, provenance=parts.provenance, **arrays, **parts.values)
+    @property
+    def verdict(self) -> Verdict:
+        """The best run, in a sentence."""
+        lost = int(self.diverged.sum())
+        if lost == self.runs:
+            return Verdict("bad", (f"All of {count_of(self.runs, 'run')} diverged; sweep smaller rates.",))
+        best, name = self.best(), self._judged_by
+        setting = f"rate {self.lr[best]:g}, decay {self.weight_decay[best]:g}, seed {int(self.seed[best])}"
+        told = f"The least {name.replace('_', ' ')} of {count_of(self.runs, 'run')} is {self.final(name)[best]:.4g}, at {setting}."
+        return Verdict("good", (told, *([f"{count_of(lost, 'run')} diverged."] if lost else [])))
 
     def sections(self) -> tuple[sections.Section, ...]:
         """One table of settings and one figure of the losses."""

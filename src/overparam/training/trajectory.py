@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import final
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, final
 
 import numpy as np
 
-from overparam.core import folder, sections
+from overparam.core import sections
 from overparam.core.network import Params
 from overparam.core.provenance import Provenance
-from overparam.training.trees import put_tree_together, take_tree_apart
+from overparam.core.verdict import Verdict
+from overparam.core.words import count_of
+from overparam.frame import AbstractAnswer
 
 WORDS = {
     "loss": "training loss",
@@ -39,16 +39,11 @@ FIGURES: tuple[tuple[str, sections.Scale, tuple[str, ...]], ...] = (
     ("Gradient", "log", ("gradient_norm", "output_gradient_norm", "pl_ratio")),
     ("Drift of the kernel", "log", ("kernel_from_start", "kernel_from_limit")),
 )
-PARTS = ("trained", "fixed", "state")
-VALUES = (
-    "layers", "network", "algorithm", "loss_convention", "n", "stopped", "seconds_per_step", "digits", "objective",
-    "objective_kind", "dominance", "kernel_rows", "flip_rows",
-)  # fmt: skip
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Trajectory(AbstractAnswer):
     """What happened at `steps`; every record has the step as its first axis, in NumPy float64.
 
     records: by name, see `WORDS`; each is an attribute too (`run.loss`, `run.movement`).
@@ -77,7 +72,7 @@ class Trajectory:
     flip_rows: int = 0
     provenance: Provenance = field(default_factory=Provenance)
 
-    kind = "trajectory"
+    kind: ClassVar[str] = "trajectory"
 
     def __getattr__(self, name: str) -> np.ndarray:
         records = self.__dict__.get("records", {})
@@ -103,30 +98,23 @@ class Trajectory:
             raise ValueError(f"step {step} was not recorded; recorded: {_shown(self.steps)}")
         return {name: values[places[0]] for name, values in self.records.items()}
 
-    def save(self, place: str | os.PathLike[str], *, params: bool = True) -> Path:
-        """Write result.json and arrays.npz into a folder; without the weights where `params` is False."""
-        return folder.write(self.parts(params=params), place)
+    def without_weights(self) -> Trajectory:
+        """The run without the weights it ended with and those it recorded."""
+        records = {name: values for name, values in self.records.items() if name != "weights"}
+        return replace(self, params=Params(()), records=records)
 
-    def parts(self, *, params: bool = True) -> folder.Parts:
-        """The trajectory taken apart, with the sections of its page."""
-        arrays = {"steps": self.steps} | {f"records.{name}": values for name, values in self.records.items()}
-        values = {name: getattr(self, name) for name in VALUES}
-        if params:
-            outlines = values["params"] = {}
-            for part in PARTS:
-                outlines[part], own = take_tree_apart(getattr(self.params, part), f"params.{part}")
-                arrays |= own
-        return folder.Parts(self.kind, f"Training of {self.network}", values, arrays, self.sections(), self.provenance)
+    @property
+    def title(self) -> str:
+        return f"Training of {self.network}"
 
-    @classmethod
-    def from_parts(cls, parts: folder.Parts) -> Trajectory:
-        """The trajectory that `parts` took apart; weights that were not saved come back empty."""
-        values = dict(parts.values)
-        outlines = values.pop("params", {})
-        values["layers"] = tuple(values["layers"])
-        records = {name[8:]: array for name, array in parts.arrays.items() if name.startswith("records.")}
-        params = Params(*(put_tree_together(outlines.get(part, {"tuple": []}), parts.arrays) for part in PARTS))
-        return cls(steps=parts.arrays["steps"], records=records, params=params, provenance=parts.provenance, **values)
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the loss fell, in a sentence."""
+        first, last = (float(self.records["loss"][place]) for place in (0, -1))
+        fell = last < first
+        how = f"fell from {first:.4g} to {last:.4g}" if fell else f"went from {first:.4g} to {last:.4g}"
+        sentence = f"The training loss {how} in {count_of(int(self.steps[-1]), 'step')}; {self.stopped}."
+        return Verdict("good" if fell else "warning", (sentence,))
 
     def sections(self) -> tuple[sections.Section, ...]:
         """The page of the run: what fell, what moved."""

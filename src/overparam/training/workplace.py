@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core import folder
+from overparam.core import files, folder
 from overparam.core.progress import Progress, silent
 from overparam.training.precision import device_name
 
@@ -79,7 +79,7 @@ class Workplace:
             kept = self._made(make, checkpoint)
             buffer = io.BytesIO()
             np.savez_compressed(buffer, allow_pickle=False, **kept)  # pyright: ignore[reportArgumentType]
-            folder.write_whole(path, buffer.getvalue())
+            files.write_whole(path, buffer.getvalue())
             _discard(checkpoint)
         else:
             self.before += float(kept[SECONDS])

@@ -1,0 +1,101 @@
+"""Files that are there whole or as they were before: written under a name nobody can guess, then moved to their place."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+HERE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+"""This machine in eight letters: several may write to one shared folder."""
+TEMPORARY = re.compile(r"\.overparam-(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{16}\.part")
+DAY = 86_400.0
+"""Seconds after which a temporary file of another machine is taken to be forgotten."""
+
+
+def sha256(content: bytes) -> str:
+    """The checksum that is kept beside everything that is read back.
+
+    >>> sha256(b"")[:8]
+    'e3b0c442'
+    """
+    return hashlib.sha256(content).hexdigest()
+
+
+def make_folder(path: Path, what: str = "the result") -> Path:
+    """The folder, made where it is not there; one line where it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"{path} is a file or lies in one; name a folder for {what}") from None
+    except OSError as error:
+        raise ValueError(f"cannot make the folder {path}: {error.strerror}; name another one") from None
+    return path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is either there whole or as it was before."""
+    write_all({path: content})
+
+
+def write_all(files: Mapping[Path, bytes]) -> None:
+    """Write all files beside their places, then move them there: a full disk leaves every one as it was."""
+    staged: dict[Path, Path] = {}
+    path = next(iter(files))
+    try:
+        for path, content in files.items():
+            staged[path] = temporary(path.parent)
+            _write_new(staged[path], content)
+        for path, name in staged.items():
+            os.replace(name, path)
+    except OSError as error:
+        raise ValueError(
+            f"cannot write {path} ({error.strerror}); what was there before is unchanged. "
+            "Free some disk or name another folder"
+        ) from None
+    finally:
+        for name in staged.values():
+            name.unlink(missing_ok=True)
+
+
+def temporary(folder: Path) -> Path:
+    """A name for a file that is not finished: it tells whose it is, and nobody else can guess it."""
+    return folder / f".overparam-{HERE}-{os.getpid()}-{secrets.token_hex(8)}.part"
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete the temporary files that killed processes left in a folder; those of running ones stay."""
+    with contextlib.suppress(OSError):
+        for path in list(folder.iterdir()):
+            found = TEMPORARY.fullmatch(path.name)
+            if found and _abandoned(path, found["machine"], int(found["process"])):
+                path.unlink(missing_ok=True)
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    # O_EXCL: the file is ours from its first byte, and no link is followed
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    with open(number, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _abandoned(path: Path, machine: str, process: int) -> bool:
+    if machine != HERE:
+        return time.time() - path.stat().st_mtime > DAY
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it is another user's, and runs
+        return False
+    return False

@@ -1,0 +1,21 @@
+"""What every question shares: a `Job` of named parts, its `Plan`, the `Answer` it gives, and the keeping of parts."""
+
+from overparam.frame.answer import AbstractAnswer, Stored, read
+from overparam.frame.job import Job, Part, Work, verb
+from overparam.frame.keeping import Keeping, Kept, State, fingerprint
+from overparam.frame.plan import Plan
+
+__all__ = [
+    "AbstractAnswer",
+    "Job",
+    "Keeping",
+    "Kept",
+    "Part",
+    "Plan",
+    "State",
+    "Stored",
+    "Work",
+    "fingerprint",
+    "read",
+    "verb",
+]

@@ -1,0 +1,249 @@
+"""A question as a Job: named parts that are planned, made, kept and taken up again in one way, and what they conclude in."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar, final
+
+import numpy as np
+
+from overparam._version import __version__
+from overparam.core.interruption import Interrupted
+from overparam.core.progress import Progress, silent
+from overparam.core.provenance import Provenance, Stopwatch
+from overparam.core.records import put_together, take_apart
+from overparam.frame.keeping import Keeping, Kept, fingerprint
+from overparam.frame.plan import Plan
+
+A = TypeVar("A")
+P = ParamSpec("P")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What a part may use while it is made: whom to tell, where, and a folder for what it has not finished.
+
+    place: the part's own folder (None where nothing is kept), which nested work may take as its `place`; it is deleted
+    when the part is finished.
+    """
+
+    progress: Progress = silent
+    place: Path | None = None
+    device: str | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A named piece of a Job's work.
+
+    name: unique in the Job; people read it. make: a function of a module, called as `make(work, *of, *needed)`.
+    of: data and Specs, all that it depends on beside other parts: they name the file that keeps it. needs: names of the
+    parts whose results it takes. seconds: planned. gives: the dataclass it gives; None for a mapping of arrays.
+    kept: False where what it gives is no data (a matrix on a device, a network's inside): it is then made only for parts
+    that need it and still have to be made, is let go after the last of them, and `conclude` does not see it.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    of: tuple[Any, ...] = ()
+    needs: tuple[str, ...] = ()
+    seconds: float = 0.0
+    gives: type | None = None
+    kept: bool = True
+
+
+@final
+class Job(Generic[A]):
+    """A question that is ready to be asked: `job.plan` says what it costs, `job.run()` gives the Answer.
+
+    Args:
+        verb: the name of the question; part of the name of every kept part.
+        parts: in the order in which they are made; a part comes after those it needs.
+        conclude: (results by name, provenance) to the Answer.
+        plan: the cost, without the seconds of the parts, which have them.
+        provenance: configuration, seed, precision, device; time and memory are filled in.
+        timed: seconds by part, measured; called only when the plan is asked for, since measuring takes time.
+        within: enters the precision and device of the work; no float64 JAX array leaves it.
+        place: the folder under which finished parts are kept.
+        progress: called with the planned seconds that are done.
+        partial: (results so far, what the stopped part had) to an Answer, for ctrl-C.
+    """
+
+    def __init__(
+        self,
+        verb: str,
+        parts: Sequence[Part],
+        conclude: Callable[[Mapping[str, Any], Provenance], A],
+        *,
+        plan: Plan,
+        provenance: Provenance,
+        timed: Callable[[], Mapping[str, float]] | None = None,
+        within: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
+        place: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+        partial: Callable[[Mapping[str, Any], Any], A | None] | None = None,
+    ) -> None:
+        self.verb, self.parts = verb, tuple(parts)
+        self._by_name = _in_order(self.parts)
+        self._conclude, self._plan, self._provenance, self._timed = conclude, plan, provenance, timed
+        self._within, self._partial = within, partial
+        self._progress = progress or silent
+        self.keeping = Keeping(place)
+
+    @functools.cached_property
+    def marks(self) -> Mapping[str, str]:
+        """What each part depends on, as a fingerprint: the verb, the version, `of`, and the parts it needs."""
+        found: dict[str, str] = {}
+        for part in self.parts:
+            found[part.name] = fingerprint(
+                self.verb, __version__, part.make.__qualname__, part.of, [found[need] for need in part.needs]
+            )
+        return found
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """What it costs, parts that are finished left out."""
+        with self._within():
+            measured = dict(self._timed()) if self._timed is not None else {}
+        kept = set() if self.keeping.place is None else {p.name for p in self.parts if self._is_kept(p)}
+        needless = {p.name for p in self.parts if not p.kept and self._users(p.name) and self._users(p.name) <= kept}
+        seconds = {part.name: measured.get(part.name, part.seconds) for part in self.parts}
+        return replace(self._plan, seconds_by=seconds, kept=tuple(n for n in seconds if n in kept | needless))
+
+    def run(self) -> A:
+        """Do the work, part by part, and conclude; what is kept is taken up again."""
+        self._plan.require_memory()
+        watch, made = Stopwatch(), _Made(self)
+        try:
+            with self._within():
+                for part in self.parts:
+                    if part.kept or not self._users(part.name):
+                        made.result(part.name)
+                provenance = watch.provenance(self._provenance.configuration, seed=self._provenance.seed)
+                devices = ", ".join(made.devices) or self._provenance.device
+                provenance = replace(
+                    provenance, dtype=self._provenance.dtype, device=devices, seconds=provenance.seconds + made.before
+                )
+                answer = self._conclude(made.found, provenance)
+        except KeyboardInterrupt as stop:
+            raise self._interrupted(stop, made) from None
+        total = sum(made.seconds.values())
+        self._progress(total, total, "done")
+        return answer
+
+    def forget(self) -> None:
+        """Delete what was kept: the Answer is saved."""
+        self.keeping.forget()
+
+    def _is_kept(self, part: Part) -> bool:
+        return part.kept and self.keeping.holds(part.name, self.marks[part.name])
+
+    def _users(self, name: str) -> set[str]:
+        return {part.name for part in self.parts if name in part.needs}
+
+    def _interrupted(self, stop: KeyboardInterrupt, made: _Made) -> Interrupted:
+        inner = getattr(stop, "partial", None)
+        partial = None if self._partial is None else self._partial(made.found, inner)
+        if self.keeping.place is None:
+            words = "stopped; nothing was kept: with `place` finished parts are"
+        else:
+            words = "stopped; finished parts are kept, and the same question goes on from there"
+        return Interrupted(partial, f"{stop}; the same question goes on from there" if str(stop) else words)
+
+
+class _Made:
+    """The results of a Job while it runs."""
+
+    def __init__(self, job: Job[Any]) -> None:
+        self.job = job
+        self.found: dict[str, Any] = {}
+        self.passing: dict[str, Any] = {}
+        self.finished: set[str] = set()
+        self.devices: dict[str, None] = {}
+        self.before = 0.0
+        planned = job.__dict__.get("plan")  # with measured times, where the plan was asked for
+        self.seconds = {part.name: part.seconds for part in job.parts} if planned is None else dict(planned.seconds_by)
+
+    def result(self, name: str) -> Any:
+        """The result of a part: in hand, kept before, or made now."""
+        part = self.job._by_name[name]
+        shelf = self.found if part.kept else self.passing
+        if name not in shelf:
+            kept = self._taken_up(part) if part.kept else None
+            shelf[name] = self._made(part) if kept is None else kept
+            self.finished.add(name)
+            self._let_go()
+        return shelf[name]
+
+    def _taken_up(self, part: Part) -> Any:
+        kept = self.job.keeping.find(part.name, self.job.marks[part.name]) if self.job.keeping.place else None
+        if kept is None:
+            return None
+        self.before += float(kept.about["seconds"])
+        self.devices[str(kept.about["device"])] = None
+        return dict(kept.arrays) if part.gives is None else put_together(part.gives, kept.about["values"], kept.arrays)
+
+    def _made(self, part: Part) -> Any:
+        job, keeping = self.job, self.job.keeping
+        needed = [self.result(name) for name in part.needs]
+        done = sum(self.seconds[name] for name in self.finished)
+        total = sum(self.seconds.values())
+        job._progress(done, total, part.name)
+
+        def tell(inner: float, of: float | None, what: str) -> None:
+            share = min(1.0, inner / of) if of else 0.0
+            job._progress(done + share * self.seconds[part.name], total, what or part.name)
+
+        mark = job.marks[part.name] if keeping.place is not None else ""
+        place = keeping.unfinished(part.name, mark) if part.kept and keeping.place is not None else None
+        start = time.perf_counter()
+        given = part.make(Work(tell, place, job._provenance.device), *part.of, *needed)
+        seconds = time.perf_counter() - start
+        if not part.kept:
+            return given
+        device = job._provenance.device
+        self.devices[device] = None
+        if part.gives is None:
+            given = {key: np.asarray(value) for key, value in given.items()}
+        if keeping.place is not None:
+            values, arrays = ({}, given) if part.gives is None else take_apart(given)
+            keeping.keep(part.name, mark, Kept(arrays, {"values": values, "seconds": seconds, "device": device}))
+            keeping.discard(part.name, mark)
+        return given
+
+    def _let_go(self) -> None:
+        for name in list(self.passing):
+            if self.job._users(name) <= self.finished:
+                del self.passing[name]
+
+
+def _in_order(parts: Sequence[Part]) -> dict[str, Part]:
+    found: dict[str, Part] = {}
+    for part in parts:
+        if part.name in found:
+            raise ValueError(f"two parts are called {part.name!r}; each needs a name of its own")
+        if missing := [need for need in part.needs if need not in found]:
+            raise ValueError(f"the part {part.name!r} needs {missing[0]!r}, which does not come before it")
+        found[part.name] = part
+    return found
+
+
+def verb(prepare: Callable[P, Job[A]]) -> Callable[P, A]:
+    """The question that a `prepare_x` prepares, asked at once: one signature and one docstring, written once."""
+
+    @functools.wraps(prepare)
+    def ask(*args: P.args, **kwargs: P.kwargs) -> A:
+        return prepare(*args, **kwargs).run()
+
+    name = prepare.__name__.removeprefix("prepare_")
+    ask.__name__ = ask.__qualname__ = name
+    prepare.__doc__ = f"The `Job` of `{name}`, with the same arguments: `.plan` says what it costs, `.run()` does it."
+    return ask

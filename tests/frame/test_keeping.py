@@ -1,0 +1,139 @@
+"""What is kept comes back whole or not at all: every byte is checked, other settings are other files, kills leave no trace."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from overparam.core import files
+from overparam.frame import Keeping, Kept, State, fingerprint
+
+
+def kept() -> Kept:
+    return Kept({"x": np.arange(5.0), "names": np.array(["a", "ü"])}, {"seconds": 1.5, "values": {"n": 3}})
+
+
+def test_a_part_comes_back_with_its_arrays_and_values(tmp_path: Path) -> None:
+    Keeping(tmp_path).keep("a part, m = 3", "mark", kept())
+    found = Keeping(tmp_path).find("a part, m = 3", "mark")
+    assert found is not None
+    np.testing.assert_array_equal(found.arrays["x"], np.arange(5.0))
+    assert found.arrays["names"].tolist() == ["a", "ü"]
+    assert found.about == {"seconds": 1.5, "values": {"n": 3}}
+    assert Keeping(tmp_path).find("a part, m = 3", "another mark") is None
+    assert Keeping(tmp_path).find("a part, m = 4", "mark") is None
+
+
+def test_every_changed_byte_is_found(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.keep("part", "mark", kept())
+    (path,) = (tmp_path / "parts").iterdir()
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert keeping.find("part", "mark") is None, place
+    for length in (0, 10, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert keeping.find("part", "mark") is None
+    path.write_bytes(whole)
+    assert keeping.find("part", "mark") is not None
+
+
+def test_a_state_is_replaced_and_refused_to_other_work(tmp_path: Path) -> None:
+    state = State(tmp_path, "training", "mine")
+    assert state.load() is None
+    state.save(Kept({"w": np.zeros(2)}, {"step": 1}))
+    state.save(Kept({"w": np.ones(2)}, {"step": 2}))
+    found = State(tmp_path, "training", "mine").load()
+    assert found is not None
+    assert found.about["step"] == 2
+    np.testing.assert_array_equal(found.arrays["w"], np.ones(2))
+    with pytest.raises(ValueError, match="of other work"):
+        State(tmp_path, "training", "yours").load()
+    state.path.write_bytes(state.path.read_bytes()[:-1] + b"?")
+    with pytest.raises(ValueError, match="damaged"):
+        state.load()
+    state.forget()
+    assert not tmp_path.exists()
+
+
+def test_forgetting_leaves_other_files(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.keep("part", "mark", kept())
+    unfinished = keeping.unfinished("part", "mark")
+    assert unfinished is not None
+    State(unfinished, "training", "m").save(Kept({}))
+    (tmp_path / "parts" / "notes.txt").write_text("mine")
+    keeping.forget()
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["notes.txt"]
+
+
+def test_nothing_is_kept_without_a_place() -> None:
+    keeping = Keeping(None)
+    keeping.keep("part", "mark", kept())
+    assert keeping.find("part", "mark") is None
+    assert keeping.unfinished("part", "mark") is None
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_running_one_writes_is_not(tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    words = [sys.executable, "-c", "import os; print(os.getpid())"]
+    dead = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    left = parts / f".overparam-{files.HERE}-{dead}-{'0' * 16}.part"
+    running = parts / f".overparam-{files.HERE}-{os.getpid()}-{'0' * 16}.part"
+    elsewhere = parts / f".overparam-{'0' * 8}-{dead}-{'0' * 16}.part"
+    other = parts / ".overparam-notes.part"
+    for path in (left, running, elsewhere, other):
+        path.write_text("half")
+    Keeping(tmp_path)
+    assert not left.exists()
+    assert all(path.exists() for path in (running, elsewhere, other))
+    os.utime(elsewhere, (0, 0))
+    Keeping(tmp_path)
+    assert not elsewhere.exists()
+
+
+def test_a_link_in_the_place_of_a_temporary_file_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    guessed = tmp_path / ".overparam-guess.part"
+    guessed.symlink_to(victim)
+    monkeypatch.setattr(files, "temporary", lambda folder: guessed)
+    with pytest.raises(ValueError, match="cannot write"):
+        files.write_whole(tmp_path / "result", b"new")
+    assert victim.read_text() == "mine"
+
+
+@dataclass(frozen=True)
+class Setting:
+    n: int
+    rates: tuple[float, ...] = (0.1,)
+
+
+class Foreign:
+    pass
+
+
+def test_fingerprints_tell_apart_what_differs() -> None:
+    from overparam.networks import TwoLayer
+
+    different = [
+        1, 1.0, True, "1", None, (1,), [1, 2], {"a": 1}, {"a": 2}, np.zeros(2), np.zeros((1, 2)), np.zeros(2, np.float32),
+        Setting(1), Setting(2), Setting(1, (0.2,)), TwoLayer(8), TwoLayer(8, paired=True), b"1",
+    ]  # fmt: skip
+    marks = [fingerprint(thing) for thing in different]
+    assert len(set(marks)) == len(different)
+    assert [fingerprint(thing) for thing in different] == marks
+    assert fingerprint((1, 2)) == fingerprint([1, 2])
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+    large = np.arange(6_000_000, dtype=np.float64)
+    changed = large.copy()
+    changed[-1] += 1
+    assert fingerprint(large) != fingerprint(changed)
