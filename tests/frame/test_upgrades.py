@@ -11,7 +11,7 @@ from overparam.core.records import put_together
 from overparam.frame.upgrades import upgraded
 from overparam.report import render_page
 
-STUDIES = sorted((Path(__file__).parents[2] / "docs" / "studies").glob("*/result.json"))
+STUDIES = sorted((Path(__file__).parents[2] / "docs" / "studies").glob("*/arrays.npz"))
 
 
 @pytest.mark.parametrize("certified", [True, False])
