@@ -12,7 +12,7 @@ WIDTH, STEPS = 1000, 100
 
 
 def main() -> tuple[float, float]:
-    data = op.data.split(op.load("breast-cancer"), 0.2, seed=0)
+    data = op.data.split(op.load("breast-cancer"), 0.2, key=0)
     errors = []
     for kappa in (1.0, 0.01):
         network = op.networks.TwoLayer(WIDTH, kappa, paired=True)

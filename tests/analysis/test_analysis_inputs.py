@@ -182,7 +182,7 @@ def test_rows_of_a_shuffled_table_are_named_by_the_source(tmp_path):
     file = tmp_path / "t.csv"
     np.savetxt(file, np.column_stack([X, SIGNS]), delimiter=",", header="a,b,c,d,e,y", comments="")
     for seed in (0, 1):
-        found = op.analyze(op.load(str(file), seed=seed)).problems.duplicate_rows
+        found = op.analyze(op.load(str(file), key=seed)).problems.duplicate_rows
         assert [tuple(sorted(group)) for group in found] == [(8, 31)]
 
 

@@ -262,7 +262,7 @@ def test_regression_targets_are_standardised_and_new_rows_measured_alike():
     random = np.random.default_rng(2)
     X = random.standard_normal((60, 4))
     y = 1000 + 50 * X[:, 0] + 5 * random.standard_normal(60)
-    data = op.data.split(op.load((X, y)), 15, seed=0)
+    data = op.data.split(op.load((X, y)), 15, key=0)
     found = op.train_and_compare(data, TwoLayer(1000, paired=True), steps=100)
     assert found.predicted.values[0] == pytest.approx(45 / 2)  # ½ Σ of squares of variance 1
     assert found.numbers.test_error == pytest.approx(found.numbers.predicted_test_error, rel=0.2)

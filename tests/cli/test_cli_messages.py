@@ -44,6 +44,7 @@ def test_train_names_its_option(place, capsys):
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
+        (["--target", "zz"], "no label column 'zz'"),
         ([], "pass --missing mean to fill them, --missing drop to drop those rows"),
         (["--missing", "fill"], "--missing is 'fill'; expected 'error', 'mean' or 'drop'"),
         (["--missing", "drop", "--task", "sorting"], "--task is 'sorting'"),

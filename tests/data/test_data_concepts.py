@@ -294,10 +294,10 @@ def test_bounds_hold_on_points_and_are_not_loose():
 
 
 def test_drawn_sets_by_name():
-    data = load("parity", train=300, test=200, seed=4)
+    data = load("parity", train=300, test=200, key=4)
     assert (data.n, data.d, data.k, data.test.n, data.task) == (300, 30, 8, 200, "regression")
     np.testing.assert_array_equal(data.y, ParityTarget()(data.X))
-    again, other = load("parity", train=300, seed=4), load("Parity", train=300, seed=5)
+    again, other = load("parity", train=300, key=4), load("Parity", train=300, key=5)
     assert np.array_equal(data.X, again.X)
     assert not np.array_equal(data.X, other.X)
     data = load("sparse-parity", train=300, test=200)

@@ -225,11 +225,11 @@ def test_builtin_order_and_split():
     from sklearn.datasets import load_digits, load_wine
 
     assert np.array_equal(load("digits").X, load_digits().data)
-    wine = load("wine", seed=5)
+    wine = load("wine", key=5)
     assert not np.array_equal(wine.rows, np.arange(178))
     assert np.array_equal(wine.X, load_wine().data[wine.rows])
-    assert np.array_equal(wine.rows, load("wine", seed=5).rows)
-    assert not np.array_equal(wine.rows, load("wine", seed=6).rows)
+    assert np.array_equal(wine.rows, load("wine", key=5).rows)
+    assert not np.array_equal(wine.rows, load("wine", key=6).rows)
     data = load("digits", test=0.2)
     assert data.test.n == 359
     assert (np.diff(data.rows) > 0).all()
@@ -277,4 +277,4 @@ def test_classes_without_training_rows_are_noted():
     assert len(data.classes) == 10
     assert any("no training row has the class 5, 6, 7, 8, 9" in note for note in data.notes)
     refused(lambda: load("digits", train=1), ValueError, "every training row has the label 0")
-    refused(lambda: load(""), ValueError, "`source` is empty")
+    refused(lambda: load(""), ValueError, "`data` is empty")

@@ -88,6 +88,6 @@ def test_a_table_against_loadtxt():
     need("uci/abalone.csv.gz")
     path = Path(os.environ["OVERPARAM_DATA"]) / "uci" / "abalone.csv.gz"
     other = np.loadtxt(path, delimiter=",", skiprows=1, comments=None)
-    data = load("uci/abalone", seed=2)
+    data = load("uci/abalone", key=2)
     assert np.array_equal(data.X, other[data.rows, :-1])
     assert np.array_equal(data.labels, other[data.rows, -1])

@@ -1,6 +1,8 @@
 """The Dataset itself, labels to targets, splits and duplicates."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -108,7 +110,7 @@ def test_bad_arrays_are_one_line(X, y, said):
 
 def test_sources_that_are_none():
     for source in (np.eye(3), 7, None, (1, 2, 3)):
-        with pytest.raises(ValueError, match=r"`source`|one axis|shape") as error:
+        with pytest.raises(ValueError, match=r"`data`|one axis|shape") as error:
             load(source)
         one_line(error)
 
@@ -205,6 +207,85 @@ def test_as_dataset_keeps_order():
     assert as_dataset("iris").n == 150
 
 
+X3, Y3 = np.array([[1.0, 5.0], [2.0, 4.0], [3.5, 0.0]]), np.array([0, 1, 0])
+FRAME3 = pd.DataFrame({"a": X3[:, 0], "b": X3[:, 1], "kind": Y3})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        as_dataset(X3, Y3),
+        as_dataset((X3, Y3)),
+        as_dataset(X3.tolist(), Y3.tolist()),
+        as_dataset({"X": X3, "y": Y3}),
+        as_dataset(FRAME3[["a", "b"]], Y3),
+        as_dataset(FRAME3, label="kind"),
+        as_dataset(pl.from_pandas(FRAME3)),
+        as_dataset(as_dataset((X3, Y3)), name="other"),
+    ],
+    ids=["X, y", "(X, y)", "lists", "mapping", "frame, y", "frame, label=", "polars", "Dataset"],
+)
+def test_one_data_set_in_every_form(data):
+    in_order = data.take(np.argsort(data.rows))
+    assert np.array_equal(in_order.X, X3)
+    assert np.array_equal(in_order.labels, Y3)
+    assert in_order.y.tolist() == [1, -1, 1]
+    assert data.classes == (0, 1)
+
+
+def test_files_and_frames_of_one_table_are_the_same_to_the_bit(tmp_path):
+    FRAME3.to_csv(tmp_path / "t.csv", index=False)
+    FRAME3.to_parquet(tmp_path / "t.parquet")
+    forms = [as_dataset(form, key=4) for form in (FRAME3, tmp_path / "t.csv", tmp_path / "t.parquet")]
+    assert len({data.digest for data in forms}) == 1
+    assert as_dataset(FRAME3, key=4, name="churn").name == "churn"
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "said"),
+    [
+        (((X3, Y3), Y3), {}, "pair .X, y., which has labels of its own"),
+        ((as_dataset(X3, Y3), Y3), {}, "a Dataset, which has labels of its own"),
+        (("digits", Y3), {}, "'digits', which has labels of its own"),
+        (({"X": X3, "y": Y3}, Y3), {}, "a dict, which has labels of its own"),
+        ((X3, Y3), {"label": "kind"}, "both name the labels"),
+        ((FRAME3, Y3), {"label": "kind"}, "both name the labels"),
+        ((FRAME3, "kind"), {}, "named by label='kind'"),
+        (((X3, Y3),), {"label": "kind"}, "no named columns"),
+        ((as_dataset(X3, Y3),), {"label": "kind"}, "no named columns"),
+        ((X3,), {}, "without labels"),
+        ((X3, Y3[:2]), {}, r"shape \(2,\); expected \(3,\)"),
+        ((FRAME3, Y3[:2]), {}, r"shape \(2,\); expected \(3,\)"),
+    ],
+)
+def test_labels_given_twice_or_not_at_all(args, options, said):
+    with pytest.raises(ValueError, match=said) as error:
+        as_dataset(*args, **options)
+    one_line(error)
+
+
+def test_digests_name_what_results_depend_on(tmp_path):
+    data = load(X3, Y3)
+    assert data.digest == load((X3.copy(order="F"), Y3), name="other").replace(note="said").digest
+    np.save(tmp_path / "X.npy", X3)
+    np.save(tmp_path / "y.npy", Y3)
+    assert load(tmp_path / "X.npy").digest == data.digest
+    others = [
+        data.replace(X=X3 + 1),
+        data.replace(X=X3.astype(np.float32)),
+        data.take([1, 0, 2]),
+        data.with_targets([1.0, -1.0, 1.0]),
+        data.replace(groups=np.array(["a", "b", "a"])),
+        data.replace(groups=np.array(["a", "b", "b"])),
+        data.replace(test=data),
+        data.replace(test=data.take([0])),
+        data.replace(features=("a", "b")),
+        load(X3, Y3, classes=(1, 0)),
+        load(X3, ["0", "1", "0"]),
+    ]
+    assert len({data.digest, *(other.digest for other in others)}) == len(others) + 1
+
+
 def test_load_of_a_dataset_chooses_rows():
     data = load(table(), train=10, test=0.25)
     assert (data.n, data.test.n) == (10, 10)
@@ -262,7 +343,7 @@ def test_grouped_split_of_one_group_is_an_error():
 
 
 def test_split_of_a_dataset():
-    data = split(table(), 0.25, seed=3)
+    data = split(table(), 0.25, key=3)
     assert (data.n, data.test.n) == (30, 10)
     assert np.array_equal(data.test.X[0], table().X[data.test.rows[0]])
     with pytest.raises(ValueError, match="already"):

@@ -65,11 +65,11 @@ def test_label_by_name_number_and_last(tmp_path):
 def test_rows_are_shuffled_with_the_seed(tmp_path):
     lines = "".join(f"{i},{i // 50}\n" for i in range(100))
     path = write(tmp_path / "t.csv", "a,label\n" + lines)
-    data = load(path, seed=1)
+    data = load(path, key=1)
     assert np.array_equal(data.X[:, 0], data.rows)
     assert not np.array_equal(data.rows, np.arange(100))
-    assert np.array_equal(data.rows, load(path, seed=1).rows)
-    small = load(path, seed=1, train=20, test=0.1)
+    assert np.array_equal(data.rows, load(path, key=1).rows)
+    small = load(path, key=1, train=20, test=0.1)
     assert np.bincount(small.labels).tolist() == [10, 10]
     assert np.bincount(small.test.labels).tolist() == [5, 5]
     assert not set(small.rows) & set(small.test.rows)
@@ -215,7 +215,7 @@ EXPECTED = [[1, 0.5, 1, 0, 0, 1], [2, 1.5, 0, 1, 0, 0], [3, 2.5, 1, 0, 0, 1], [4
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame], ids=["pandas", "polars", "lazy"])
 def test_frames(make):
-    data = as_dataset(make(FRAME))
+    data = in_file_order(as_dataset(make(FRAME)))
     assert data.X.tolist() == EXPECTED
     assert data.labels.tolist() == FRAME["label"]
     assert in_file_order(load(make(FRAME))).X.tolist() == EXPECTED
@@ -234,7 +234,7 @@ def test_frames_with_holes_dates_and_categories(make):
     typo = make({"a": ["1.5", "2", "oops", "4"], "label": [0, 1, 0, 1]})
     refused(lambda: load(typo), "text where a number belongs: 'oops' at row 2")
     numbers = make({"a": ["1.5", "2", "4"], "label": [0, 1, 0]})
-    assert as_dataset(numbers).X.tolist() == [[1.5], [2], [4]]
+    assert in_file_order(as_dataset(numbers)).X.tolist() == [[1.5], [2], [4]]
     refused(lambda: load(make({"a": [], "label": []})), "no rows")
 
 

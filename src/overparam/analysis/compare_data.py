@@ -251,7 +251,7 @@ def _divided(source: Dataset, most: int, seed: int) -> tuple[Dataset, np.ndarray
             test = test.take(np.flatnonzero(~again))
         words = f"The data's own test rows, {test.n:,}"
         if test.n > most:
-            test = test.subset(most, seed=seed)
+            test = test.subset(most, key=seed)
             words += f", of which {most:,} were used" + (" (the first)" if test.kind == "image" else " (drawn)")
         return source.replace(test=test), _together(source), words, notes
     groups = _together(source)

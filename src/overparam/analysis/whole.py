@@ -152,7 +152,7 @@ def _prepare(
     if source.n > limit:
         which = "the first in file order" if source.kind == "image" else "classes in proportion"
         notes.append(f"{limit:,} of {source.n:,} rows were used, {which}; `max_rows` sets how many")
-        source = source.subset(limit, seed=seed)
+        source = source.subset(limit, key=seed)
     data = preprocess(source, how)
     notes.extend(note for note in data.notes if note not in notes)
     y, y_test = data.y, None if data.test is None else data.test.y

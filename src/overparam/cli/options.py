@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LONG = 10.0
 """Seconds from which a plan is shown before the work starts."""
 OPTIONS = {name: f"--{name}" for name in ("label", "group", "classes", "train", "test", "task", "missing")}
-OPTIONS |= {"how": "--preprocess", "source": "DATA"}
+OPTIONS |= {"how": "--preprocess", "data": "DATA"}
 """What arguments of reading and scaling data are called here."""
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for result.json, arrays.npz and report.html.")]
@@ -30,7 +30,9 @@ Dtype = Annotated[str, typer.Option("--dtype", help="float64; results are never 
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Show what it will cost and stop.")]
 NoSamples = Annotated[bool, typer.Option("--no-samples", help="Keep the data's own rows and labels out of the page.")]
 
-Label = Annotated[str | None, typer.Option("--label", help="The label column of a table; the last if not given.")]
+Label = Annotated[
+    str | None, typer.Option("--label", "--target", help="The label column of a table; the last if not given.")
+]
 Group = Annotated[str | None, typer.Option("--group", help="A column whose groups are never split.")]
 Classes = Annotated[str | None, typer.Option("--classes", help="Classes to keep, such as 0,1; the first is +1.")]
 Train = Annotated[int | None, typer.Option("--train", help="Most training rows to read.")]
@@ -46,11 +48,11 @@ def require_float64(dtype: str) -> None:
         raise ValueError(f"--dtype is {dtype}; this command computes in float64 only")
 
 
-def read_data(source: str, *, classes: str | None, test: str | None, **options: Any) -> Dataset:
+def read_data(source: str, *, classes: str | None, test: str | None, seed: int, **options: Any) -> Dataset:
     """The data set named on the command line; `options` are those of `load`."""
     from overparam.data import load
 
-    return load(source, classes=class_names(classes), test=count_or_share(test), **options)
+    return load(source, classes=class_names(classes), test=count_or_share(test), key=seed, **options)
 
 
 def in_options(line: str) -> str:

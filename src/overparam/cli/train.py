@@ -221,7 +221,7 @@ def with_test_rows(data: Dataset, asked: str | None, seed: int) -> Dataset:
         return data
     from overparam.data import split
 
-    return split(data, HELD_OUT, seed=seed)
+    return split(data, HELD_OUT, key=seed)
 
 
 def _run(display: Display, data: Dataset, net: Any, options: dict[str, Any], kept: Path, every: float) -> Any:

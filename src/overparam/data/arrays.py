@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zipfile
 import zlib
@@ -127,7 +128,8 @@ def _named_pair(arrays: Mapping[str, Any], label: str | None) -> tuple[str, str,
 def read_npz(path: Path | str, *, label: str | None = None, group: str | None = None, missing: str = "error") -> Raw:
     """A .npz archive with X and y, or X_train, y_train, X_test, y_test."""
     path = Path(path)
-    with _opened(path) as archive:
+    with contextlib.ExitStack() as stack:
+        archive = _opened(path, stack)
         if not hasattr(archive, "files"):
             raise ValueError(f"{path} holds one array; expected a .npz archive with X and y")
         names = list(archive.files)
@@ -160,15 +162,18 @@ class _Archive(Mapping[str, Any]):
 def read_npy(path: Path | str) -> np.ndarray:
     """A .npy array, memory-mapped for reading."""
     path = Path(path)
-    array = _opened(path, mmap_mode="r")
+    array = _opened(path)
     if hasattr(array, "files"):
         raise ValueError(f"{path} is an archive of several arrays; name it .npz")
     return array
 
 
-def _opened(path: Path, **options: Any) -> Any:
+def _opened(path: Path, stack: contextlib.ExitStack | None = None) -> Any:
+    """The file as NumPy reads it: mapped, or, for archives, open until the stack closes it (NumPy leaves bad ones open)."""
     try:
-        return np.load(path, allow_pickle=False, **options)
+        if stack is None:
+            return np.load(path, allow_pickle=False, mmap_mode="r")
+        return np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.deprecated import accepts_old
 from overparam.core.words import count_of
 from overparam.data.encoding import TASKS, class_codes, shown_values
 from overparam.data.keys import generator
@@ -137,6 +140,18 @@ class Dataset:
             raise ValueError(f"data set {self.name!r} is a regression; it has no classes")
         return class_codes(self.labels, self.classes)
 
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 of all that results depend on: features, targets, labels, groups, row numbers, and those of the test rows.
+
+        The name and the notes are left out: the same rows have the same digest wherever they came from.
+        """
+        about = (self.task, self.kind, self.classes, self.features, self.image_shape)
+        code = hashlib.sha256(repr((about, self.test and self.test.digest)).encode())
+        for array in (self.X, self.y, self.labels, self.groups, self.rows):
+            _add(code, array)
+        return code.hexdigest()
+
     def take(self, rows: Any) -> Dataset:
         """The same data with these rows only (positions, a slice or a mask), in this order; `test` stays.
 
@@ -154,7 +169,8 @@ class Dataset:
             groups=groups,
         )
 
-    def subset(self, n: int, *, seed: Any = 0) -> Dataset:
+    @accepts_old("data.Dataset.subset")
+    def subset(self, n: int, *, key: Any = 0) -> Dataset:
         """`n` rows: of images the first, of tables a draw with the classes kept in proportion, order kept."""
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= self.n:
             raise ValueError(f"`n` is {n!r}; expected a whole number from 1 to {self.n}, the rows there are")
@@ -163,7 +179,7 @@ class Dataset:
         if self.kind == "image":
             return self.take(slice(0, int(n)))
         strata = self.codes if self.classes else np.zeros(self.n, dtype=np.int64)
-        return self.take(draw_rows(strata, int(n), generator(seed)))
+        return self.take(draw_rows(strata, int(n), generator(key)))
 
     def replace(self, *, note: str | None = None, **changes: Any) -> Dataset:
         """A copy with these fields changed, checked again; `note` is added to the notes."""
@@ -238,6 +254,17 @@ def as_matrix(X: Any, name: str = "X") -> np.ndarray:
         array = np.asarray(checks.as_numbers(array, name), dtype=np.float64)
     checks.require_finite(array, name)
     return array
+
+
+def _add(code: Any, array: np.ndarray | None) -> None:
+    """An array in a digest: shape, kind of number and values, in pieces, so that nothing large is copied."""
+    if array is None or array.dtype.kind not in "biuf":
+        code.update(repr(None if array is None else array.tolist()).encode())
+        return
+    code.update(f"{array.dtype.str}{array.shape}".encode())
+    step = max(1, 4_000_000 // max(1, array[0].size))
+    for start in range(0, len(array), step):
+        code.update(np.ascontiguousarray(array[start : start + step]))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

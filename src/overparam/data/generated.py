@@ -19,8 +19,8 @@ TRAIN, TEST = 4_000, 2_000
 """Rows where none are asked for."""
 
 
-def read_generated(name: str, *, train: Any = None, test: Any = None, seed: Any = 0) -> Raw:
-    """One of `NAMES` with that many training and test rows, drawn with `seed`; test labels are exact as well.
+def read_generated(name: str, *, train: Any = None, test: Any = None, key: Any = 0) -> Raw:
+    """One of `NAMES` with that many training and test rows, drawn with `key`; test labels are exact as well.
 
     "parity" is `ParityTarget()`, H = F + 0.3 G(F) with eight outputs; "sparse-parity" is
     `ParityTarget.product(40)`, whose labels are ±1.
@@ -33,12 +33,12 @@ def read_generated(name: str, *, train: Any = None, test: Any = None, seed: Any 
         _rows(value, which, name, usual) for value, which, usual in ((train, "train", TRAIN), (test, "test", TEST))
     ]
     target = ParityTarget() if name == "parity" else ParityTarget.product(40)
-    data = target.sample(counts[0], key=seed, test=counts[1])
+    data = target.sample(counts[0], key=key, test=counts[1])
     assert data.test is not None
     task = "regression" if target.outputs > 1 else "classes"
     labels = [part.y if target.outputs > 1 else part.y.astype(np.int64) for part in (data, data.test)]
     held = Raw(data.test.X, labels[1], name, task=task)
-    note = f"{counts[0]:,} training and {counts[1]:,} test rows drawn with seed {seed}: {target!r}"
+    note = f"{counts[0]:,} training and {counts[1]:,} test rows drawn with seed {key}: {target!r}"
     return Raw(data.X, labels[0], name, test=held, notes=(note,), task=task)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from overparam.core.deprecated import accepts_old
 from overparam.core.words import count_of
 from overparam.data.dataset import Dataset
 from overparam.data.encoding import choose_task, class_codes, class_order, encode_codes, shown_values
@@ -18,8 +19,10 @@ from overparam.data.sources import read_drawn, read_source
 from overparam.data.splits import draw_rows, row_count, split_rows
 
 
+@accepts_old("load")
 def load(
-    source: Any,
+    data: Any,
+    y: Any = None,
     *,
     label: str | int | None = None,
     group: str | int | None = None,
@@ -27,55 +30,69 @@ def load(
     train: int | float | None = None,
     test: int | float | None = None,
     task: str | None = None,
-    seed: int = 0,
     missing: str = "error",
+    key: Any = 0,
+    name: str | None = None,
 ) -> Dataset:
-    """A data set from a name, a file, a folder, arrays or a frame. Numbers are not changed.
+    """A data set from a name, a file, a folder, arrays, a frame or a Dataset. Numbers are not changed.
 
-    source: "digits", "wine", "breast-cancer", "iris", "diabetes"; "parity" and "sparse-parity", which are drawn;
+    data: "digits", "wine", "breast-cancer", "iris", "diabetes"; "parity" and "sparse-parity", which are drawn;
     "mnist", "fashion-mnist", "cifar10", "cifar100", "uci/abalone", ... from $OVERPARAM_DATA or the cache
     directory; a .csv, .tsv (.gz), .npz, .parquet or .bin file; "X.npy" with "y.npy" beside it, or both as a pair;
-    a folder of IDX files, CIFAR batches or .npy files; (X, y); a mapping with X and y; a pandas or polars frame.
+    a folder of IDX files, CIFAR batches or .npy files; (X, y); a mapping with X and y; a pandas or polars frame; a
+    Dataset, which is returned as it is unless rows or classes are chosen.
+    y: labels of `data`, an array or a frame without them: `load(X, y)` is `load((X, y))`.
     label: the label column of a table, by name or number (default: the last).
     group: a column (not a feature) whose values a train/test split keeps together.
     classes: the classes kept, in this order; of two the first gets +1. Default: all, sorted
     (labels that are ±1 keep their sign).
     train, test: how many rows, or a share between 0 and 1. Image sets give their first rows in file order;
-    tables and arrays a draw by `seed` with the classes in proportion. Where the source has no test rows of
+    tables and arrays a draw by `key` with the classes in proportion. Where the source has no test rows of
     its own, `test` holds out some of its rows.
     task: "classes" or "regression" where the labels leave a doubt.
-    seed: of the draws, and of the order of tables, whose rows are shuffled first.
     missing: missing values of tables are an "error", filled by the column "mean" (text: a category of its
     own), or their rows are "drop"-ped.
+    key: of the draws, and of the order of tables, whose rows are shuffled first: an int or a JAX key. The rows of arrays
+    stay in the order given.
+    name: what the data set is called, where its source has no better name.
 
-    >>> data = load(([[0.0], [1.0], [2.0]], ["no", "yes", "no"]))
+    >>> data = load([[0.0], [1.0], [2.0]], ["no", "yes", "no"])
     >>> data.classes, data.y
     (('no', 'yes'), array([ 1., -1.,  1.]))
     """
     if missing not in ("error", "mean", "drop"):
         raise ValueError(f"`missing` is {missing!r}; expected 'error', 'mean' or 'drop'")
-    drawn = read_drawn(source, label=label, group=group, train=train, test=test, seed=seed)
-    if drawn is not None:  # with as many rows as were asked for
-        return _assemble(drawn, classes, None, None, task, seed)
-    raw = read_source(source, label=label, group=group, classes=classes, missing=missing)
-    return _assemble(raw, classes, train, test, task, seed)
+    if y is not None:
+        data = _with_labels(data, y, label)
+    if isinstance(data, Dataset) and all(value is None for value in (label, group, classes, train, test, task)):
+        return data if name is None else data.replace(name=name)
+    raw = read_drawn(data, label=label, group=group, train=train, test=test, key=key)
+    if raw is not None:  # with as many rows as were asked for
+        train = test = None
+    else:
+        raw = read_source(data, label=label, group=group, classes=classes, missing=missing)
+    return _assemble(raw if name is None else replace(raw, name=name), classes, train, test, task, key)
 
 
-def as_dataset(data: Any) -> Dataset:
-    """`data` as a Dataset, rows in the order given: a Dataset, (X, y), a mapping, a frame; a name is loaded.
-
-    >>> as_dataset(([[1, 2], [3, 4]], [1, -1])).y
-    array([ 1., -1.])
-    """
-    if isinstance(data, Dataset):
-        return data
-    if isinstance(data, str | Path):
-        return load(data)
-    raw = read_source(data)
-    return _assemble(replace(raw, shuffle=False), None, None, None, None, 0)
+as_dataset = load
+"""`load` by the name that says what it does for a verb: whatever it was given as a Dataset."""
 
 
-def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, seed: Any) -> Dataset:
+def _with_labels(data: Any, y: Any, label: Any) -> tuple[Any, Any]:
+    """(data, y), or one line: the labels are named twice."""
+    if label is not None:
+        raise ValueError(f"`y` is given and `label` is {label!r}: both name the labels; give one of them")
+    path = isinstance(data, str | Path)
+    if isinstance(y, str) and not path:
+        raise ValueError(f"`y` is {y!r}; expected labels: a column of a table is named by label={y!r}")
+    pair = isinstance(data, tuple) and len(data) == 2 and np.ndim(data[0]) > 1
+    if pair or isinstance(data, Dataset | Mapping) or (path and not isinstance(y, str | Path)):
+        what = "a pair (X, y)" if pair else repr(str(data)) if path else f"a {type(data).__name__}"
+        raise ValueError(f"`y` is given and `data` is {what}, which has labels of its own; leave `y` out")
+    return data, y
+
+
+def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, key: Any) -> Dataset:
     _check_size(raw)
     named = None if classes is None else "classes"  # who names classes has classes
     kind, why = choose_task(raw.labels, task or raw.task or named)
@@ -91,10 +108,10 @@ def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, s
         notes.append(f"read as {'regression' if kind == 'regression' else f'{len(order)} classes'}: {why}")
     pool = np.flatnonzero(codes >= 0)
     if raw.shuffle:
-        pool = generator(seed, 0).permutation(pool)
-        notes.append(f"rows shuffled with seed {seed}")
-    pool, held = _hold_out(raw, pool, codes, train, test, seed, notes)
-    pool = _first(raw, pool, codes, train, "train", seed)
+        pool = generator(key, 0).permutation(pool)
+        notes.append(f"rows shuffled with seed {key}")
+    pool, held = _hold_out(raw, pool, codes, train, test, key, notes)
+    pool = _first(raw, pool, codes, train, "train", key)
     _check_classes(raw, codes[pool], order, task)
     absent = [value for i, value in enumerate(order) if not (codes[pool] == i).any()]
     if absent:
@@ -103,12 +120,12 @@ def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, s
         notes.append(f"{raw.X.dtype} converted to float64")
     held_out = None if held is None else _dataset(raw, held, codes, order, kind, (), None)
     if raw.test is not None:
-        held_out = _own_test(raw.test, order, kind, test, seed)
+        held_out = _own_test(raw.test, order, kind, test, key)
     return _dataset(raw, pool, codes, order, kind, tuple(notes), held_out)
 
 
 def _hold_out(
-    raw: Raw, pool: np.ndarray, codes: np.ndarray, train: Any, test: Any, seed: Any, notes: list[str]
+    raw: Raw, pool: np.ndarray, codes: np.ndarray, train: Any, test: Any, key: Any, notes: list[str]
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Training and test rows of a source without a test part; of images, row numbers follow file order."""
     if raw.test is not None or test is None:
@@ -123,23 +140,23 @@ def _hold_out(
         notes.append(f"no test rows of its own: rows {start:,} to {start + count - 1:,} held out, in file order")
         return pool[:start], pool[start : start + count]
     groups = None if raw.groups is None else raw.groups[pool]
-    kept, held = split_rows(len(pool), count, generator(seed, 1), strata=codes[pool], groups=groups)
+    kept, held = split_rows(len(pool), count, generator(key, 1), strata=codes[pool], groups=groups)
     how = "at random" if (codes[pool] == codes[pool[0]]).all() else "classes in proportion"
     how = how if groups is None else "no group on both sides"
-    notes.append(f"{count_of(len(held), 'row')} held out for testing, {how} (seed {seed})")
+    notes.append(f"{count_of(len(held), 'row')} held out for testing, {how} (seed {key})")
     return pool[kept], pool[held]
 
 
-def _first(raw: Raw, pool: np.ndarray, codes: np.ndarray, asked: Any, name: str, seed: Any) -> np.ndarray:
+def _first(raw: Raw, pool: np.ndarray, codes: np.ndarray, asked: Any, name: str, key: Any) -> np.ndarray:
     if asked is None:
         return pool
     count = row_count(asked, len(pool), name)
     if raw.kind == "image":
         return pool[:count]
-    return pool[draw_rows(codes[pool], count, generator(seed, 2))]
+    return pool[draw_rows(codes[pool], count, generator(key, 2))]
 
 
-def _own_test(raw: Raw, order: tuple[Any, ...], kind: str, test: Any, seed: Any) -> Dataset:
+def _own_test(raw: Raw, order: tuple[Any, ...], kind: str, test: Any, key: Any) -> Dataset:
     if isinstance(test, float):
         raise ValueError(
             f"`test` is a share, {test}, but {raw.name!r} has {len(raw.labels):,} test rows of its own; "
@@ -149,7 +166,7 @@ def _own_test(raw: Raw, order: tuple[Any, ...], kind: str, test: Any, seed: Any)
     pool = np.flatnonzero(codes >= 0)
     if not len(pool):
         raise ValueError(f"the test rows of {raw.name!r} have none of the classes {shown_values(order)}")
-    return _dataset(raw, _first(raw, pool, codes, test, "test", seed), codes, order, kind, raw.notes, None)
+    return _dataset(raw, _first(raw, pool, codes, test, "test", key), codes, order, kind, raw.notes, None)
 
 
 def _dataset(

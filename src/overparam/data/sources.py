@@ -19,12 +19,12 @@ from overparam.data.lookup import find_named, known_name, missing_named
 from overparam.data.raw import Raw
 
 
-def read_drawn(source: Any, *, label: Any = None, group: Any = None, train: Any, test: Any, seed: Any) -> Raw | None:
+def read_drawn(source: Any, *, label: Any = None, group: Any = None, train: Any, test: Any, key: Any) -> Raw | None:
     """The rows of a data set that is drawn when asked for, or None where `source` names none of them."""
     if not isinstance(source, str) or known_name(source) not in generated.NAMES:
         return None
     _no_columns(label, group, f"data set {known_name(source)!r}")
-    return generated.read_generated(known_name(source), train=train, test=test, seed=seed)
+    return generated.read_generated(known_name(source), train=train, test=test, key=key)
 
 
 def read_source(
@@ -46,17 +46,19 @@ def read_source(
         if all(paths):
             return read_npy_pair(Path(X).expanduser(), Path(y).expanduser(), missing=missing)
         if isinstance(source, tuple) and not any(paths):
+            if frame_kind(X) is not None and label is None:
+                return replace(read_frame(X, y=y, group=group, missing=missing, name="arrays"), shuffle=False)
             _no_columns(label, group, "a pair (X, y)")
             return raw_from_arrays(X, y, missing=missing)
     shape = getattr(source, "shape", None)
     came = f"an array of shape {tuple(shape)} without labels" if shape is not None else f"a {type(source).__name__}"
-    raise ValueError(f"`source` is {came}; expected a name, a path, a pair (X, y) or a frame")
+    raise ValueError(f"`data` is {came}; expected a name, a path, a pair (X, y) or a frame")
 
 
 def _read_place(source: str | Path, label: Any, group: Any, classes: Any, missing: str) -> Raw:
     name = str(source)
     if not name.strip():
-        raise ValueError("`source` is empty; expected a name, a path, a pair (X, y) or a frame")
+        raise ValueError("`data` is empty; expected a name, a path, a pair (X, y) or a frame")
     if isinstance(source, str) and known_name(name) in builtin.NAMES:
         _no_columns(label, group, f"data set {known_name(name)!r}")
         return builtin.read_builtin(known_name(name))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from overparam.core.deprecated import accepts_old
 from overparam.core.words import count_of
 from overparam.data.keys import generator
 
@@ -128,7 +129,8 @@ def row_count(asked: Any, available: int, name: str) -> int:
     raise ValueError(f"`{name}` is {asked!r}; expected a number of rows (at least 1) or a share between 0 and 1")
 
 
-def split(data: Dataset, test: int | float = 0.25, *, seed: Any = 0) -> Dataset:
+@accepts_old("data.split")
+def split(data: Dataset, test: int | float = 0.25, *, key: Any = 0) -> Dataset:
     """The data with some of its rows moved to `test`: a number of rows or a share.
 
     Classes are kept in proportion; where the data has groups no group is on both sides.
@@ -137,6 +139,6 @@ def split(data: Dataset, test: int | float = 0.25, *, seed: Any = 0) -> Dataset:
         raise ValueError(f"data set {data.name!r} has {count_of(data.test.n, 'test row')} already")
     strata = data.codes if data.classes else None
     count = row_count(test, data.n, "test")
-    kept, held = split_rows(data.n, count, generator(seed), strata=strata, groups=data.groups)
-    note = f"{count_of(len(held), 'row')} held out for testing (seed {seed})"
+    kept, held = split_rows(data.n, count, generator(key), strata=strata, groups=data.groups)
+    note = f"{count_of(len(held), 'row')} held out for testing (seed {key})"
     return data.take(kept).replace(test=data.take(held), note=note)
