@@ -13,8 +13,7 @@ from convolution_by_hand import CASES, check_against_hand
 from overparam.engines import gram
 from overparam.kernels.convolutional import Convolutional
 from overparam.layers import Relu, standard
-from overparam.layers.flatten import Flatten
-from overparam.layers.pooling import GlobalPool
+from overparam.layers.pooling import Flatten, GlobalPool
 from overparam.networks import Sequence
 
 REFERENCE = Path(__file__).parent / "reference"

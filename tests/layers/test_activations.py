@@ -26,7 +26,7 @@ from overparam.layers import (
     Sine,
     ZeroOrNormal,
 )
-from overparam.layers.pairs import Pairs, one_case
+from overparam.layers.kernel_pairs import Pairs, one_case
 
 NONLINEAR = sorted(set(CASES) - {"identity"})
 POINTS = np.linspace(-3, 3, 41)

@@ -7,7 +7,7 @@ import pytest
 
 from overparam.core.network import Params
 from overparam.layers import BatchNorm, Composition, Convolution, MaxPool, Normal, PaddedSkip, standard
-from overparam.layers.running import InTraining
+from overparam.layers.layer import InTraining
 from overparam.networks import Sequence
 
 torch = pytest.importorskip("torch")

@@ -21,7 +21,15 @@ from overparam.layers import (
     Twinned,
     ZeroOrNormal,
 )
-from overparam.layers.pairs import Pairs, add, one_case, positions_against, rows_against, rows_with_themselves, total
+from overparam.layers.kernel_pairs import (
+    Pairs,
+    add,
+    one_case,
+    positions_against,
+    rows_against,
+    rows_with_themselves,
+    total,
+)
 
 
 def gaussian(theta, xx=1.0, zz=1.0, ntk=1.0):

@@ -31,8 +31,7 @@ from overparam.layers import (
     Pool,
     Skip,
 )
-from overparam.layers.chain import applied, output_of
-from overparam.layers.layer import Shape
+from overparam.layers.layer import Shape, applied, output_of
 from overparam.networks.composed import AbstractComposed
 from overparam.networks.frozen import Frozen
 

@@ -8,8 +8,7 @@ from typing import final
 from overparam.layers.composition import Composition
 from overparam.layers.layer import Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
-from overparam.layers.standard import Part
-from overparam.layers.written import as_parts, composition_from
+from overparam.layers.standard import Part, as_parts, composition_from
 
 
 @final

@@ -7,13 +7,12 @@ from typing import Literal, final
 
 from overparam.layers.arguments import Trained, require_count, require_scale, trains
 from overparam.layers.composition import Composition
-from overparam.layers.flatten import Flatten
 from overparam.layers.layer import AbstractLayer, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
+from overparam.layers.pooling import Flatten
 from overparam.layers.relu import Relu
-from overparam.layers.standard import Part, conv, dense, global_avg_pool, sum_of
+from overparam.layers.standard import Part, composition_from, conv, dense, global_avg_pool, sum_of
 from overparam.layers.windows import Padding
-from overparam.layers.written import composition_from
 
 
 @final

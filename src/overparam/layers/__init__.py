@@ -2,33 +2,18 @@
 
 from overparam.layers import standard
 from overparam.layers.activation import AbstractActivation
-from overparam.layers.append_constant import AppendConstant
-from overparam.layers.batch_norm import BatchNorm
-from overparam.layers.bias import Bias
+from overparam.layers.branches import Concatenate, PaddedSkip, Product, Skip, Sum
 from overparam.layers.composition import Composition
-from overparam.layers.concatenate import Concatenate
-from overparam.layers.convolution import Convolution
-from overparam.layers.dense import Dense
-from overparam.layers.erf import Erf
-from overparam.layers.exponential import Exponential
-from overparam.layers.flatten import Flatten
-from overparam.layers.gelu import Gelu
-from overparam.layers.identity import Identity
-from overparam.layers.laws import AbstractLaw, Constant, Normal, Signs, Twinned, ZeroOrNormal
+from overparam.layers.convolution import Convolution, LocallyConnected
+from overparam.layers.distributions import AbstractLaw, Constant, Normal, Signs, Twinned, ZeroOrNormal
+from overparam.layers.erf import Erf, Gelu
+from overparam.layers.kernel_pairs import Pairs
 from overparam.layers.layer import AbstractLayer, Weight
-from overparam.layers.layer_norm import LayerNorm
-from overparam.layers.leaky_relu import LeakyRelu
-from overparam.layers.locally_connected import LocallyConnected
-from overparam.layers.max_pool import MaxPool
-from overparam.layers.one_output import OneOutput
-from overparam.layers.padded_skip import PaddedSkip
-from overparam.layers.pairs import Pairs
-from overparam.layers.pooling import GlobalPool, Pool
-from overparam.layers.product_of import Product
-from overparam.layers.relu import Relu
-from overparam.layers.sine import Sine
-from overparam.layers.skip import Skip
-from overparam.layers.sum_of import Sum
+from overparam.layers.linear import AppendConstant, Bias, Dense, OneOutput
+from overparam.layers.normalisation import BatchNorm, LayerNorm
+from overparam.layers.pooling import Flatten, GlobalPool, MaxPool, Pool
+from overparam.layers.relu import Identity, LeakyRelu, Relu
+from overparam.layers.sine import Exponential, Sine
 
 __all__ = [
     "AbstractActivation",

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from overparam.layers.kernel_pairs import Pairs, one_case
 from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
-from overparam.layers.pairs import Pairs, one_case
 
 
 class AbstractActivation(AbstractLayer):

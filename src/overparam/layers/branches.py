@@ -1,14 +1,29 @@
-"""Branches of a network: what they have in common however they are joined."""
+"""Branches of a network joined: sums, skips, products, and channels side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
+from typing import Any, final
 
-from overparam.layers.chain import Chain, output_of, passed, weights_of
-from overparam.layers.layer import Shape, Weight
-from overparam.layers.pairs import Pairs
+import jax.numpy as jnp
+
+from overparam.layers.arguments import require_count
+from overparam.layers.kernel_pairs import Pairs, add, cases, one_case
+from overparam.layers.layer import (
+    AbstractLayer,
+    Chain,
+    Seen,
+    Shape,
+    Weight,
+    any_pools,
+    applied,
+    output_of,
+    passed,
+    weights_of,
+)
+from overparam.layers.windows import grid_of
 
 Join = Callable[[list[Pairs]], Pairs]
 
@@ -35,3 +50,241 @@ def joined(xp: ModuleType, branches: tuple[Chain, ...], pairs: Pairs, join: Join
         return out
     own = [join([way.own[side] for way in ways if way.own is not None]) for side in (0, 1)]
     return replace(out, own=(own[0], own[1]))
+
+
+@final
+@dataclass(frozen=True)
+class Sum(AbstractLayer):
+    """F₁(h) + F₂(h) + …, each branch some layers one after the other; a branch without layers is h itself.
+
+    Kernel: covariances and tangent kernels add where all branches but one end in fresh linear weights, which make them
+    uncorrelated. The sum is Gaussian where all of them are; where one was rectified it is not, and no ReLU after it
+    has a kernel in closed form.
+
+    Args:
+        branches: two or more, of equal output shapes.
+    """
+
+    branches: tuple[Chain, ...]
+
+    @property
+    def pools(self) -> bool:
+        """Where a branch does."""
+        return any(any_pools(chain) for chain in self.branches)
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """Branch by branch."""
+        return weights_of_branches(self.branches, shape)
+
+    def output(self, shape: Shape) -> Shape:
+        """That of every branch."""
+        return equal_output(self.branches, shape, "sum")
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+        """The sum."""
+        first, *others = (applied(chain, weights, x, seen) for chain in self.branches)
+        for other in others:
+            first = first + other
+        return first
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """The sum of all ways."""
+        return joined(xp, self.branches, pairs, lambda ways: summed(xp, ways))
+
+
+def summed(xp: ModuleType, ways: list[Pairs]) -> Pairs:
+    """Of sums of units that have nothing in common."""
+    if sum(not (way.fresh and way.gaussian) for way in ways) > 1:
+        raise ValueError(
+            "two branches of a sum may be correlated: its kernel in closed form needs all branches but one to end in "
+            "a linear layer of their own; add one to the others, or take the kernel of a finite network"
+        )
+    gaussian = all(way.gaussian and len(way.shares) == 1 for way in ways)
+    first, *others = (one_case(xp, way) for way in ways)
+    for other in others:
+        first = add(xp, first, other)
+    return replace(first, gaussian=gaussian)
+
+
+@final
+@dataclass(frozen=True)
+class Skip(AbstractLayer):
+    """h + F(h), F the layers given, one after the other: a `Sum` with one branch that is h.
+
+    Kernel: covariances and tangent kernels add, since F ends in fresh centred weights. The sum is Gaussian
+    where h is; where h was rectified it is not, and a ReLU after it has no kernel in closed form.
+
+    Ref: convergence, App. C
+    """
+
+    layers: Chain
+
+    @property
+    def pools(self) -> bool:
+        """Where F does."""
+        return any_pools(self.layers)
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """Those of F."""
+        return weights_of(self.layers, shape)
+
+    def output(self, shape: Shape) -> Shape:
+        """The same, which F has to give too."""
+        out = output_of(self.layers, shape)
+        if out != shape:
+            raise ValueError(f"the layers of a skip turn {shape} into {out}; they need to keep the shape")
+        return shape
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+        """x + F(x)."""
+        return x + applied(self.layers, weights, x, seen)
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """The sum of both ways."""
+        return Sum(((), self.layers)).kernel(xp, pairs)
+
+
+@final
+@dataclass(frozen=True)
+class PaddedSkip(AbstractLayer):
+    """Every `strides`-th position of h, with channels of zeros after its own. Kernel: none in closed form.
+
+    >>> PaddedSkip(channels=2, strides=2).apply({}, jnp.array([[[1.0], [3.0], [5.0]]]), None)[0].tolist()
+    [[1.0, 0.0], [5.0, 0.0]]
+    """
+
+    channels: int
+    strides: int = 1
+
+    def __post_init__(self) -> None:
+        require_count(self.channels, "channels")
+        require_count(self.strides, "strides")
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """None."""
+        return ()
+
+    def output(self, shape: Shape) -> Shape:
+        """⌈length / strides⌉ positions an axis."""
+        if shape[-1] > self.channels:
+            raise ValueError(f"a padded skip to {self.channels} channels gets {shape[-1]}; it only adds channels")
+        return (*(-(-side // self.strides) for side in grid_of(shape, "a padded skip")), self.channels)
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+        """A slice and a padding."""
+        kept = x[(slice(None), *(slice(None, None, self.strides),) * (x.ndim - 2))]
+        return jnp.pad(kept, ((0, 0),) * (x.ndim - 1) + ((0, self.channels - x.shape[-1]),))
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """There is none."""
+        raise ValueError(
+            "a skip padded with channels of zeros has no kernel in closed form: its channels differ in law; take the "
+            "kernel of a finite network"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Product(AbstractLayer):
+    """F₁(h) F₂(h) …, unit by unit, each branch some layers one after the other.
+
+    Kernel: second moments multiply, since every branch ends in weights of its own; the tangent kernel is
+    Σ_i Θ_i Π_{j≠i} (second moment of j). With ρ = ρ₁ρ₂,
+    1 − ρ = ((1 − ρ₁)(1 + ρ₂) + (1 + ρ₁)(1 − ρ₂))/2 and 1 + ρ = ((1 − ρ₁)(1 − ρ₂) + (1 + ρ₁)(1 + ρ₂))/2.
+
+    Args:
+        branches: two or more, of equal output shapes.
+    """
+
+    branches: tuple[Chain, ...]
+
+    @property
+    def pools(self) -> bool:
+        """Where a branch does."""
+        return any(any_pools(chain) for chain in self.branches)
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """Branch by branch."""
+        return weights_of_branches(self.branches, shape)
+
+    def output(self, shape: Shape) -> Shape:
+        """That of every branch."""
+        return equal_output(self.branches, shape, "product")
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+        """The product."""
+        if seen is not None:
+            seen.say("product of branches: not linear between the ReLUs")
+        first, *others = (applied(chain, weights, x, seen) for chain in self.branches)
+        for other in others:
+            first = first * other
+        return first
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """The product of all ways."""
+        return joined(xp, self.branches, pairs, lambda ways: _multiplied(xp, ways))
+
+
+def _multiplied(xp: ModuleType, ways: list[Pairs]) -> Pairs:
+    if not all(way.fresh and way.gaussian for way in ways):
+        raise ValueError(
+            "the branches of a product may be dependent: its kernel in closed form needs each to end in a linear layer "
+            "of its own; add one, or take the kernel of a finite network"
+        )
+    if sum(len(way.shares) > 1 for way in ways) > 1:  # units of one place meet, not all with all
+        raise ValueError(
+            "two branches of a product have units of several kinds side by side (`concatenated`): which meets which is not "
+            "in the kernel's closed form; end all branches but one in one linear layer"
+        )
+    first, *others = (one_case(xp, way) for way in ways)
+    for other in others:
+        ntk = first.ntk * other.second_moment(xp) + other.ntk * first.second_moment(xp)
+        apart = (first.apart * other.together + first.together * other.apart) / 2
+        together = (first.apart * other.apart + first.together * other.together) / 2
+        xx, zz = first.xx * other.xx, first.zz * other.zz
+        first = replace(first, xx=xx, zz=zz, apart=apart, together=together, ntk=ntk)
+    return replace(first, gaussian=False)
+
+
+@final
+@dataclass(frozen=True)
+class Concatenate(AbstractLayer):
+    """(F₁(h), F₂(h), …): the channels of every branch, one after the other.
+
+    Kernel: a unit is one of some branch, each as likely as it has units: a mixture, of Gaussians where all are.
+
+    Args:
+        branches: two or more, with equal positions.
+    """
+
+    branches: tuple[Chain, ...]
+
+    @property
+    def pools(self) -> bool:
+        """Where a branch does."""
+        return any(any_pools(chain) for chain in self.branches)
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """Branch by branch."""
+        return weights_of_branches(self.branches, shape)
+
+    def output(self, shape: Shape) -> Shape:
+        """All channels."""
+        outputs = [output_of(chain, shape) for chain in self.branches]
+        if len(outputs) < 2 or len({out[:-1] for out in outputs}) > 1 or () in outputs:
+            raise ValueError(f"branches side by side give shapes {outputs}; expected two or more of equal positions")
+        return (*outputs[0][:-1], sum(out[-1] for out in outputs))
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+        """The last axes joined."""
+        return jnp.concatenate([applied(chain, weights, x, seen) for chain in self.branches], axis=-1)
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """A mixture of all ways."""
+        return joined(xp, self.branches, pairs, lambda ways: _side_by_side(xp, ways))
+
+
+def _side_by_side(xp: ModuleType, ways: list[Pairs]) -> Pairs:
+    units = sum(way.units for way in ways)
+    mixture = cases(xp, ways, tuple(way.units / units for way in ways))
+    return replace(mixture, units=units, gaussian=all(way.gaussian for way in ways))

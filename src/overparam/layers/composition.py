@@ -12,11 +12,19 @@ from zlib import crc32
 import jax
 import numpy as np
 
-from overparam.layers.chain import any_pools, applied, passed, weights_of
-from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
-from overparam.layers.pairs import Pairs, positions_against, rows_against, rows_with_themselves
-from overparam.layers.positions import equal_positions
-from overparam.layers.running import InTraining
+from overparam.layers.kernel_pairs import Pairs, positions_against, rows_against, rows_with_themselves
+from overparam.layers.layer import (
+    AbstractLayer,
+    InTraining,
+    Seen,
+    Shape,
+    Weight,
+    any_pools,
+    applied,
+    passed,
+    weights_of,
+)
+from overparam.layers.windows import equal_positions
 
 
 @final

@@ -1,20 +1,30 @@
-"""The convolution, its weights shared by all positions."""
+"""Convolutions: weights shared by all positions, or of each position's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from types import ModuleType
 from typing import Any, final
 
 import jax
+import jax.numpy as jnp
 
-from overparam.layers.dense import Dense
-from overparam.layers.laws import AbstractLaw
+from overparam.layers.distributions import AbstractLaw
+from overparam.layers.kernel_pairs import Pairs, one_case
 from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
-from overparam.layers.pairs import Pairs, one_case
-from overparam.layers.positions import grid_lengths, summed_over
-from overparam.layers.windows import Padding, Sides, Windows, grid_of, windows_on
+from overparam.layers.linear import Dense
+from overparam.layers.windows import (
+    Padding,
+    Sides,
+    Windows,
+    grid_lengths,
+    grid_of,
+    summed_over,
+    unequal_uncorrelated,
+    windows_on,
+)
 
 
 @final
@@ -63,6 +73,58 @@ class Convolution(AbstractLayer):
         """Of the neighbourhoods."""
         around = summed_over(xp, one_case(xp, pairs), self._windows(grid_lengths(pairs)))
         return Dense(self.name, self.units, self.law, self.trained, self.scale).kernel(xp, around)
+
+    def _windows(self, grid: Shape) -> Windows:
+        return windows_on(grid, self.patch, self.strides, self.padding, "patch")
+
+
+@final
+@dataclass(frozen=True)
+class LocallyConnected(AbstractLayer):
+    """g_j = s W_j h_{Q_j}: position j sees its neighbourhood Q_j through weights of its own.
+
+    W has shape (*outputs, units, q · channels). Kernel: that of `Dense` on the neighbourhood, position by position;
+    different positions are uncorrelated.
+
+    Ref: convergence, App. B
+
+    Args:
+        patch: side of Q_j, one number or one an axis.
+        strides: one position of this many gives an output.
+        padding: "CIRCULAR" (periodic, the paper's), "SAME" (zeros) or "VALID".
+    """
+
+    name: str
+    units: int
+    patch: Sides
+    law: AbstractLaw
+    trained: bool = False
+    scale: float = 1.0
+    strides: Sides = 1
+    padding: Padding = "CIRCULAR"
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """W."""
+        *outputs, units = self.output(shape)
+        sides = self._windows(shape[:-1]).sides
+        return (Weight(self.name, (*outputs, units, prod(sides) * shape[-1]), self.law, self.trained),)
+
+    def output(self, shape: Shape) -> Shape:
+        """One position a window."""
+        grid = grid_of(shape, f"the layer `{self.name}`")
+        return (*self._windows(grid).output(grid), self.units)
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+        """One matrix product a position, batched."""
+        patches = jnp.concatenate(self._windows(x.shape[1:-1]).slices(x), axis=-1)
+        g = jnp.einsum("n...c,...uc->n...u", patches, weights[self.name])
+        return g if self.scale == 1.0 else g * self.scale
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """Of the neighbourhoods, equal positions alone."""
+        around = summed_over(xp, one_case(xp, pairs), self._windows(grid_lengths(pairs)))
+        linear = Dense(self.name, self.units, self.law, self.trained, self.scale).kernel(xp, around)
+        return unequal_uncorrelated(xp, linear)
 
     def _windows(self, grid: Shape) -> Windows:
         return windows_on(grid, self.patch, self.strides, self.padding, "patch")

@@ -1,4 +1,4 @@
-"""The error function as an activation."""
+"""The error function and the GELU as activations: both need the arcsines of Gaussian units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from overparam.layers.activation import (
     require_gaussian,
     require_numbers,
 )
-from overparam.layers.pairs import Pairs, add, level
+from overparam.layers.kernel_pairs import Pairs, add, level
 
 _SERIES = log_series([comb(2 * j, j) / (4**j * (2 * j + 1)) for j in range(1, 9)])
 """Of log(arcsin(z)/z) in powers of z²."""
@@ -79,7 +79,7 @@ class Erf(AbstractActivation):
         mu, below, above, root = pair_angles(xp, P, Q, pairs.apart, pairs.together)
         size = xp.sqrt(alpha) * xp.sqrt(beta)
         safe = xp.where(size > 0, size, 1.0)
-        along = _along_a_ray(xp, P, Q, alpha, beta, mu)
+        along = _odd_along_a_ray(xp, P, Q, alpha, beta, mu)
         slope = (self.a * self.b) ** 2 * (4 / pi) / root
         power = self.a**2 * (2 / pi)
         odd = activated(xp, pairs, power * alpha, power * beta, along + below / safe, along + above / safe, slope)
@@ -117,7 +117,7 @@ def spread(xp: ModuleType, P: Any, Q: Any) -> tuple[Any, Any]:
     return 2 * xp.arctan(gap / (1 + T * t)), factor
 
 
-def _along_a_ray(xp: ModuleType, P: Any, Q: Any, alpha: Any, beta: Any, mu: Any) -> Any:
+def _odd_along_a_ray(xp: ModuleType, P: Any, Q: Any, alpha: Any, beta: Any, mu: Any) -> Any:
     """1 − μ/√(αβ), of inputs that differ in norm alone.
 
     Small arguments z = P/(1 + P) by the series of log(arcsin(z)/z), larger ones of like size from αβ − μ² written with
@@ -132,3 +132,127 @@ def _along_a_ray(xp: ModuleType, P: Any, Q: Any, alpha: Any, beta: Any, mu: Any)
     difference = mu * spread(xp, P, Q)[0] - (alpha - mu) * (mu - beta)
     alike = xp.maximum(difference, 0.0) / (safe * (safe + mu))
     return xp.where(largest <= 0.1, by_series, xp.where(smallest >= 0.05, alike, plain))
+
+
+@final
+@dataclass(frozen=True)
+class Gelu(AbstractActivation):
+    """φ(x) = x Φ(x), Φ the distribution function of N(0, 1).
+
+    Kernel: φ is half the sum of the odd x and the even x erf(x/√2). Integration by parts gives, with
+    D = (1 + xx)(1 + zz) − q², k = 1/(1 + xx) + 1/(1 + zz) and γ = arcsin(q/√((1 + xx)(1 + zz))),
+    E[φφ] = q/4 + (qγ + (xx·zz − q² + k q²)/√D) / (2π) and E[φ′φ′] = 1/4 + (γ + kq/√D + q/D^{3/2}) / (2π).
+
+    Two independent units of variance 1 have E[φ]² = 1/(4π) and slopes ½ each:
+
+    >>> import numpy as np
+    >>> Gelu().dual(np, np.zeros(1), 1.0, 1.0)
+    (array([0.07957747]), array([0.25]))
+    """
+
+    @property
+    def homogeneous(self) -> bool:
+        """No."""
+        return False
+
+    def function(self, x: Any) -> Any:
+        """x Φ(x)."""
+        return jax.nn.gelu(x, approximate=False)
+
+    def square(self, xp: ModuleType, xx: Any) -> Any:
+        """xx (1 + (2/π) V)/4."""
+        return xx * (1 + (2 / pi) * _even(xp, xx)) / 4
+
+    def dual(self, xp: ModuleType, q: Any, xx: Any, zz: Any) -> tuple[Any, Any]:
+        """As above."""
+        squared = q * q
+        k = 1 / (1 + xx) + 1 / (1 + zz)
+        D = (1 + xx) * (1 + zz) - squared
+        root = xp.sqrt(D)
+        gamma = xp.arctan2(q, root)
+        moment = q / 4 + (q * gamma + (xx * zz - squared + k * squared) / root) / (2 * pi)
+        return moment, 0.25 + (gamma + k * q / root + q / D / root) / (2 * pi)
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """Gaps of the odd and of the even part, put together as `pairs.add` does; all is divided by √(xx·zz)."""
+        require_gaussian(pairs, "a GELU")
+        P, Q, apart, together = pairs.xx, pairs.zz, pairs.apart, pairs.together
+        V, W = _even(xp, P), _even(xp, Q)
+        v, w = (2 / pi) * V, (2 / pi) * W
+        near, far = xp.minimum(apart, together), xp.maximum(apart, together)
+        mu, below, _, root = pair_angles(xp, P, Q, near, far)
+        size = xp.sqrt(V) * xp.sqrt(W)
+        safe = xp.where(size > 0, size, 1.0)
+        even = _even_along_a_ray(xp, P, Q, V, W, mu) + _between(xp, P, Q, near, far, mu, below, root) / safe
+        norm, share = xp.sqrt(1 + v) * xp.sqrt(1 + w), xp.sqrt(v) * xp.sqrt(w)
+        mixed = xp.square(xp.sqrt(v) - xp.sqrt(w)) / (norm + 1 + share)
+        product = xp.sqrt(P) * xp.sqrt(Q)
+        q = product * ((together - apart) / 2)
+        gamma = xp.arctan2(q, root)
+        k = 1 / (1 + P) + 1 / (1 + Q)
+        slope = 0.25 + (gamma + k * (q / root) + q / root / root / root) / (2 * pi)
+        return activated(
+            xp,
+            pairs,
+            P * (1 + v) / 4,
+            Q * (1 + w) / 4,
+            (mixed + apart + share * even) / norm,
+            (mixed + together + share * (2 - even)) / norm,
+            slope,
+        )
+
+
+def _even(xp: ModuleType, P: Any) -> Any:
+    """V = (π/2) E[u² erf(u/√2)²]/P = α + 2 P/((1 + P)√(1 + 2P))."""
+    return own_angle(xp, P) + 2 * (P / (1 + P)) / xp.sqrt(1 + 2 * P)
+
+
+def _between(xp: ModuleType, P: Any, Q: Any, near: Any, far: Any, mu: Any, below: Any, root: Any) -> Any:
+    """(π/2)(E at ρ = 1 less E at ρ)/√(PQ) of the even part, ρ ≥ 0 with 1 − ρ = `near`."""
+    edge = xp.sqrt(1 + P + Q)
+    k = 1 / (1 + P) + 1 / (1 + Q)
+    size = xp.sqrt(P) * xp.sqrt(Q)
+    bracket = k * (size / edge) * (size / (edge + root)) + (k - 1)
+    return below + near * (mu - below) + (size / root) * (near * far) * bracket
+
+
+def _even_along_a_ray(xp: ModuleType, P: Any, Q: Any, V: Any, W: Any, mu: Any) -> Any:
+    """1 − U/√(VW) of the even part, of inputs that differ in norm alone, U = μ + k tan μ.
+
+    Norms that are nearly equal take V + W − 2U written without cancellation (x = √(1 + 2P), y = √(1 + 2Q)); large ones
+    take U, V, W less the π/2 they all tend to. Elsewhere nothing cancels.
+    """
+    t = xp.sqrt(P) * xp.sqrt(Q) / xp.sqrt(1 + P + Q)
+    U = mu + t * (1 / (1 + P) + 1 / (1 + Q))
+    size = xp.sqrt(V) * xp.sqrt(W)
+    safe = xp.where(size > 0, size, 1.0)
+    plain = 1 - U / safe
+    angles, factor = spread(xp, P, Q)
+    x, y = xp.sqrt(1 + 2 * P), xp.sqrt(1 + 2 * Q)
+    less = 2 * (P + Q + 2 * P * Q) / (x * y + 1)  # xy − 1
+    T = (x + y) * (less / (x * y)) / 4  # half of tan α + tan β
+    squares = xp.square(less / (x * y)) * (2 + 2 * P + 2 * Q + 4 * x * y) / 16 + 0.5
+    both = T + t
+    above = factor * (xp.square(x + y) / (2 + 2 * P + 2 * Q)) * squares / xp.where(both > 0, both, 1.0)
+    tangents = 2 * (1 / (1 + P) + 1 / (1 + Q)) * above
+    twist = factor * ((x + y) / (1 + P)) * (xp.square(x + y) / (1 + Q)) * (1 + 1 / (x * y)) / 4
+    difference = U * (angles + tangents - twist) - (V - U) * (U - W)
+    alike = xp.maximum(difference, 0.0) / (safe * (safe + U))
+    own, other, cross = _short_of(xp, P, P), _short_of(xp, Q, Q), _short_of(xp, P, Q)
+    complement = (pi / 2 * (2 * cross - own - other) + own * other - cross * cross) / (safe * (safe + U))
+    smallest, largest = xp.minimum(P, Q), xp.maximum(P, Q)
+    large = (smallest >= 2) & (largest > 1.02 * smallest)
+    return xp.where(large, complement, xp.where(largest <= 4 * smallest, alike, plain))
+
+
+def _short_of(xp: ModuleType, P: Any, Q: Any) -> Any:
+    """π/2 − U = (ν − sin ν cos ν) − sin ν cos ν/(1 + P + Q), ν = π/2 − μ."""
+    squared = 1 + P + Q
+    size, edge = xp.sqrt(P) * xp.sqrt(Q), xp.sqrt(squared)
+    t = xp.minimum(2 * xp.arctan2(edge, size), 2.0)  # P and Q are at least 2 where this is used
+    square = t * t
+    series = xp.zeros_like(square)
+    for j in range(11, 0, -1):
+        series = (1 - series) * square / ((2 * j + 1) * (2 * j))  # t − sin t = t(t²/3! − t⁴/5! + …)
+    product = (edge / (1 + P)) * (size / (1 + Q))
+    return t * series / 2 - product / squared

@@ -1,4 +1,4 @@
-"""What a layer is: its weights, its forward map, and its kernel map in the limit of infinite width."""
+"""What a layer is: its weights, its forward map, and its kernel map in the limit of infinite width; and layers one after the other."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, final
 
 from overparam.core.seen import Seen
-from overparam.layers.laws import AbstractLaw
-from overparam.layers.pairs import Pairs
+from overparam.layers.distributions import AbstractLaw
+from overparam.layers.kernel_pairs import Pairs
 
 Shape = tuple[int, ...]
 
@@ -64,3 +64,59 @@ class AbstractLayer(abc.ABC):
             return out
         x, z = pairs.own
         return replace(out, own=(self.kernel(xp, x), self.kernel(xp, z)))
+
+
+Chain = tuple[AbstractLayer, ...]
+
+
+def weights_of(chain: Chain, shape: Shape) -> tuple[Weight, ...]:
+    """All weights in the order of the forward pass, a shared one as often as it is used."""
+    found: list[Weight] = []
+    for layer in chain:
+        found.extend(layer.weights(shape))
+        shape = layer.output(shape)
+    return tuple(found)
+
+
+def output_of(chain: Chain, shape: Shape) -> Shape:
+    """The shape that comes out of the last."""
+    for layer in chain:
+        shape = layer.output(shape)
+    return shape
+
+
+def applied(chain: Chain, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    """What comes out of the last for a batch."""
+    for layer in chain:
+        x = layer.apply(weights, x, seen)
+    return x
+
+
+def passed(chain: Chain, xp: ModuleType, pairs: Pairs) -> Pairs:
+    """What comes out of the last for pairs of inputs."""
+    for layer in chain:
+        pairs = layer.passed(xp, pairs)
+    return pairs
+
+
+def any_pools(chain: Chain) -> bool:
+    """Whether one of them mixes positions."""
+    return any(layer.pools for layer in chain)
+
+
+@final
+class InTraining(dict[str, Any]):
+    """The weights of a network by name, as `AbstractLayer.apply` gets them in training and only there.
+
+    A layer that behaves otherwise in training looks whether its weights are `InTraining`, and puts into `new`, by name,
+    what its running weights become.
+
+    >>> weights = InTraining({"bn.mean": 0.0})
+    >>> weights.new["bn.mean"] = 0.1
+    >>> weights["bn.mean"], weights.new
+    (0.0, {'bn.mean': 0.1})
+    """
+
+    def __init__(self, weights: Mapping[str, Any]) -> None:
+        super().__init__(weights)
+        self.new: dict[str, Any] = {}

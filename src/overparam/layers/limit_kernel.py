@@ -12,8 +12,8 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.kernel import AbstractKernel
 from overparam.layers.composition import Composition
+from overparam.layers.kernel_pairs import Pairs
 from overparam.layers.layer import Shape
-from overparam.layers.pairs import Pairs
 from overparam.layers.standard import activates_after_pooling
 
 _CELLS = 2**18

@@ -1,20 +1,20 @@
-"""Pooling: averages and sums over windows of positions, or over all of them."""
+"""Fewer positions: averages, sums and maxima over windows or over all positions, and positions in one row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from types import ModuleType
 from typing import Any, final
 
 import jax.numpy as jnp
 import numpy as np
 
+from overparam.layers.kernel_pairs import Pairs, one_case, total
 from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
-from overparam.layers.pairs import Pairs, one_case
-from overparam.layers.positions import equal_positions, grid_lengths
-from overparam.layers.windows import Padding, Sides, Windows, grid_of, windows_on
+from overparam.layers.windows import Padding, Sides, Windows, equal_positions, grid_lengths, grid_of, windows_on
 
 
 @final
@@ -229,3 +229,78 @@ def _outer(parts: list[np.ndarray]) -> np.ndarray:
     for part in parts[1:]:
         out = out[..., None] * part
     return out
+
+
+@final
+@dataclass(frozen=True)
+class MaxPool(AbstractLayer):
+    """The largest number of the window of every output position, channel by channel; no padding.
+
+    Of equal ones the first passes the derivative on, as in PyTorch. Kernel: none in closed form.
+
+    Args:
+        window: its side, one number or one an axis.
+        strides: one position of this many gives an output; None for windows side by side.
+
+    >>> MaxPool(2).apply({}, jnp.array([[[1.0], [3.0], [5.0], [2.0]]]), None)[0, :, 0]
+    Array([3., 5.], dtype=float32)
+    """
+
+    window: Sides
+    strides: Sides | None = None
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """None."""
+        return ()
+
+    def output(self, shape: Shape) -> Shape:
+        """One position a window."""
+        grid = grid_of(shape, "a pooling layer")
+        return (*self._windows(grid).output(grid), shape[-1])
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+        """Shifted copies compared: the derivative is a choice and a padding, where that of a window would be a scatter."""
+        if seen is not None:
+            seen.say("max pooling: which position it takes depends on the sample")
+        largest, *others = self._windows(x.shape[1:-1]).slices(x)
+        for other in others:
+            largest = jnp.where((other > largest) | (other != other), other, largest)  # NaN stays NaN
+        return largest
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """There is none."""
+        raise ValueError(
+            "max pooling has no kernel in closed form; take `Pool`, which averages, or the kernel of a finite network"
+        )
+
+    def _windows(self, grid: Shape) -> Windows:
+        return windows_on(grid, self.window, self.window if self.strides is None else self.strides, "VALID", "window")
+
+
+@final
+@dataclass(frozen=True)
+class Flatten(AbstractLayer):
+    """(*grid, channels) to (positions · channels,).
+
+    Kernel: second moments and tangent kernels are averaged over the positions, of as many units more.
+    """
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """None."""
+        return ()
+
+    def output(self, shape: Shape) -> Shape:
+        """One axis."""
+        return (prod(shape),)
+
+    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+        """(n, *grid, channels) to (n, positions · channels)."""
+        return x.reshape(x.shape[0], -1)
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """A unit stands for its channel at every position: right for the fully connected layer after it."""
+        pairs = equal_positions(xp, one_case(xp, pairs))
+        positions = prod(grid_lengths(pairs))
+        for _ in range(pairs.grid):
+            pairs = total(xp, pairs, axis=-1)
+        return replace(pairs.scaled(1 / positions), units=pairs.units * positions, grid=0, gaussian=False)

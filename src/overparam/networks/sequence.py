@@ -7,9 +7,8 @@ from typing import final
 
 from overparam.layers.composition import Composition
 from overparam.layers.layer import Shape
-from overparam.layers.one_output import OneOutput
-from overparam.layers.standard import Part
-from overparam.layers.written import as_parts, composition_from
+from overparam.layers.linear import OneOutput
+from overparam.layers.standard import Part, as_parts, composition_from
 from overparam.networks.composed import AbstractComposed
 
 
