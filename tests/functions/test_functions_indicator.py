@@ -16,7 +16,7 @@ from overparam.functions import (
     polynomial,
     series,
 )
-from overparam.functions.hermite import hermite_bound
+from overparam.functions.indicator import hermite_bound
 
 GRID = np.concatenate([np.linspace(-1, 1, 9), [-0.999, 0.01, 0.9999]])
 WITH_BIAS = {

@@ -23,8 +23,7 @@ from overparam.kernels import (
     spectrum_on_sphere,
 )
 from overparam.kernels.fully_connected import FullyConnected
-from overparam.kernels.spectra import multiplicity
-from overparam.kernels.spectra_cube import krawtchouk
+from overparam.kernels.spectra import krawtchouk, multiplicity
 
 KERNELS = [
     TwoLayer(),

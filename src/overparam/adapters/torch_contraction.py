@@ -9,8 +9,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from overparam.adapters.torch_capture import Captured, Use
-from overparam.adapters.torch_layers import feature_count, features
+from overparam.adapters.torch_capture import Captured, Use, feature_count, features
 
 PANEL_ROWS = 256
 """Rows of a panel of a symmetric product: small enough to skip most of the lower triangle, large enough to be fast."""

@@ -12,10 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from overparam.adapters.torch_chain import Chain, Link, find_chain
-from overparam.adapters.torch_first_layer import FirstLayers
+from overparam.adapters.torch_hessian import Chain, FirstLayers, Link, SecondOrder, find_chain
 from overparam.adapters.torch_module import TorchModule, _not_differentiable
-from overparam.adapters.torch_second_order import SecondOrder
 from overparam.adapters.torch_state import outputs_as_given, undisturbed
 from overparam.core.network import Params
 from overparam.core.objective import AbstractObjective, Batch, Layer, Mode, Vector, require_averages

@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import jax
 import numpy as np
 
-from overparam.adapters.sample_shapes import fitted
+from overparam.adapters.jax_models import fitted
 from overparam.adapters.torch_module import TorchModule
 from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import radius

@@ -33,7 +33,7 @@ from overparam.layers import (
 )
 from overparam.layers.layer import Shape, applied, output_of
 from overparam.networks.composed import AbstractComposed
-from overparam.networks.frozen import Frozen
+from overparam.networks.wrappers import Frozen
 
 
 @final

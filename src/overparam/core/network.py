@@ -12,6 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
 
+ByRelu = Sequence[Any] | None
+"""One array a ReLU layer, first layer first, None for a layer left alone; or None for all of them."""
+
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
@@ -68,9 +71,7 @@ class AbstractNetwork(abc.ABC):
         return self.apply(params, x), params.state
 
     @abc.abstractmethod
-    def trace(
-        self, params: Params, x: Any, shifts: Sequence[Any] | None = None, gates: Sequence[Any] | None = None
-    ) -> Trace:
+    def trace(self, params: Params, x: Any, shifts: ByRelu = None, gates: ByRelu = None) -> Trace:
         """The output with every ReLU's pre-activations and activations, leaky ReLUs among them.
 
         Args:

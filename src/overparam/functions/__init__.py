@@ -1,14 +1,6 @@
 """Functions of the inputs that theory speaks of: which are learnable, how complex they are, and constructions for them."""
 
 from overparam.functions.complexity import Complexity, complexity_eps, complexity_of, complexity_s, largest
-from overparam.functions.examples import (
-    constant,
-    cosine,
-    linear,
-    not_so_smooth,
-    polynomial_network,
-    quadratic,
-)
 from overparam.functions.existence import (
     ExistenceCurve,
     ExistingNetwork,
@@ -16,9 +8,10 @@ from overparam.functions.existence import (
     existence_error_against_width,
     existence_weights,
 )
-from overparam.functions.hermite import half_line_coefficients, hermite_table
 from overparam.functions.indicator import (
     IndicatorFunction,
+    half_line_coefficients,
+    hermite_table,
     indicator_average,
     indicator_error,
     indicator_function,
@@ -28,7 +21,13 @@ from overparam.functions.learnable import (
     LearnableFunction,
     PowerTerm,
     SamplesNeeded,
+    constant,
+    cosine,
     kernel_coefficient,
+    linear,
+    not_so_smooth,
+    polynomial_network,
+    quadratic,
     samples_needed,
 )
 from overparam.functions.power_series import PowerSeries, polynomial, power, series

@@ -10,45 +10,45 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from overparam.core.kernel_algebra import normalised as normalised
-    from overparam.kernels.arc_cosine import ArcCosine as ArcCosine
-    from overparam.kernels.arcsine import Arcsine as Arcsine
+    from overparam.kernels.classical import Gaussian as Gaussian
+    from overparam.kernels.classical import Laplace as Laplace
+    from overparam.kernels.classical import Polynomial as Polynomial
+    from overparam.kernels.classical import Recursive as Recursive
+    from overparam.kernels.classical import median_distance as median_distance
     from overparam.kernels.composed import Composed as Composed
+    from overparam.kernels.composed import Residual as Residual
+    from overparam.kernels.composed import ResidualConvolutional as ResidualConvolutional
     from overparam.kernels.convolutional import Convolutional as Convolutional
     from overparam.kernels.empirical import Empirical as Empirical
     from overparam.kernels.fully_connected import FullyConnected as FullyConnected
-    from overparam.kernels.gaussian import Gaussian as Gaussian
-    from overparam.kernels.gaussian import median_distance as median_distance
-    from overparam.kernels.laplace import Laplace as Laplace
-    from overparam.kernels.polynomial import Polynomial as Polynomial
     from overparam.kernels.random_features import RandomFeatures as RandomFeatures
-    from overparam.kernels.recursive import Recursive as Recursive
-    from overparam.kernels.residual import Residual as Residual
-    from overparam.kernels.residual import ResidualConvolutional as ResidualConvolutional
     from overparam.kernels.spectra import DegreeSpectrum as DegreeSpectrum
-    from overparam.kernels.spectra_cube import spectrum_on_cube as spectrum_on_cube
-    from overparam.kernels.spectra_sphere import spectrum_on_sphere as spectrum_on_sphere
+    from overparam.kernels.spectra import spectrum_on_cube as spectrum_on_cube
+    from overparam.kernels.spectra import spectrum_on_sphere as spectrum_on_sphere
+    from overparam.kernels.two_layer import ArcCosine as ArcCosine
+    from overparam.kernels.two_layer import Arcsine as Arcsine
     from overparam.kernels.two_layer import TwoLayer as TwoLayer
 
 _PLACES = {
-    "ArcCosine": "kernels.arc_cosine",
-    "Arcsine": "kernels.arcsine",
+    "ArcCosine": "kernels.two_layer",
+    "Arcsine": "kernels.two_layer",
     "Composed": "kernels.composed",
     "Convolutional": "kernels.convolutional",
     "DegreeSpectrum": "kernels.spectra",
     "Empirical": "kernels.empirical",
     "FullyConnected": "kernels.fully_connected",
-    "Gaussian": "kernels.gaussian",
-    "Laplace": "kernels.laplace",
-    "Polynomial": "kernels.polynomial",
+    "Gaussian": "kernels.classical",
+    "Laplace": "kernels.classical",
+    "Polynomial": "kernels.classical",
     "RandomFeatures": "kernels.random_features",
-    "Recursive": "kernels.recursive",
-    "Residual": "kernels.residual",
-    "ResidualConvolutional": "kernels.residual",
+    "Recursive": "kernels.classical",
+    "Residual": "kernels.composed",
+    "ResidualConvolutional": "kernels.composed",
     "TwoLayer": "kernels.two_layer",
-    "median_distance": "kernels.gaussian",
+    "median_distance": "kernels.classical",
     "normalised": "core.kernel_algebra",
-    "spectrum_on_cube": "kernels.spectra_cube",
-    "spectrum_on_sphere": "kernels.spectra_sphere",
+    "spectrum_on_cube": "kernels.spectra",
+    "spectrum_on_sphere": "kernels.spectra",
 }
 
 __all__ = [

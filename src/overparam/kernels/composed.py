@@ -1,14 +1,18 @@
-"""The kernel of any sequence of layers."""
+"""Kernels read from layers: of any sequence of them, and of residual networks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, field
+from typing import Literal, final
 
+from overparam.layers.arguments import Trained, require_count, require_scale, trains
 from overparam.layers.composition import Composition
-from overparam.layers.layer import Shape
+from overparam.layers.layer import AbstractLayer, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
-from overparam.layers.standard import Part, as_parts, composition_from
+from overparam.layers.pooling import Flatten
+from overparam.layers.relu import Relu
+from overparam.layers.standard import Part, as_parts, composition_from, conv, dense, global_avg_pool, sum_of
+from overparam.layers.windows import Padding
 
 
 @final
@@ -46,3 +50,125 @@ class Composed(AbstractCompositionKernel):
     def composition(self, shape: Shape) -> Composition:
         """The layers named, for samples of that shape."""
         return composition_from(self.layers, shape, self.image)
+
+
+@final
+@dataclass(frozen=True)
+class Residual(AbstractCompositionKernel):
+    """The kernel of h ← h + W_B φ(… W_1 φ(h)), blocks of B = `per_block` layers between a first dense layer and φ, dense.
+
+    Every dense layer is h ↦ (W_std/√fan_in) W h + b_std b, W, b ~ N(0, 1): the parameterisation of neural tangent
+    kernels, with activations before the weights, so that sums are Gaussian.
+
+    Args:
+        depth: how many activations, the last one included: (depth − 1)/per_block blocks.
+        W_std, b_std: of every dense layer.
+        per_block: activations a block.
+        activation: φ.
+        trained: "all", "hidden" (the layers of the blocks) or "last".
+        width: of the finite network of `composition`; the kernel does not depend on it.
+
+    Two blocks of one ReLU each double ‖h‖² with W_std² = 2; the last layer keeps it:
+
+    >>> round(Residual(depth=3).evaluate([1.0, 0.0], [1.0, 0.0], get="nngp"), 12)  # 2 · ½ · 2 · 2
+    4.0
+    """
+
+    depth: int = 3
+    W_std: float = 2**0.5
+    b_std: float | None = 0.0
+    per_block: int = 1
+    activation: AbstractLayer = field(default_factory=Relu)
+    trained: Trained = "all"
+    width: int = 512
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "per_block", "width"):
+            require_count(getattr(self, name), name)
+        require_scale(self.W_std, "W_std")
+        require_scale(self.b_std or 0.0, "b_std")
+        trains(self.trained, "hidden")
+        if (self.depth - 1) % self.per_block:
+            raise ValueError(
+                f"`depth` is {self.depth} and `per_block` {self.per_block}; expected 1 activation and whole blocks, "
+                f"such as depth={self.depth // self.per_block * self.per_block + 1}"
+            )
+
+    def composition(self, shape: Shape) -> Composition:
+        """Dense, blocks, activation, dense."""
+        first, middle = self._dense("input"), self._dense("hidden")
+        block = sum_of([], [self.activation, middle] * self.per_block)
+        parts: list[Part] = [first, *[block] * ((self.depth - 1) // self.per_block), self.activation]
+        last = dense(1, self.W_std, self.b_std, trained=trains(self.trained, "output"))
+        return composition_from([*parts, last], shape)
+
+    def _dense(self, role: Literal["input", "hidden"]) -> Part:
+        return dense(self.width, self.W_std, self.b_std, trained=trains(self.trained, role))
+
+
+@final
+@dataclass(frozen=True)
+class ResidualConvolutional(AbstractCompositionKernel):
+    """The kernel of a wide residual network of images: a convolution, groups of blocks, a ReLU, a head, a dense layer.
+
+    A block is h ← S(h) + conv(φ(conv(φ(h)))). S(h) = h, but in the first block of a group, where S is a convolution too;
+    from the second group on that block takes every second position. Convolutions are
+    h ↦ (W_std/√(patch² channels)) W ∗ h + b_std b, zero padding counted.
+
+    Args:
+        groups: of blocks; every one after the first halves rows and columns.
+        blocks: a group.
+        patch: side of the neighbourhoods.
+        W_std, b_std: of every convolution and the dense layer.
+        padding: "SAME" or "CIRCULAR".
+        head: "pool", the average over positions, or "flatten".
+        activation: φ.
+        trained: "all", "hidden" (the convolutions of the blocks) or "last".
+        image: (rows, columns, channels) of samples that come as rows.
+        width: channels of the finite network of `composition`; the kernel does not depend on it.
+    """
+
+    groups: int = 3
+    blocks: int = 1
+    patch: int = 3
+    W_std: float = 2**0.5
+    b_std: float | None = 0.0
+    padding: Padding = "SAME"
+    head: Literal["pool", "flatten"] = "pool"
+    activation: AbstractLayer = field(default_factory=Relu)
+    trained: Trained = "all"
+    image: Shape | None = None
+    width: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("groups", "blocks", "patch", "width"):
+            require_count(getattr(self, name), name)
+        require_scale(self.W_std, "W_std")
+        require_scale(self.b_std or 0.0, "b_std")
+        trains(self.trained, "hidden")
+        if self.padding not in ("SAME", "CIRCULAR"):
+            raise ValueError(f"`padding` is {self.padding!r}; expected 'SAME' or 'CIRCULAR', which keep the positions")
+        if self.head not in ("pool", "flatten"):
+            raise ValueError(f"`head` is {self.head!r}; expected 'pool' or 'flatten'")
+        if self.image is not None:
+            object.__setattr__(self, "image", tuple(self.image))
+
+    def composition(self, shape: Shape) -> Composition:
+        """Convolution, groups of blocks, activation, head, dense."""
+        parts: list[Part] = [self._conv(1, "input")]
+        for group in range(self.groups):
+            stride = 2 if group else 1
+            parts.append(self._block([self._conv(stride, "hidden")], stride))
+            parts += [self._block([], 1)] * (self.blocks - 1)
+        head = global_avg_pool() if self.head == "pool" else Flatten()
+        last = dense(1, self.W_std, self.b_std, trained=trains(self.trained, "output"))
+        return composition_from([*parts, self.activation, head, last], shape, self.image)
+
+    def _block(self, shortcut: list[Part], stride: int) -> Part:
+        return sum_of(
+            shortcut, [self.activation, self._conv(stride, "hidden"), self.activation, self._conv(1, "hidden")]
+        )
+
+    def _conv(self, stride: int, role: Literal["input", "hidden"]) -> Part:
+        trained = trains(self.trained, role)
+        return conv(self.width, self.patch, stride, self.padding, self.W_std, self.b_std, trained=trained)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from overparam.adapters import TorchModule
-from overparam.adapters.sample_shapes import fitted
+from overparam.adapters.jax_models import fitted
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.objective import MODES, AbstractObjective, Mode, require_averages
 from overparam.data import Dataset, as_dataset
@@ -17,7 +17,7 @@ from overparam.landscapes.network_objective import network_objective
 from overparam.landscapes.plan import require_room
 from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
-from overparam.networks.frozen import Frozen
+from overparam.networks.wrappers import Frozen
 from overparam.training.algorithm import checked_convention
 from overparam.training.inputs import as_network, first_weights, initial, require_classes, whole_number
 from overparam.training.losses import as_loss

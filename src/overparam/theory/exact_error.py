@@ -9,8 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.kernels.spectra import DegreeSpectrum
-from overparam.kernels.spectra_cube import krawtchouk
+from overparam.kernels.spectra import DegreeSpectrum, krawtchouk
 
 PANEL = 512
 """Rows at once: the iterated kernel is never stored whole."""

@@ -13,8 +13,7 @@ from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.engines import AbstractGram, gram
 from overparam.engines.cross import require_kernel
-from overparam.kernels.spectra import DegreeSpectrum
-from overparam.kernels.spectra_cube import spectrum_on_cube
+from overparam.kernels.spectra import DegreeSpectrum, spectrum_on_cube
 from overparam.spectrum.bounds import smallest_bound
 from overparam.spectrum.solve import factor
 from overparam.theory.assumptions import Assumption, checked
