@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import overparam as op
-from overparam.audits.inside_of import evaluation_notes, named_unseen
+from overparam.audits.inside_of import evaluation_notes
+from overparam.core.network import Unseen
 from overparam.core.sections import Table, Text
 from overparam.report import blocks, style
 
@@ -72,11 +73,10 @@ def test_what_is_not_seen_is_said_once_and_by_its_name(layer, name):
 
 
 def test_other_things_that_are_not_seen():
-    max_pool = "max pool: linear in pieces, but which of its inputs is the largest is not seen"
-    assert named_unseen([max_pool, "a ReLU whose first axis is not the samples: not seen"]) == (
-        "max pool (linear in pieces): which of its inputs is the largest",
+    assert [str(Unseen("maximum", ("max pooling",))), str(Unseen("other axis"))] == [
+        "max pooling (linear in pieces): which of its inputs is the largest",
         "a ReLU whose first axis is not the samples",
-    )
+    ]
 
 
 def test_exponents_are_raised_and_everything_is_escaped():

@@ -95,7 +95,7 @@ def test_flax_models():
     network = from_flax(Model(), Model().init(jax.random.key(0), X))
     inside = inside_of(network, network.init(0), X)
     assert inside.widths == (4, 3)  # the maximum inside the layer norm is no layer
-    assert "rsqrt" in inside.unseen[0]
+    assert any("rsqrt" in each.names for each in inside.unseen)
     W, step = inside.weights, 1e-6
     V = normal(5, 4)
     base = W["Dense_0.bias"]
@@ -157,7 +157,7 @@ def test_what_is_no_relu_is_named(name):
         lambda x: traced(lambda w, x: function(x @ w).sum(axis=1), jnp.ones((3, 4)), x), jnp.ones((5, 3))
     )
     assert seen.pre_activations == ()
-    assert word in seen.unseen[0]
+    assert any(word in str(each) for each in seen.unseen)
 
 
 def test_what_is_linear_is_not_named():

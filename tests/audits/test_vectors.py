@@ -9,7 +9,7 @@ import pytest
 
 from overparam.audits import vectors
 from overparam.audits.perturbations import random_direction, spectral_norms, steepest, to_unit
-from overparam.core.placed import Placed
+from overparam.core.device_weights import DeviceWeights
 
 
 def drawn(seed):
@@ -19,7 +19,7 @@ def drawn(seed):
 
 def placed(weights):
     with jax.enable_x64(True):
-        return Placed({name: jnp.array(W) for name, W in weights.items()})
+        return DeviceWeights({name: jnp.array(W) for name, W in weights.items()})
 
 
 def same(found, expected):
@@ -46,7 +46,7 @@ def test_placed_weights_give_what_numpy_gives(made):
     """Outside `enable_x64`, where JAX by itself would fall to float32."""
     W, V = drawn(0), drawn(1)
     found = made(placed(W), placed(V))
-    assert isinstance(found, Placed)
+    assert isinstance(found, DeviceWeights)
     same(found, made(W, V))
 
 

@@ -11,7 +11,7 @@ from activation_cases import CASES, largest_variance
 from mpmath import mpf
 from scipy import special
 
-from overparam.core.seen import Seen
+from overparam.core.network import ReluRecorder
 from overparam.layers import (
     Bias,
     Composition,
@@ -68,7 +68,7 @@ def gaussian(xx, zz, apart, together):
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_forward_maps(name):
     with jax.enable_x64(True):
-        found = CASES[name][0].apply({}, jnp.asarray(POINTS), seen := Seen())
+        found = CASES[name][0].apply({}, jnp.asarray(POINTS), seen := ReluRecorder())
     np.testing.assert_allclose(found, FUNCTIONS[name](POINTS), rtol=1e-14, atol=1e-15)
     trace = seen.trace(found)  # ReLUs are traced, all others but a line are named
     slope = {"relu": (0.0,), "leaky": (0.1,), "abs": (-1.0,)}.get(name, ())

@@ -16,10 +16,9 @@ from torch.overrides import TorchFunctionMode
 
 from overparam.adapters.torch_module import TorchModule
 from overparam.adapters.torch_state import first_line, leaves_and_rest, outputs_of, undisturbed
+from overparam.core.device_weights import Weights, shapes_of
 from overparam.core.inside import AbstractInside, Form, Gates
-from overparam.core.network import Params, Trace
-from overparam.core.placed import Weights, shapes_of
-from overparam.core.seen import Seen
+from overparam.core.network import Params, ReluRecorder, Trace
 
 RELUS = (F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_)
 LEAKY = (F.leaky_relu, F.leaky_relu_)
@@ -61,23 +60,23 @@ class Call:
 
 @final
 class Tapping(TorchFunctionMode):
-    """While it is on, every ReLU of `samples` rows goes through `seen`.
+    """While it is on, every ReLU of `samples` rows goes through `recorder`.
 
     Args:
-        seen: takes what goes in and what comes out, and may change it.
+        recorder: takes what goes in and what comes out, and may change it.
         samples: n, the length of the first axis of a ReLU's input.
         stop: the place of a ReLU before which the pass ends by `Reached`; None runs to the end.
         look: whether to name what else bends the outputs. It is told by what depends on tensors that require a
             gradient, so that in such a pass the samples do and the weights do not.
     """
 
-    def __init__(self, seen: Seen, samples: int, stop: int | None = None, look: bool = False) -> None:
+    def __init__(self, recorder: ReluRecorder, samples: int, stop: int | None = None, look: bool = False) -> None:
         super().__init__()
-        self.seen, self._samples, self._stop, self._look = seen, samples, stop, look
+        self.recorder, self._samples, self._stop, self._look = recorder, samples, stop, look
         self.count, self.numbers, self.last = 0, 0, None
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        """What `func` gives, or for a ReLU what `seen` makes of it."""
+        """What `func` gives, or for a ReLU what `recorder` makes of it."""
         kwargs = kwargs or {}
         call = _relu(func, args, kwargs)
         if call is not None and call.g.ndim > 1 and len(call.g) == self._samples:
@@ -100,7 +99,7 @@ class Tapping(TorchFunctionMode):
         self.count += 1
         self.numbers += g.numel()
         h = torch.relu(g) if call.slope == 0 else F.leaky_relu(g, call.slope)
-        h = self.seen.tap(g, h, call.slope)
+        h = self.recorder.record(g, h, call.slope)
         return call.g.copy_(h) if call.in_place else h
 
     def _name(self, name: str, out: Any, factors: int, divided: bool, relu: bool) -> None:
@@ -108,15 +107,15 @@ class Tapping(TorchFunctionMode):
             return
         self.numbers += sum(tensor.numel() for tensor in _tensors(out))
         if relu:
-            self.seen.say("a ReLU whose first axis is not the samples: not seen")
+            self.recorder.note("other axis")
         elif "max_pool" in name or name in ("max", "amax", "maximum"):
-            self.seen.say("max pool: linear in pieces, but which of its inputs is the largest is not seen")
+            self.recorder.note("maximum", "max pooling")
         elif name in LINEAR or (name in LINEAR_IN_ONE and factors == 1) or (name in LINEAR_IN_FIRST and not divided):
             return
         elif name in LINEAR_IN_ONE:
-            self.seen.say("not of the ReLU kind and not seen: product of values that depend on the sample")
+            self.recorder.note("product", "values that depend on the sample")
         else:
-            self.seen.say(f"not of the ReLU kind and not seen: {name.strip('_')}")
+            self.recorder.note("other", name.strip("_"))
 
 
 def _name_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> str:
@@ -235,7 +234,7 @@ class TorchInside(AbstractInside):
             leaves, self._rest = leaves_and_rest(self._module, {**given, **own.trained}, self._kind)
             self._device = next(iter(leaves.values())).device
             tapping, output = self._looked(start, X[:2])
-        seen = tapping.seen.trace(output)
+        seen = tapping.recorder.trace(output)
         widths = tuple(g[0].numel() for g in seen.pre_activations)
         self.form = Form(
             start, shapes_of(start), len(X), prod(shape), output.shape[1], widths, seen.slopes, seen.unseen
@@ -317,13 +316,13 @@ class TorchInside(AbstractInside):
 
     def _looked(self, start: Weights, X: np.ndarray) -> tuple[Tapping, Tensor]:
         """A first pass that finds the ReLUs and names what else bends."""
-        tapping = Tapping(Seen(), len(X), look=True)
+        tapping = Tapping(ReluRecorder(), len(X), look=True)
         x = self._place(X).requires_grad_(True)
         placed = {name: self._place(value) for name, value in start.items()}
         with tapping:
             output = outputs_of(self._module, {**placed, **self._rest}, x)
         if any(isinstance(layer, torch.jit.ScriptModule) for layer in self._module.modules()):
-            tapping.seen.say("a scripted part: what is inside is not seen")
+            tapping.recorder.note("scripted")
         return tapping, output
 
     def _run(
@@ -337,7 +336,7 @@ class TorchInside(AbstractInside):
     ) -> tuple[Tapping, Trace]:
         """One batch of rows, up to what goes into ReLU layer `stop` or to the end."""
         held = None if gates is None else [self._piece(gate, place) for gate in self._checked(gates)]
-        tapping = Tapping(Seen(shifts, held), len(x), stop)
+        tapping = Tapping(ReluRecorder(shifts, held), len(x), stop)
         output = None
         rest = {name: value.clone() for name, value in self._rest.items()}  # a forward pass may write into buffers
         try:
@@ -345,7 +344,7 @@ class TorchInside(AbstractInside):
                 output = outputs_of(self._module, {**placed, **rest}, x)
         except Reached:
             pass
-        return tapping, tapping.seen.trace(output)
+        return tapping, tapping.recorder.trace(output)
 
     def _links(self, weights: Weights, start: int, end: int, gates: Gates | None) -> Iterator[_Link]:
         """Batch by batch. Of one batch the last two are kept: products at the same weights then run no forward pass."""

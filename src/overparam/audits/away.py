@@ -13,8 +13,8 @@ from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.setting import KINDS, Setting, ascend
 from overparam.audits.vectors import minus, scaled
 from overparam.core.assumptions import Assumption
+from overparam.core.device_weights import Weights
 from overparam.core.network import Trace
-from overparam.core.placed import Weights
 
 Measure = Callable[[Setting, Weights, float], Mapping[str, np.ndarray]]
 Slope = Callable[[Setting, Weights], Weights]

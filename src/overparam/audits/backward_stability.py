@@ -16,8 +16,8 @@ from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.radius_ranges import of_backward, of_products, sizes, speaks
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
+from overparam.core.device_weights import Weights
 from overparam.core.inside import Gates
-from overparam.core.placed import Weights
 
 PRODUCTS = Law(
     "intermediate stability",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from overparam.core.device_weights import Weights
 from overparam.core.inside import AbstractInside
-from overparam.core.placed import Weights
 
 
 def gradients_by_fact(

@@ -33,7 +33,7 @@ from overparam.audits.sign_changes import (
 )
 from overparam.audits.sign_changes import measured as turned
 from overparam.core.assumptions import Assumption, checked
-from overparam.core.placed import Weights
+from overparam.core.device_weights import Weights
 
 REFERENCE = "convergence, App. B"
 NORMS = Law(

@@ -10,7 +10,7 @@ from overparam.audits.away import Climb, Stated, findings, of_layer
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_forward, sizes, speaks
 from overparam.audits.setting import Setting
-from overparam.core.placed import Weights
+from overparam.core.device_weights import Weights
 
 BEFORE = Law(
     "forward stability before the ReLU",

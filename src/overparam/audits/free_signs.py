@@ -19,8 +19,8 @@ from overparam.audits.perturbations import steepest
 from overparam.audits.radius_ranges import of_backward, of_products, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.audits.vectors import scaled
+from overparam.core.device_weights import Weights
 from overparam.core.inside import Gates
-from overparam.core.placed import Weights
 
 LARGEST = 3.0
 """Of an entry of D″."""

@@ -13,8 +13,8 @@ from overparam.audits.layer_factors import alone, sample_squares
 from overparam.audits.radius_ranges import of_gradients, sizes, speaks
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.vectors import added, combined, inner, length, minus, only, scaled, squares
+from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
-from overparam.core.placed import Weights
 
 UPPER = Law(
     "gradient upper bound",

@@ -16,11 +16,11 @@ from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import radius
 from overparam.audits.setting import EFFORTS, Architecture, Effort, Setting
 from overparam.audits.vectors import minus
+from overparam.core.device_weights import Weights
 from overparam.core.inside import AbstractInside
 from overparam.core.machine import available_memory
 from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import AbstractNetwork, Params, as_key
-from overparam.core.placed import Weights
 from overparam.core.progress import Progress
 from overparam.core.words import byte_size
 from overparam.data import Dataset, as_dataset
@@ -156,7 +156,7 @@ def make_ground(
     network, X, weights = _matched(network, ready, params, int(key), run, dtype)
     inside = inside_of(network, weights, X, dtype)
     if not inside.count:
-        why = f" ({'; '.join(inside.unseen)})" if inside.unseen else ""
+        why = f" ({'; '.join(map(str, inside.unseen))})" if inside.unseen else ""
         raise ValueError(f"{words} has no ReLU layer that can be seen{why}; the laws are about ReLU layers")
     y, note = _targets(ready, inside.outputs)
     if run is not None and few.n == given.n == run.n:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,17 +72,3 @@ def evaluation_notes(network: Any) -> tuple[str, ...]:
     if any(isinstance(layer, _DropoutNd) for layer in layers):
         words.append("dropout off")
     return (f"the module in evaluation mode: {', '.join(words)}",) if words else ()
-
-
-def named_unseen(unseen: Sequence[str]) -> tuple[str, ...]:
-    """What is not seen by its name, to stand after "Not seen:".
-
-    >>> named_unseen(["not of the ReLU kind and not seen: gelu", "a scripted part: what is inside is not seen"])
-    ('gelu (not of the ReLU kind)', 'a scripted part: what is inside')
-    """
-    short = []
-    for words in unseen:
-        words = re.sub(r"^not of the ReLU kind and not seen: (.*)$", r"\1 (not of the ReLU kind)", words)
-        words = re.sub(r"^(.*): linear in pieces, but (.*) is not seen$", r"\1 (linear in pieces): \2", words)
-        short.append(re.sub(r"(: not seen| is not seen)$", "", words))
-    return tuple(short)

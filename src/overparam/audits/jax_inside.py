@@ -14,9 +14,9 @@ import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from overparam.audits.jax_chain import chain_of
+from overparam.core.device_weights import DeviceWeights, Weights, raw
 from overparam.core.inside import AbstractInside, Form, Gates
 from overparam.core.network import AbstractNetwork, Params, Trace
-from overparam.core.placed import Placed, Weights, raw
 
 MEMORY = 2**30
 """Bytes that the units of one batch of rows may take, with what derivatives keep of them."""
@@ -28,7 +28,7 @@ COPIES = 6
 class JaxInside(AbstractInside):
     """Any network with a `trace`, in JAX, in batches of rows that fit the memory.
 
-    Programs are compiled once for each network and each pair of places, and kept. Weights stay on the device (`Placed`)
+    Programs are compiled once for each network and each pair of places, and kept. Weights stay on the device (`DeviceWeights`)
     from one call to the next. What the last two sets of them made of the samples' signs is kept too: many products at
     the same weights cost one forward pass.
 
@@ -50,7 +50,7 @@ class JaxInside(AbstractInside):
             # JAX's own arrays never change; NumPy's may, so they are copied.
             own = [leaf if isinstance(leaf, jax.Array) else jnp.array(leaf) for _, leaf in leaves]
             arrays = [leaf.astype(jnp.float64) for leaf in own]
-        start = Placed(dict(zip(self._names, arrays, strict=True)))
+        start = DeviceWeights(dict(zip(self._names, arrays, strict=True)))
         X = np.asarray(X)
         with self._precision():
             self._rest = jax.tree.map(self._cast, replace(params, trained=()))
@@ -190,7 +190,7 @@ class JaxInside(AbstractInside):
                 return kept
         self.require_weights(weights)
         own = weights
-        if not isinstance(weights, Placed):  # a copy: callers may change theirs
+        if not isinstance(weights, DeviceWeights):  # a copy: callers may change theirs
             own = {name: np.array(weights[name], np.float64) for name in self._names}
         self._kept = [(own, self._params(own), []), *self._kept[:1]]
         return self._kept[0]
@@ -247,14 +247,14 @@ class JaxInside(AbstractInside):
             arrays = jax.tree.leaves(part)
             total = arrays if not total else [a + b for a, b in zip(total, arrays, strict=True)]
         with jax.enable_x64(True):
-            return Placed({name: W.astype(jnp.float64) for name, W in zip(self._names, total, strict=True)})
+            return DeviceWeights({name: W.astype(jnp.float64) for name, W in zip(self._names, total, strict=True)})
 
 
 def _same(kept: Weights, given: Weights) -> bool:
     """Whether these are the same weights: placed ones never change; others are compared number by number."""
-    if isinstance(kept, Placed) and isinstance(given, Placed):
+    if isinstance(kept, DeviceWeights) and isinstance(given, DeviceWeights):
         return kept.arrays.keys() == given.arrays.keys() and all(W is given.arrays[n] for n, W in kept.arrays.items())
-    if isinstance(kept, Placed) or isinstance(given, Placed) or kept.keys() != given.keys():
+    if isinstance(kept, DeviceWeights) or isinstance(given, DeviceWeights) or kept.keys() != given.keys():
         return False
     return all(np.array_equal(W, given[name]) for name, W in kept.items())
 

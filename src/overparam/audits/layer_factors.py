@@ -10,8 +10,8 @@ import numpy as np
 
 from overparam.audits.setting import Setting
 from overparam.audits.vectors import squares
+from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
-from overparam.core.placed import Weights
 
 AGREES = 1e-3
 """Of what is made from factors and by derivatives, relative: far above rounding in float32, far below a wrong formula."""

@@ -12,8 +12,8 @@ from overparam.audits.radius_ranges import of_steps, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
 from overparam.audits.vectors import minus
+from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
-from overparam.core.placed import Weights
 
 LINEARISATION = Law(
     "linearisation",

@@ -6,8 +6,8 @@ import numpy as np
 
 from overparam.audits.layer_factors import AGREES, layer_factors
 from overparam.audits.setting import Setting
+from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
-from overparam.core.placed import Weights
 
 
 def own_kernel(setting: Setting, weights: Weights) -> np.ndarray:

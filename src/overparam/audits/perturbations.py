@@ -16,8 +16,8 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
 from overparam.audits.vectors import added, combined, inner, minus, moving, scaled
+from overparam.core.device_weights import Weights, like, raw
 from overparam.core.inside import AbstractInside, of_output
-from overparam.core.placed import Weights, like, raw
 from overparam.core.svd import thin_svd
 
 DENSE = 48

@@ -15,7 +15,7 @@ CHANCE = 5.0
 def relu_only(setting: Setting) -> Assumption:
     """Every layer bends by a ReLU, and nothing else does."""
     leaky = [slope for slope in setting.inside.slopes if slope]
-    words = list(setting.inside.unseen)
+    words = list(map(str, setting.inside.unseen))
     if leaky:
         words.append(f"leaky ReLUs of slope {leaky[0]:g}")
     return checked("all activations are ReLUs", not words, "; ".join(words))

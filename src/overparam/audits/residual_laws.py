@@ -24,9 +24,9 @@ from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import changed, towards_flips, towards_flips_everywhere
 from overparam.audits.vectors import squares
 from overparam.core.assumptions import Assumption, checked
+from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
 from overparam.core.nearest_rows import smallest_distance
-from overparam.core.placed import Weights
 
 REFERENCE = "convergence, App. C"
 PRODUCTS = Law(

@@ -15,8 +15,8 @@ from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_steps, sizes, speaks
 from overparam.audits.setting import Setting
 from overparam.audits.vectors import added, inner, minus
+from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
-from overparam.core.placed import Weights
 
 STATEMENT = "F(W + W′) − F(W) − ⟨∇F(W), W′⟩ ≤ c₁ √(nF) ω^{1/3} L² √(m log m/k) ‖W′‖ + c₂ (nL²m/k) ‖W′‖²"
 AT_START = Law(

@@ -12,10 +12,10 @@ import numpy as np
 from overparam.audits.law import Moment
 from overparam.audits.perturbations import climb, descent_displacement, radius, random_direction, to_unit
 from overparam.audits.vectors import added, moving, scaled
+from overparam.core.device_weights import Weights
 from overparam.core.inside import AbstractInside
 from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import Trace
-from overparam.core.placed import Weights
 from overparam.core.progress import Progress, silent
 
 Kind = Literal["random", "training", "adversarial"]

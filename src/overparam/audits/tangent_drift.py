@@ -13,8 +13,8 @@ from overparam.audits.radius_ranges import of_kernel, of_steps, sizes, speaks
 from overparam.audits.setting import KINDS, Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
 from overparam.audits.vectors import added, combined, inner, length, minus, scaled
+from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
-from overparam.core.placed import Weights
 
 GRADIENT = Law(
     "gradient drift",

@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core.placed import Placed, Weights, like, raw
+from overparam.core.device_weights import DeviceWeights, Weights, like, raw
 
 
 def combined(a: float, first: Weights, b: float, second: Weights) -> Weights:
     """a · first + b · second, layer by layer."""
-    if not (isinstance(first, Placed) or isinstance(second, Placed)):
+    if not (isinstance(first, DeviceWeights) or isinstance(second, DeviceWeights)):
         return {name: a * W + b * second[name] for name, W in first.items()}
     others = raw(second)
     with jax.enable_x64(True):
-        return Placed({name: _combined(a, W, b, others[name]) for name, W in raw(first).items()})
+        return DeviceWeights({name: _combined(a, W, b, others[name]) for name, W in raw(first).items()})
 
 
 def added(weights: Weights, direction: Weights, times: float = 1.0) -> Weights:
@@ -44,10 +44,10 @@ def scaled(number: float, weights: Weights) -> Weights:
     >>> scaled(2.0, {"a": np.array([3.0])})
     {'a': array([6.])}
     """
-    if not isinstance(weights, Placed):
+    if not isinstance(weights, DeviceWeights):
         return {name: number * W for name, W in weights.items()}
     with jax.enable_x64(True):
-        return Placed({name: number * W for name, W in weights.arrays.items()})
+        return DeviceWeights({name: number * W for name, W in weights.arrays.items()})
 
 
 def only(weights: Weights, names: Collection[str]) -> Weights:
@@ -68,7 +68,7 @@ def products(first: Weights, second: Weights) -> dict[str, float]:
     >>> products({"a": np.array([1.0, 2.0])}, {"a": np.array([3.0, 1.0])})
     {'a': 5.0}
     """
-    if not (isinstance(first, Placed) or isinstance(second, Placed)):
+    if not (isinstance(first, DeviceWeights) or isinstance(second, DeviceWeights)):
         return {name: float(np.einsum("i,i->", np.ravel(W), np.ravel(second[name]))) for name, W in first.items()}
     others = raw(second)
     with jax.enable_x64(True):

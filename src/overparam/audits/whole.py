@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.audits.ground import Ground, checked_effort, checked_omegas, make_ground, require_dtype
-from overparam.audits.inside_of import evaluation_notes, named_unseen
+from overparam.audits.inside_of import evaluation_notes
 from overparam.audits.keeping import keep, mark_of
 from overparam.audits.law import Finding
 from overparam.audits.measurements import Measurement, chosen
@@ -244,7 +244,7 @@ def conclude(
         omegas=setting.omegas,
         effort=effort.name,
         findings=tuple(findings),
-        unseen=named_unseen(inside.unseen),
+        unseen=tuple(map(str, inside.unseen)),
         notes=(*ground.notes, *evaluation_notes(ground.network)),
         measurements=tuple(seconds),
         seconds_by=tuple(seconds.values()),

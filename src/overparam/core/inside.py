@@ -9,8 +9,8 @@ from typing import final
 
 import numpy as np
 
-from overparam.core.network import Trace
-from overparam.core.placed import Placed, Weights, shapes_of
+from overparam.core.device_weights import DeviceWeights, Weights, shapes_of
+from overparam.core.network import Trace, Unseen
 
 Gates = Sequence[np.ndarray]
 
@@ -27,7 +27,7 @@ class Form:
     outputs: int
     widths: tuple[int, ...]
     slopes: tuple[float, ...]
-    unseen: tuple[str, ...]
+    unseen: tuple[Unseen, ...]
 
 
 class AbstractInside(abc.ABC):
@@ -54,7 +54,7 @@ class AbstractInside(abc.ABC):
     def weights(self) -> Weights:
         """The trained weights at the start: copies, or placed ones, which cannot be written."""
         start = self.form.start
-        return start if isinstance(start, Placed) else {name: W.copy() for name, W in start.items()}
+        return start if isinstance(start, DeviceWeights) else {name: W.copy() for name, W in start.items()}
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -87,8 +87,8 @@ class AbstractInside(abc.ABC):
         return self.form.slopes
 
     @property
-    def unseen(self) -> tuple[str, ...]:
-        """What else bends the network, in words; empty where the ReLU layers are all of it."""
+    def unseen(self) -> tuple[Unseen, ...]:
+        """What else bends the network, one a kind; empty where the ReLU layers are all of it."""
         return self.form.unseen
 
     @property

@@ -1,11 +1,11 @@
-"""What a network is: parameters that are trained, fixed or running, a forward map, and a trace of its inside."""
+"""What a network is: parameters that are trained, fixed or running, a forward map, and what is recorded of its inside."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -31,25 +31,113 @@ class Params:
     state: Any = field(default=(), metadata={"tree": True})
 
 
+Kind = Literal["other", "maximum", "norm", "product", "other axis", "scripted"]
+"""What bends a network beside the ReLUs that are recorded: see `Unseen`."""
+
+_SAID: dict[Kind, str] = {
+    "other": "{} (not of the ReLU kind)",
+    "maximum": "{} (linear in pieces): which of its inputs is the largest",
+    "norm": "{}: divides by a size that depends on the sample",
+    "product": "product of {}: not linear between the ReLUs",
+    "other axis": "a ReLU whose first axis is not the samples",
+    "scripted": "a scripted part: what is inside",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Unseen:
+    """What bends a network and is not among the ReLU layers of its trace: its kind, and the names of what is of it.
+
+    >>> str(Unseen("other", ("gelu", "tanh")))
+    'gelu, tanh (not of the ReLU kind)'
+    """
+
+    kind: Kind
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return _SAID[self.kind].format(", ".join(self.names))
+
+
 @register_dataclass
 @dataclass(frozen=True, eq=False)
 class Trace:
     """One forward pass seen from inside: the output and, ReLU layer by ReLU layer, what goes in and comes out.
 
     slopes: of each ReLU below 0, where they are known: 0, or that of a leaky one.
-    unseen: what else bends the network, in words.
+    unseen: what else bends the network, one a kind.
     """
 
     output: Any
     pre_activations: tuple[Any, ...]
     activations: tuple[Any, ...]
     slopes: tuple[float, ...] = field(default=(), metadata={"static": True})
-    unseen: tuple[str, ...] = field(default=(), metadata={"static": True})
+    unseen: tuple[Unseen, ...] = field(default=(), metadata={"static": True})
 
     @property
     def signs(self) -> tuple[Any, ...]:
         """Which neurons are on: 1{g ≥ 0}, one array of booleans a ReLU layer, as the papers count them."""
         return tuple(g >= 0 for g in self.pre_activations)
+
+
+@final
+class ReluRecorder:
+    """Collects what goes into and comes out of every ReLU, in the order of the forward pass.
+
+    Args:
+        shifts: added to the activations, ReLU by ReLU; None adds nothing, to one of them or to all. A shift has the
+            shape of the activation, or (n, units).
+        gates: factors h/g of the units in place of their own, which are 1 above 0 and the slope below: the network
+            with its signs held.
+
+    >>> import numpy as np
+    >>> recorder = ReluRecorder(shifts=[np.array([[0.5, 0.5]])])
+    >>> g = np.array([[-2.0, 3.0]])
+    >>> recorder.record(g, np.maximum(g, 0), 0.0)
+    array([[0.5, 3.5]])
+    """
+
+    def __init__(self, shifts: ByRelu = None, gates: ByRelu = None) -> None:
+        self._shifts, self._gates = shifts, gates
+        self._before: list[Any] = []
+        self._after: list[Any] = []
+        self._slopes: list[float] = []
+        self._unseen: dict[Kind, list[str]] = {}
+
+    def record(self, g: Any, h: Any, slope: float | None, name: str = "activation") -> Any:
+        """What goes on: h of g, changed where that was asked for.
+
+        Args:
+            g: what goes in.
+            h: what comes out.
+            slope: of the function below 0, its slope above 0 being 1; None for functions that are not of this kind,
+                which are left alone and named in `unseen`. A slope of 1 bends nothing and is passed over.
+            name: of the function.
+        """
+        if slope is None:
+            self.note("other", name)
+        if slope is None or slope == 1.0:
+            return h
+        place = len(self._before)
+        if self._gates is not None and self._gates[place] is not None:
+            h = g * self._gates[place].reshape(g.shape)
+        if self._shifts is not None and self._shifts[place] is not None:
+            h = h + self._shifts[place].reshape(h.shape)
+        self._before.append(g)
+        self._after.append(h)
+        self._slopes.append(float(slope))
+        return h
+
+    def note(self, kind: Kind, *names: str) -> None:
+        """Note once what bends the network and is not a ReLU that is recorded."""
+        noted = self._unseen.setdefault(kind, [])
+        noted.extend(name for name in names if name not in noted)
+
+    def trace(self, output: Any) -> Trace:
+        """All of it, with the output."""
+        unseen = tuple(Unseen(kind, tuple(names)) for kind, names in self._unseen.items())
+        return Trace(output, tuple(self._before), tuple(self._after), tuple(self._slopes), unseen)
 
 
 class AbstractNetwork(abc.ABC):

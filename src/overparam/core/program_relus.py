@@ -12,9 +12,8 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from overparam.core.network import Trace
+from overparam.core.network import ByRelu, Kind, ReluRecorder, Trace, Unseen
 from overparam.core.program import Program, Step, program_of
-from overparam.core.seen import Seen
 
 LINEAR = frozenset(
     {
@@ -63,21 +62,16 @@ class Bend:
     slope: float
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Bends:
-    """The ReLUs of a program by step, and what else bends it, in words."""
-
-    relus: Mapping[int, Bend]
-    unseen: tuple[str, ...]
+Bends = tuple[Mapping[int, Bend], tuple[Unseen, ...]]
+"""The ReLUs of a program by step, and what else bends it."""
 
 
 def traced(
     function: Callable[[Any, Any], Any],
     params: Any,
     x: Any,
-    shifts: Sequence[Any] | None = None,
-    gates: Sequence[Any] | None = None,
+    shifts: ByRelu = None,
+    gates: ByRelu = None,
 ) -> Trace:
     """The trace of a function of (params, x), x a batch (n, …) of which every sample has an output of its own.
 
@@ -97,48 +91,39 @@ def traced(
     x = jnp.asarray(x)
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
     program = program_of(of_one, *shapes, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
-    bends = bends_of(program, program.inputs[-1:])
+    relus, unseen = bends_of(program, program.inputs[-1:])
 
     def one(x: Any, shifts: Any, gates: Any) -> Trace:
-        seen = Seen(shifts, gates)
+        recorder = ReluRecorder(shifts, gates)
         values = dict(program.constants)
         values.update(zip(program.inputs, (*leaves, x), strict=True))
         for place, step in enumerate(program.steps):
-            if place in bends.relus:  # not run as it is: one with a derivative of its own may have it backwards only
-                outs = [_tapped(seen, values[bends.relus[place].source], bends.relus[place].slope)]
+            if place in relus:  # not run as it is: one with a derivative of its own may have it backwards only
+                g, slope = values[relus[place].source], relus[place].slope
+                outs = [recorder.record(g, jnp.where(g > 0, g, slope * g if slope else jnp.zeros_like(g)), slope)]
             else:
                 outs = step.run([values[number] for number in step.ins])
             values.update(zip(step.outs, outs, strict=True))
-        for words in bends.unseen:
-            seen.say(words)
-        trace = seen.trace(values[program.output])
+        trace = recorder.trace(values[program.output])
         before, after = (tuple(map(jnp.ravel, units)) for units in (trace.pre_activations, trace.activations))
-        return Trace(trace.output, before, after, trace.slopes, trace.unseen)
+        return Trace(trace.output, before, after, trace.slopes, unseen)
 
     changed = (None if shifts is None else tuple(shifts), None if gates is None else tuple(gates))
     return jax.vmap(one)(x, *changed)
-
-
-def _tapped(seen: Seen, g: Any, slope: float) -> Any:
-    return seen.tap(g, jnp.where(g > 0, g, slope * g if slope else jnp.zeros_like(g)), slope)
 
 
 def bends_of(program: Program, data: Sequence[int]) -> Bends:
     """What bends a program in the values numbered `data`.
 
     >>> program = program_of(lambda x: jnp.tanh(jax.nn.leaky_relu(x, 0.5)), jnp.ones(2))
-    >>> found = bends_of(program, program.inputs)
-    >>> [bend.slope for bend in found.relus.values()], found.unseen
-    ([0.5], ('not of the ReLU kind and not seen: tanh',))
+    >>> relus, unseen = bends_of(program, program.inputs)
+    >>> [bend.slope for bend in relus.values()], unseen
+    ([0.5], (Unseen(kind='other', names=('tanh',)),))
     """
     reading = _Reading(program, data)
     for place, step in enumerate(program.steps):
         reading.take(place, step)
-    others = [name for name in dict.fromkeys(reading.unseen) if name not in MAXIMA]
-    words = [f"not of the ReLU kind and not seen: {', '.join(others)}"] if others else []
-    if len(others) < len(set(reading.unseen)):
-        words.append("maximum over several values: linear in pieces, but which of them is the largest is not seen")
-    return Bends(reading.relus, tuple(words))
+    return reading.relus, tuple(Unseen(kind, tuple(names)) for kind, names in reading.unseen.items())
 
 
 class _Reading:
@@ -148,7 +133,7 @@ class _Reading:
         self.known = {number: value for number, value in program.constants.items() if _is_number(value)}
         self.made_by: dict[int, Step] = {}
         self.relus: dict[int, Bend] = {}
-        self.unseen: list[str] = []
+        self.unseen: dict[Kind, dict[str, None]] = {}
 
     def take(self, place: int, step: Step) -> None:
         """Follow one step."""
@@ -163,7 +148,19 @@ class _Reading:
             if bend.slope != 1.0:
                 self.relus[place] = bend
         elif bend is None and not self._linear(step, data):
-            self.unseen += _names(step)
+            self._note(step)
+
+    def _note(self, step: Step) -> None:
+        """What bends, by kind and name, each once."""
+        inner = _inside(step) if step.name in WITHIN else None
+        steps = [step] if inner is None else [each for each in inner.steps if each.name not in LINEAR | LINEAR_IN_ONE]
+        for name in (each.name for each in steps):
+            if name in LINEAR_IN_ONE:
+                self.unseen.setdefault("product", {})["values that depend on the sample"] = None
+            elif name in MAXIMA:
+                self.unseen.setdefault("maximum", {})["maximum over several values"] = None
+            else:
+                self.unseen.setdefault("other", {})[name] = None
 
     def _fold(self, step: Step) -> None:
         """Single numbers that depend on nothing are worth knowing: they may be the slope of a ReLU."""
@@ -190,7 +187,7 @@ class _Reading:
         if step.name in WITHIN and len(step.outs) == 1:
             inner = _inside(step)
             if inner is not None and len(step.ins) == 1 and len(inner.steps) == 1:
-                found = bends_of(inner, inner.inputs).relus
+                found, _ = bends_of(inner, inner.inputs)
                 return Bend(step.ins[0], found[0].slope) if 0 in found else None
         return None
 
@@ -252,8 +249,8 @@ class _Reading:
             inner = _inside(step)
             if inner is None or len(inner.inputs) != len(data):
                 return False
-            found = bends_of(inner, [number for number, from_data in zip(inner.inputs, data, strict=True) if from_data])
-            return not found.relus and not found.unseen
+            within = [number for number, from_data in zip(inner.inputs, data, strict=True) if from_data]
+            return bends_of(inner, within) == ({}, ())
         return False
 
 
@@ -266,16 +263,6 @@ def _inside(step: Step) -> Program | None:
     shapes = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in closed.jaxpr.invars]
     function = core.jaxpr_as_fun(closed)
     return program_of(lambda *arrays: function(*arrays)[0], *shapes)
-
-
-def _names(step: Step) -> list[str]:
-    """Of what bends, for a reader."""
-    if step.name in LINEAR_IN_ONE:
-        return ["product of values that depend on the sample"]
-    inner = _inside(step) if step.name in WITHIN else None
-    if inner is None:
-        return [step.name]
-    return [inside.name for inside in inner.steps if inside.name not in LINEAR | LINEAR_IN_ONE]
 
 
 def _is_number(value: Any) -> bool:

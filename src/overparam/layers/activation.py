@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from overparam.layers.kernel_pairs import Pairs, one_case
-from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
+from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight
 
 
 class AbstractActivation(AbstractLayer):
@@ -55,10 +55,10 @@ class AbstractActivation(AbstractLayer):
         """The same."""
         return shape
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """φ(x)."""
         h = self.function(x)
-        return h if seen is None else seen.tap(x, h, self.slope, type(self).__name__)
+        return h if recorder is None else recorder.record(x, h, self.slope, type(self).__name__)
 
 
 def require_numbers(activation: Any) -> None:

@@ -14,7 +14,7 @@ from overparam.layers.kernel_pairs import Pairs, add, cases, one_case
 from overparam.layers.layer import (
     AbstractLayer,
     Chain,
-    Seen,
+    ReluRecorder,
     Shape,
     Weight,
     any_pools,
@@ -80,9 +80,9 @@ class Sum(AbstractLayer):
         """That of every branch."""
         return equal_output(self.branches, shape, "sum")
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The sum."""
-        first, *others = (applied(chain, weights, x, seen) for chain in self.branches)
+        first, *others = (applied(chain, weights, x, recorder) for chain in self.branches)
         for other in others:
             first = first + other
         return first
@@ -135,9 +135,9 @@ class Skip(AbstractLayer):
             raise ValueError(f"the layers of a skip turn {shape} into {out}; they need to keep the shape")
         return shape
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """x + F(x)."""
-        return x + applied(self.layers, weights, x, seen)
+        return x + applied(self.layers, weights, x, recorder)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """The sum of both ways."""
@@ -170,7 +170,7 @@ class PaddedSkip(AbstractLayer):
             raise ValueError(f"a padded skip to {self.channels} channels gets {shape[-1]}; it only adds channels")
         return (*(-(-side // self.strides) for side in grid_of(shape, "a padded skip")), self.channels)
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """A slice and a padding."""
         kept = x[(slice(None), *(slice(None, None, self.strides),) * (x.ndim - 2))]
         return jnp.pad(kept, ((0, 0),) * (x.ndim - 1) + ((0, self.channels - x.shape[-1]),))
@@ -211,11 +211,11 @@ class Product(AbstractLayer):
         """That of every branch."""
         return equal_output(self.branches, shape, "product")
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The product."""
-        if seen is not None:
-            seen.say("product of branches: not linear between the ReLUs")
-        first, *others = (applied(chain, weights, x, seen) for chain in self.branches)
+        if recorder is not None:
+            recorder.note("product", "branches")
+        first, *others = (applied(chain, weights, x, recorder) for chain in self.branches)
         for other in others:
             first = first * other
         return first
@@ -275,9 +275,9 @@ class Concatenate(AbstractLayer):
             raise ValueError(f"branches side by side give shapes {outputs}; expected two or more of equal positions")
         return (*outputs[0][:-1], sum(out[-1] for out in outputs))
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The last axes joined."""
-        return jnp.concatenate([applied(chain, weights, x, seen) for chain in self.branches], axis=-1)
+        return jnp.concatenate([applied(chain, weights, x, recorder) for chain in self.branches], axis=-1)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """A mixture of all ways."""

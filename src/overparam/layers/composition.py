@@ -16,7 +16,7 @@ from overparam.layers.kernel_pairs import Pairs, positions_against, rows_against
 from overparam.layers.layer import (
     AbstractLayer,
     InTraining,
-    Seen,
+    ReluRecorder,
     Shape,
     Weight,
     any_pools,
@@ -69,9 +69,9 @@ class Composition:
             place[weight.name] = weight.law.draw(own, weight.shape)
         return trained, fixed, running
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None = None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None = None) -> Any:
         """Outputs of a batch (n, …)."""
-        return applied(self.layers, weights, self.arranged(x), seen)
+        return applied(self.layers, weights, self.arranged(x), recorder)
 
     def apply_train(self, weights: Mapping[str, Any], x: Any) -> tuple[Any, dict[str, Any]]:
         """Outputs of a batch in training, and what the running weights become."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from overparam.layers.distributions import AbstractLaw
 from overparam.layers.kernel_pairs import Pairs, one_case
-from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
+from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight
 from overparam.layers.linear import Dense
 from overparam.layers.windows import (
     Padding,
@@ -60,7 +60,7 @@ class Convolution(AbstractLayer):
         grid = grid_of(shape, f"the layer `{self.name}`")
         return (*self._windows(grid).output(grid), self.units)
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """Padded, then convolved."""
         windows = self._windows(x.shape[1:-1])
         kinds = ("NWC", "OWI", "NWC") if x.ndim == 3 else ("NHWC", "OHWI", "NHWC")
@@ -114,7 +114,7 @@ class LocallyConnected(AbstractLayer):
         grid = grid_of(shape, f"the layer `{self.name}`")
         return (*self._windows(grid).output(grid), self.units)
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """One matrix product a position, batched."""
         patches = jnp.concatenate(self._windows(x.shape[1:-1]).slices(x), axis=-1)
         g = jnp.einsum("n...c,...uc->n...u", patches, weights[self.name])

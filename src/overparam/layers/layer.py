@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, final
 
-from overparam.core.seen import Seen
+from overparam.core.network import ReluRecorder
 from overparam.layers.distributions import AbstractLaw
 from overparam.layers.kernel_pairs import Pairs
 
@@ -42,7 +42,7 @@ class AbstractLayer(abc.ABC):
         """The shape that comes out."""
 
     @abc.abstractmethod
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The forward map of a batch (n, *shape)."""
 
     @abc.abstractmethod
@@ -85,10 +85,10 @@ def output_of(chain: Chain, shape: Shape) -> Shape:
     return shape
 
 
-def applied(chain: Chain, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+def applied(chain: Chain, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
     """What comes out of the last for a batch."""
     for layer in chain:
-        x = layer.apply(weights, x, seen)
+        x = layer.apply(weights, x, recorder)
     return x
 
 

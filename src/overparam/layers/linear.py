@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from overparam.layers.distributions import AbstractLaw
 from overparam.layers.kernel_pairs import Pairs, add, cases, level, one_case
-from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
+from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight
 from overparam.layers.windows import unequal_uncorrelated
 
 
@@ -51,7 +51,7 @@ class Dense(AbstractLayer):
             raise ValueError(f"the layer `{self.name}` gets inputs of shape {shape}; flatten them first")
         return () if self.units is None else (self.units,)
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """s x Wᵀ for the rows of x."""
         W = weights[self.name]
         if x.shape[-1] != W.shape[-1]:
@@ -94,7 +94,7 @@ class Bias(AbstractLayer):
         """The same."""
         return shape
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """x + s b."""
         b = weights[self.name]
         return x + (b if self.scale == 1.0 else b * self.scale)
@@ -139,7 +139,7 @@ class AppendConstant(AbstractLayer):
         """One feature more."""
         return (*shape[:-1], shape[-1] + 1)
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The constant comes last."""
         return jnp.concatenate([x, jnp.full((*x.shape[:-1], 1), self.constant, x.dtype)], axis=-1)
 
@@ -163,7 +163,7 @@ class OneOutput(AbstractLayer):
         """() for one output."""
         return () if shape == (1,) else shape
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The last axis goes where it has length 1."""
         return x[..., 0] if x.shape[-1] == 1 else x
 

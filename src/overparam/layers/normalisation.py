@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from overparam.layers.distributions import Constant
 from overparam.layers.kernel_pairs import Pairs
-from overparam.layers.layer import AbstractLayer, InTraining, Seen, Shape, Weight
+from overparam.layers.layer import AbstractLayer, InTraining, ReluRecorder, Shape, Weight
 
 
 @final
@@ -49,10 +49,10 @@ class LayerNorm(AbstractLayer):
             )
         return shape
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """Sample by sample."""
-        if seen is not None:
-            seen.say("layer norm: divides by a size that depends on the sample")
+        if recorder is not None:
+            recorder.note("norm", "layer norm")
         axes = (*(axis + 1 for axis in self.axes), x.ndim - 1)
         centred = x - jnp.mean(x, axis=axes, keepdims=True)
         return centred * jax.lax.rsqrt(jnp.mean(jnp.square(centred), axis=axes, keepdims=True) + self.epsilon)
@@ -125,7 +125,7 @@ class BatchNorm(AbstractLayer):
         """The same."""
         return shape
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """By the batch's own moments in training, else by the running ones."""
         if f"{self.name}.mean" not in weights:
             raise ValueError(

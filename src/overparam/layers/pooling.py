@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.layers.kernel_pairs import Pairs, one_case, total
-from overparam.layers.layer import AbstractLayer, Seen, Shape, Weight
+from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight
 from overparam.layers.windows import Padding, Sides, Windows, equal_positions, grid_lengths, grid_of, windows_on
 
 
@@ -56,7 +56,7 @@ class Pool(AbstractLayer):
         grid = grid_of(shape, "a pooling layer")
         return (*self._windows(grid).output(grid), shape[-1])
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The sum of shifted copies, divided."""
         grid = x.shape[1:-1]
         windows = self._windows(grid)
@@ -112,7 +112,7 @@ class GlobalPool(AbstractLayer):
         grid_of(shape, "a pooling layer")
         return shape[-1:]
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """Over all axes of positions."""
         axes = tuple(range(1, x.ndim - 1))
         return jnp.mean(x, axis=axes) if self.average else jnp.sum(x, axis=axes)
@@ -258,10 +258,10 @@ class MaxPool(AbstractLayer):
         grid = grid_of(shape, "a pooling layer")
         return (*self._windows(grid).output(grid), shape[-1])
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """Shifted copies compared: the derivative is a choice and a padding, where that of a window would be a scatter."""
-        if seen is not None:
-            seen.say("max pooling: which position it takes depends on the sample")
+        if recorder is not None:
+            recorder.note("maximum", "max pooling")
         largest, *others = self._windows(x.shape[1:-1]).slices(x)
         for other in others:
             largest = jnp.where((other > largest) | (other != other), other, largest)  # NaN stays NaN
@@ -293,7 +293,7 @@ class Flatten(AbstractLayer):
         """One axis."""
         return (prod(shape),)
 
-    def apply(self, weights: Mapping[str, Any], x: Any, seen: Seen | None) -> Any:
+    def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """(n, *grid, channels) to (n, positions · channels)."""
         return x.reshape(x.shape[0], -1)
 

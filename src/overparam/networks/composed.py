@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from overparam.core.network import AbstractNetwork, ByRelu, Params, Trace, as_key
 from overparam.layers.arguments import require_count
 from overparam.layers.composition import Composition
-from overparam.layers.layer import Seen, Shape
+from overparam.layers.layer import ReluRecorder, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
 from overparam.layers.linear import OneOutput
 from overparam.layers.standard import Part, as_parts, composition_from
@@ -40,8 +40,8 @@ class AbstractComposed(AbstractNetwork):
 
     def trace(self, params: Params, x: Any, shifts: ByRelu = None, gates: ByRelu = None) -> Trace:
         """The output with what goes into and comes out of every ReLU, first layer first."""
-        seen = Seen(shifts, gates)
-        return seen.trace(self._run(params, x, seen))
+        recorder = ReluRecorder(shifts, gates)
+        return recorder.trace(self._run(params, x, recorder))
 
     def kernel(self) -> AbstractCompositionKernel:
         """Of one output as the width grows, in this network's own scale: `get="ntk"` is the tangent kernel of the
@@ -58,9 +58,9 @@ class AbstractComposed(AbstractNetwork):
         x = _batch(x)
         return self.composition_of(x.shape[1:]).apply_train(_weights(params), x)
 
-    def _run(self, params: Params, x: Any, seen: Seen | None) -> Any:
+    def _run(self, params: Params, x: Any, recorder: ReluRecorder | None) -> Any:
         x = _batch(x)
-        return self.composition_of(x.shape[1:]).apply(_weights(params), x, seen)
+        return self.composition_of(x.shape[1:]).apply(_weights(params), x, recorder)
 
 
 @final

@@ -11,7 +11,7 @@ Weights = Mapping[str, np.ndarray]
 
 
 @final
-class Placed(Mapping[str, np.ndarray]):
+class DeviceWeights(Mapping[str, np.ndarray]):
     """Weights in float64 that stay on the device that computes. Read by name they are NumPy arrays, not to be written.
 
     JAX would turn sums of such arrays into float32 outside `enable_x64`, so only `audits/vectors.py`, perturbations and
@@ -21,7 +21,7 @@ class Placed(Mapping[str, np.ndarray]):
         arrays: JAX arrays by name.
 
     >>> import jax.numpy as jnp
-    >>> W = Placed({"W": jnp.ones((2, 2))})
+    >>> W = DeviceWeights({"W": jnp.ones((2, 2))})
     >>> W["W"].tolist(), W.shapes
     ([[1.0, 1.0], [1.0, 1.0]], {'W': (2, 2)})
     """
@@ -46,14 +46,14 @@ class Placed(Mapping[str, np.ndarray]):
 
 def raw(weights: Weights) -> Mapping[str, Any]:
     """The arrays where they are."""
-    return weights.arrays if isinstance(weights, Placed) else weights
+    return weights.arrays if isinstance(weights, DeviceWeights) else weights
 
 
 def like(weights: Weights, arrays: Mapping[str, Any]) -> Weights:
     """Arrays made of those of `weights`, held as these are."""
-    return Placed(arrays) if isinstance(weights, Placed) else dict(arrays)
+    return DeviceWeights(arrays) if isinstance(weights, DeviceWeights) else dict(arrays)
 
 
 def shapes_of(weights: Weights) -> dict[str, tuple[int, ...]]:
     """By name; nothing is moved for it."""
-    return weights.shapes if isinstance(weights, Placed) else {name: np.shape(W) for name, W in weights.items()}
+    return weights.shapes if isinstance(weights, DeviceWeights) else {name: np.shape(W) for name, W in weights.items()}
