@@ -11,7 +11,7 @@ import numpy as np
 
 from overparam import kernels
 from overparam.core.sections import Figure, series
-from overparam.report.static import save_figure
+from overparam.report import save_figure
 
 FOLDER = Path(__file__).resolve().parent / "kernels"
 COMPARED = (

@@ -1,5 +1,7 @@
 """Results to draw: a realistic one with every kind of block, and one whose every word is hostile."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,33 @@ from overparam.core.provenance import Provenance
 from overparam.core.sections import Figure, Line, Section, Table, Text, series
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<b>%{x}$a$"
+
+
+FLAGS = [
+    "--no-sandbox",
+    "--use-gl=angle",  # surfaces are drawn by WebGL, here without a GPU
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if binary is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        try:
+            started = driver.chromium.launch(executable_path=binary, args=FLAGS)
+        except playwright.Error as error:
+            pytest.skip(f"Chromium does not start: {str(error).splitlines()[0]}")
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session")

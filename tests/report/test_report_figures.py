@@ -5,6 +5,7 @@ import math
 import re
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,8 @@ import pytest
 from overparam.core.sections import Figure, Line, Series, series
 from overparam.report import export_figures, save_figure, style
 from overparam.report.axes import canvas, ticks
-from overparam.report.figures import plotly_json
-from overparam.report.labels import above, beside
-from overparam.report.svg import render_svg
+from overparam.report.drawing import above, beside, render_svg
+from overparam.report.interactive import plotly_json
 
 ODD = {
     "no series": (),
@@ -141,18 +141,43 @@ def test_ticks_are_round():
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_figures_are_exported_the_same_each_time(example, tmp_path, kind):
-    pytest.importorskip("matplotlib")
-    first = export_figures(example, tmp_path / "a", kind=kind)
-    again = export_figures(example, tmp_path / "b", kind=kind)
-    assert next(p.name for p in first) == f"01-complexity-of-three-label-vectors.{kind}"
+    if kind != "svg":
+        pytest.importorskip("matplotlib")
+    some = replace(example, sections=(example.sections[1],))
+    first = export_figures(some, tmp_path / "a", kind=kind)
+    again = export_figures(some, tmp_path / "b", kind=kind)
+    names = ["complexity-of-three-label-vectors", "where-the-labels-lie-in-the-spectrum"]
+    assert [p.name for p in first] == [f"0{i}-{name}.{kind}" for i, name in enumerate(names, 1)]
     assert [p.read_bytes() for p in first] == [p.read_bytes() for p in again]
 
 
 def test_hostile_names_in_files(hostile, tmp_path):
-    pytest.importorskip("matplotlib")
     (first, *_) = export_figures(hostile, tmp_path, kind="svg")
     assert "<script>" not in first.read_text(encoding="utf-8")
+    ET.fromstring(first.read_text(encoding="utf-8"))
+    odd = Figure("bell \a", "", "x", "y", (series("a \0", [1, 2], [1, 2]), series("b", [1, 2], [2, 1])))
+    assert "bell" in ET.parse(save_figure(odd, tmp_path / "odd.svg")).getroot().attrib["aria-label"]
     assert re.fullmatch(r"01-[a-z0-9-]+\.svg", first.name)
+
+
+def test_a_file_says_what_its_curves_are_and_keeps_its_size(tmp_path):
+    curves = tuple(series(f"curve {i}", range(20), np.arange(20) * i, role="accent") for i in range(9))
+    tree = ET.parse(save_figure(Figure("t", "c", "x", "y", curves), tmp_path / "a.svg", size=(5, 3))).getroot()
+    words = [node.text for node in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert [f"curve {i}" for i in range(9)] == [word for word in words if word and word.startswith("curve")]
+    assert (tree.attrib["width"], tree.attrib["viewBox"]) == ("5in", "0 0 500 300")
+    image = pytest.importorskip("matplotlib.image")
+    png = save_figure(Figure("t", "c", "x", "y", curves), tmp_path / "a.png", size=(5, 3))
+    assert image.imread(png).shape[:2] == (600, 1000)
+
+
+def test_png_shows_what_svg_does(tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    points = (series("a", [1, 2], [1.0, 2.0], mark="points", role="true"), series("b", [1, 2], [2.0, 1.0], mark="bars"))
+    pixels = image.imread(save_figure(Figure("t", "c", "x", "y", points), tmp_path / "a.png"))[..., :3]
+    for ink in ("true", "accent"):
+        colour = [int(style.LIGHT[ink][i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        assert np.all(np.abs(pixels - colour) < 0.02, axis=-1).sum() > 100, ink
 
 
 def test_errors_of_the_export(example, tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Surfaces: as JSON, as SVG, as files, on the page; hostile words stay words."""
 
 import json
-import shutil
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -13,9 +12,8 @@ from overparam.core.folder import Parts
 from overparam.core.provenance import Provenance
 from overparam.core.sections import Section, Text
 from overparam.report import export_figures, render_fragment, render_page, save_figure
-from overparam.report.surface_figures import MOST_ACROSS, surface_json, thinned
-from overparam.report.surface_shape import contour, mixed, shape_of
-from overparam.report.surface_svg import render_surface_svg
+from overparam.report.interactive import surface_json
+from overparam.report.surface_drawing import MOST_ACROSS, contour, mixed, render_surface_svg, shape_of, thinned
 
 X = np.linspace(-1, 1, 9)
 Y = np.linspace(-2, 2, 7)
@@ -88,39 +86,33 @@ def test_hostile_words_stay_words():
 
 def test_files_are_the_same_bytes_twice(tmp_path):
     pytest.importorskip("matplotlib")
-    one, two = (save_figure(saddle(), tmp_path / name).read_bytes() for name in ("a.svg", "b.svg"))
-    assert one == two
+    for kind in ("svg", "pdf"):
+        one, two = (save_figure(saddle(), tmp_path / f"{name}.{kind}").read_bytes() for name in "ab")
+        assert one == two
     assert save_figure(saddle("$x$", "$y$_", z_scale="log"), tmp_path / "c.png").stat().st_size > 10_000
     written = export_figures(page_of(saddle(), saddle("Another")), tmp_path / "all", kind="svg")
     assert [path.name for path in written] == ["01-a-saddle.svg", "02-another.svg"]
 
 
 @pytest.mark.browser
-def test_the_page_draws_what_is_in_view_and_follows_the_theme(tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium here")
+def test_the_page_draws_what_is_in_view_and_follows_the_theme(browser, tmp_path):
     place = tmp_path / "page.html"
-    place.write_text(render_page(page_of(*(saddle(f"Surface {i}") for i in range(12)))))
-    flags = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    with playwright.sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=chromium, args=flags)
-        page = browser.new_page(viewport={"width": 1100, "height": 700})
-        faults = []
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(place.as_uri())
-        page.wait_for_function("document.documentElement.dataset.surfaces === 'true'", timeout=60_000)
-        drawn = page.locator(".reliefs.drawn").count()
-        assert 1 <= drawn < 6  # only those near the view
-        assert page.locator(".reliefs").count() == 12
-        assert page.locator(".reliefs .still svg").count() == 12
-        page.click("#theme")
-        page.wait_for_timeout(500)
-        colour = page.evaluate("document.querySelector('.relief').layout.font.color")
-        assert colour == page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()")
-        page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
-        page.wait_for_function("document.querySelectorAll('.reliefs')[11].classList.contains('drawn')", timeout=60_000)
-        assert not page.evaluate("document.querySelectorAll('.reliefs')[0].classList.contains('drawn')")
-        assert faults == []
-        browser.close()
+    place.write_text(render_page(page_of(*(saddle(f"Surface {i}") for i in range(8)))))
+    context = browser.new_context(viewport={"width": 1100, "height": 700})
+    page = context.new_page()
+    faults = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(place.as_uri())
+    page.wait_for_function("document.documentElement.dataset.surfaces === 'true'", timeout=60_000)
+    drawn = page.locator(".reliefs.drawn").count()
+    assert 1 <= drawn < 6  # only those near the view
+    assert page.locator(".reliefs").count() == 8
+    assert page.locator(".reliefs .still svg").count() == 8
+    page.click("#theme")
+    ink = "getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()"
+    page.wait_for_function(f"document.querySelector('.relief').layout.font.color === {ink}")
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_function("document.querySelectorAll('.reliefs')[7].classList.contains('drawn')", timeout=60_000)
+    assert not page.evaluate("document.querySelectorAll('.reliefs')[0].classList.contains('drawn')")
+    assert faults == []
+    context.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from overparam.core.progress import Progress as Teller
 from overparam.core.progress import silent
-from overparam.core.words import byte_size
+from overparam.core.words import byte_size, in_one_line
 
 if TYPE_CHECKING:
     from overparam.core.provenance import Provenance
@@ -49,8 +48,7 @@ class Display:
 
     def summary(self, title: str, verdict: Verdict, where: Path, done: str, cost: Provenance) -> None:
         """The verdict in a box, then where the page is, what was done and what it cost."""
-        lines = (re.sub(r"([_^])\{([^{}]*)\}", r"\1(\2)", line) for line in verdict.sentences)  # L^{9/2} is L^(9/2)
-        body = Text("\n".join(f"• {line}" for line in lines))
+        body = Text("\n".join(f"• {in_one_line(line)}" for line in verdict.sentences))
         self._output.print(Panel(body, title=Text(title), border_style=COLOURS[verdict.tone]))
         peak = f", peak memory {byte_size(cost.peak_memory)}" if cost.peak_memory else ""
         page = where / "report.html"

@@ -95,19 +95,17 @@ def _run(display: Display, study: Study, scale: Any, place: Path, device: str | 
 
 
 def _write(result: Any, place: Path) -> list[Path]:
-    """The folder, its page, and every figure as SVG and PNG where matplotlib is there."""
+    """The folder, its page, and every figure as SVG, and as PNG too where matplotlib is there; gives the SVGs."""
     from overparam.report import export_figures
 
     parts = result.parts()
     result.save(place)
-    if importlib.util.find_spec("matplotlib") is None:
-        return []
-    return [path for kind in ("svg", "png") for path in export_figures(parts, place / "figures", kind=kind)]
+    if importlib.util.find_spec("matplotlib") is not None:
+        export_figures(parts, place / "figures", kind="png")
+    return export_figures(parts, place / "figures", kind="svg")
 
 
 def _show(display: Display, result: Any, place: Path, figures: list[Path]) -> None:
     """What the paper says and what agreed."""
-    done = f"{result.scale} scale" + (
-        f", {count_of(len(figures) // 2, 'figure')} in {place / 'figures'}" if figures else ""
-    )
+    done = f"{result.scale} scale" + (f", {count_of(len(figures), 'figure')} in {place / 'figures'}" if figures else "")
     display.summary(result.title, result.verdict, place, done, result.provenance)

@@ -13,7 +13,8 @@ from decimal import Decimal
 from typing import Any, Literal
 
 MISSING = "–"
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+"""The raised character of each digit and of the minus sign, for `str.translate`."""
 _NOTATION = re.compile(r"\^\{([^{}]{1,24})\}|(?<=ω)\^([−-]?\d+(?:\.\d+)?)|_\{([^{}]{1,24})\}")
 # Only what is ours to raise: braces, or a power of ω; a column of the data called a^2 stays as it is.
 
@@ -74,7 +75,7 @@ def power_of_ten(power: int) -> str:
     >>> power_of_ten(-4)
     '10⁻⁴'
     """
-    return f"10{str(power).translate(_RAISED)}"
+    return f"10{str(power).translate(RAISED)}"
 
 
 def power_of_e(log: float | Decimal) -> str:

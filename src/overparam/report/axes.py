@@ -9,6 +9,7 @@ from itertools import pairwise
 from numbers import Real
 
 from overparam.core.sections import Figure, Line, Series
+from overparam.core.words import MISSING, number, power_of_ten
 
 Number = float | None
 BAND_DECADES = 1.0
@@ -74,7 +75,7 @@ def _categories(series: Sequence[Series]) -> tuple[str, ...]:
 
 
 def category(value: float | str | None) -> str:
-    return value if isinstance(value, str) else "–" if value is None else f"{value:g}"
+    return value if isinstance(value, str) else MISSING if value is None else f"{value:g}"
 
 
 def _clean(series: Series, categories: Sequence[str], x_log: bool, y_log: bool) -> Series:
@@ -229,3 +230,18 @@ def ticks(low: float, high: float, log: bool, most: int = 7) -> list[float]:
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     return [float(f"{k * step:.12g}") for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def tick_words(values: Sequence[float], log: bool) -> list[tuple[float, str]]:
+    """Ticks with their words; a log axis that needs a power of ten writes all of them so.
+
+    >>> [words for _, words in tick_words([1e-4, 1e-2, 1.0], log=True)]
+    ['10⁻⁴', '10⁻²', '1']
+    """
+    powers = [round(math.log10(value)) if log and value > 0 else 0 for value in values]
+    exact = all(math.isclose(value, 10.0**power, rel_tol=1e-9) for value, power in zip(values, powers, strict=True))
+    if log and exact and any(not -3 < power < 5 for power in powers):
+        words = ["1" if p == 0 else "10" if p == 1 else power_of_ten(p) for p in powers]
+    else:
+        words = [number(value) for value in values]
+    return list(zip(values, words, strict=True))

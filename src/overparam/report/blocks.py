@@ -8,10 +8,10 @@ from numbers import Real
 from typing import Any
 
 from overparam.core.sections import Figure, Table, Text
-from overparam.core.words import number
+from overparam.core.words import notation, number
 from overparam.report import style
 from overparam.report.axes import Canvas
-from overparam.report.svg import swatch
+from overparam.report.drawing import swatch
 
 MOST_ROWS = 500
 BROAD = 7
@@ -39,9 +39,8 @@ def shown(words: str) -> str:
     >>> shown("a < L^{9/2}, ω^−0.5, ∇_{W}F")
     'a &lt; L<sup>9/2</sup>, ω<sup>−0.5</sup>, ∇<sub>W</sub>F'
     """
-    # Only what is ours to raise: braces, or a power of ω; a column of the data called a^2 stays as it is.
-    raised = re.sub(r"\^\{([^{}]{1,24})\}|(?<=ω)\^([−-]?\d+(?:\.\d+)?)", r"<sup>\1\2</sup>", escape(words))
-    return re.sub(r"_\{([^{}]{1,24})\}", r"<sub>\1</sub>", raised)
+    tags = {"": "{}", "raised": "<sup>{}</sup>", "lowered": "<sub>{}</sub>"}
+    return "".join(tags[height].format(escape(piece)) for piece, height in notation(words))
 
 
 def _kept(words: str) -> str:

@@ -1,4 +1,4 @@
-"""One result as one HTML file that needs nothing else: no network, light and dark, screen and paper."""
+"""One result as one HTML file that needs nothing else (light and dark, screen and paper), and as a card in a notebook."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -20,11 +20,14 @@ from overparam.core.sections import Figure, Section, Surface, Table, Text
 from overparam.core.words import MISSING, byte_size, duration, number
 from overparam.report import blocks, style
 from overparam.report.axes import Canvas, canvas
-from overparam.report.figures import embedded, plotly_of, points_a_series
-from overparam.report.surface_figures import surface_json, thinned
-from overparam.report.surface_svg import render_surface_svg
-from overparam.report.svg import render_svg
+from overparam.report.drawing import render_svg
+from overparam.report.interactive import embedded, plotly_of, points_a_series, surface_json
+from overparam.report.surface_drawing import render_surface_svg, thinned
 
+CARD_POINTS, CARD_ROWS = 200, 20
+"""Points a series and rows a table in a card: it stays within a few tens of kilobytes."""
+# JupyterLab and VS Code say which theme they have; elsewhere the card is light on a white ground.
+CARD_DARK = ('[data-jp-theme-light="false"] .overparam', ".vscode-dark .overparam", 'html[theme="dark"] .overparam')
 KINDS = {"run-comparison": "training run"}
 """What a kind of result is called on its page, where the name it is stored under would not do."""
 
@@ -38,7 +41,11 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
     limit = points_a_series(figures)
     canvases = [canvas(figure, limit) for figure in figures]
     numbered, reliefs = enumerate(canvases), enumerate(surfaces)
-    body = "".join(_section(section, index, numbered, reliefs, samples) for index, section in enumerate(sections))
+
+    def draw(block: Figure | Surface) -> str:
+        return _surface(*next(reliefs)) if isinstance(block, Surface) else _figure(*next(numbered))
+
+    body = "".join(_section(section, index, draw, samples) for index, section in enumerate(sections))
     early = style.packaged("theme.js")
     scripts = [early, *([plotly] if plotly else []), style.packaged("places.js"), style.packaged("page.js")]
     scripts += [style.packaged("surfaces.js")] if surfaces else []
@@ -101,15 +108,18 @@ def _css() -> str:
 
 
 def _header(parts: Parts) -> str:
-    made = parts.provenance
-    facts = [f"overparam {made.version}", made.device, duration(made.seconds)]
     return (
         '<header><div class="bar"><p class="kind">'
         f"{escape(KINDS.get(parts.kind, re.sub('[_-]', ' ', parts.kind)))}</p>"
         '<button type="button" id="theme" hidden>Dark</button></div>'
         f"<h1>{escape(parts.title)}</h1>"
-        f'<p class="facts">{escape(" · ".join(fact for fact in facts if fact))}</p></header>'
+        f"{_facts(parts.provenance)}</header>"
     )
+
+
+def _facts(made: Provenance) -> str:
+    facts = (f"overparam {made.version}", made.device, duration(made.seconds))
+    return f'<p class="facts">{escape(" · ".join(fact for fact in facts if fact))}</p>'
 
 
 def _contents(sections: list[Section]) -> str:
@@ -117,29 +127,32 @@ def _contents(sections: list[Section]) -> str:
     return f'<nav aria-label="Contents"><ol>{entries}<li><a href="#made">How this was made</a></li></ol></nav>'
 
 
-def _section(
-    section: Section,
-    index: int,
-    figures: Iterator[tuple[int, Canvas]],
-    surfaces: Iterator[tuple[int, Surface]],
-    samples: bool,
-) -> str:
+def _section(section: Section, index: int, draw: Callable[[Figure | Surface], str], samples: bool) -> str:
     first = index == 0
-    inside = []
-    for block in section.blocks:
-        if isinstance(block, Text):
-            inside.append(blocks.text(block, large=first))
-        elif isinstance(block, Table):
-            inside.append(blocks.table(block, samples))
-        elif isinstance(block, Surface):
-            inside.append(_surface(*next(surfaces)))
-        else:
-            inside.append(_figure(*next(figures)))
     tone = _tone(section) if first else ""
     return (
         f'<section id="s{index}" class="{"verdict " + tone if first else "part"}">'
-        f"<h2>{escape(section.title)}</h2>{_grouped(inside)}</section>\n"
+        f"<h2>{escape(section.title)}</h2>{_grouped(_inside(section, first, draw, samples))}</section>\n"
     )
+
+
+def _inside(
+    section: Section,
+    large: bool,
+    draw: Callable[[Figure | Surface], str],
+    samples: bool,
+    most_rows: int = blocks.MOST_ROWS,
+) -> list[str]:
+    """The blocks of a section, one after the other."""
+    inside = []
+    for block in section.blocks:
+        if isinstance(block, Text):
+            inside.append(blocks.text(block, large=large))
+        elif isinstance(block, Table):
+            inside.append(blocks.table(block, samples, most_rows))
+        else:
+            inside.append(draw(block))
+    return inside
 
 
 def _grouped(blocks_of_section: list[str]) -> str:
@@ -174,7 +187,7 @@ def _figure(index: int, drawn: Canvas) -> str:
 
 def _surface(index: int, surface: Surface) -> str:
     name = escape(f"{surface.title}. {surface.caption}".strip())
-    caption = f"<figcaption>{escape(surface.caption)}</figcaption>" if surface.caption else ""
+    caption = f"<figcaption>{blocks.shown(surface.caption)}</figcaption>" if surface.caption else ""
     return (
         f'<figure class="chart"><h3>{escape(surface.title)}</h3>'
         f'<div class="frame reliefs" role="img" aria-label="{name}" data-surface="{index}"><div class="relief"></div>'
@@ -209,3 +222,27 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_value(item) for item in value) or MISSING
     return number(value)
+
+
+def render_fragment(parts: Parts, *, samples: bool = True) -> str:
+    """HTML for `_repr_html_`: the verdict open, the other sections folded; no script, nothing loaded."""
+    inside = ["".join(_inside(s, i == 0, _still, samples, CARD_ROWS)) for i, s in enumerate(parts.sections)]
+    folded = (
+        f"<details><summary>{escape(section.title)}</summary>{words}</details>"
+        for section, words in zip(parts.sections[1:], inside[1:], strict=True)
+    )
+    light, dark = style.variables(style.LIGHT), style.variables(style.DARK)
+    css = f".overparam{{{light}--font:{style.FONT}}}{','.join(CARD_DARK)}{{{dark}}}{style.ink_rules('.overparam')}"
+    return (
+        f'<style>{css}{style.packaged("card.css")}</style><div class="overparam">'
+        f'<p class="title">{escape(parts.title)}</p>{_facts(parts.provenance)}{"".join(inside[:1])}{"".join(folded)}</div>'
+    )
+
+
+def _still(block: Figure | Surface) -> str:
+    if isinstance(block, Surface):
+        image, legend = render_surface_svg(thinned(block)), ""
+    else:
+        image, legend = render_svg(block, CARD_POINTS), blocks.legend(block, button=False)
+    caption = f"<figcaption>{blocks.shown(block.caption)}</figcaption>"
+    return f'<figure><p class="name">{escape(block.title)}</p>{image}{legend}{caption}</figure>'

@@ -1,4 +1,4 @@
-"""A figure as plotly JSON: traces that carry their ink by name, so the page recolours them with its theme."""
+"""Figures and surfaces as plotly JSON; traces carry their ink by name, so the page recolours them with its theme."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from overparam.core.sections import Figure, Series
+from overparam.core.sections import Figure, Series, Surface
 from overparam.core.words import number
 from overparam.report import style
 from overparam.report.axes import Canvas, band, canvas
+from overparam.report.surface_drawing import COLOURS, LEVELS, shape_of, thinned
 
 MOST_POINTS = 4000
 NUMBERS_A_PAGE = 80_000
@@ -36,7 +37,7 @@ def points_a_series(figures: Sequence[Figure]) -> int:
 
 
 def plotly_json(figure: Figure, limit: int = MOST_POINTS) -> dict[str, Any]:
-    """`data`, `layout` (light) for plotly, and `lines`, whose labels the page places by its width."""
+    """`data` and `layout` for plotly without colours, which the page gives, and `lines`, whose labels the page places by its width."""
     return plotly_of(canvas(figure, limit))
 
 
@@ -81,7 +82,6 @@ def embedded(value: Any) -> str:
 
 def _curve_trace(series: Series, look: tuple[str, str, str], index: int, drawn: Canvas) -> dict[str, Any]:
     ink, dash, symbol = look
-    colour = style.LIGHT[ink]
     place = "%{x}" if drawn.categories else "%{x:.4~g}"
     trace: dict[str, Any] = {
         "type": "bar" if series.mark == "bars" else "scatter",
@@ -92,20 +92,18 @@ def _curve_trace(series: Series, look: tuple[str, str, str], index: int, drawn: 
         "hovertemplate": "<b>%{fullData.name}</b><br>" + place + ", %{y:.4~g}",
     }
     if series.lower is not None and series.upper is not None:
-        trace["customdata"] = [
-            f"{number(low)} to {number(high)}" for low, high in zip(series.lower, series.upper, strict=True)
-        ]
+        ends = zip(series.lower, series.upper, strict=True)
+        trace["customdata"] = [f"{number(low)} to {number(high)}" for low, high in ends]
         trace["hovertemplate"] += "<br>%{customdata}"
     trace["hovertemplate"] += "<extra></extra>"
     if series.mark == "bars":
-        trace["marker"] = {"color": colour, "opacity": 0.9}
+        trace["marker"] = {"opacity": 0.9}
     elif series.mark == "points":
         many = len(series.x) > 200
         size = 4.5 if many else 6 if len(series.x) > 60 else 8
         trace["mode"] = "markers"
         trace["meta"]["size"] = size  # a phone draws them smaller
         trace["marker"] = {
-            "color": colour,
             "symbol": _SYMBOLS[symbol],
             "size": size,
             "opacity": 0.6 if many else 0.95,
@@ -114,16 +112,16 @@ def _curve_trace(series: Series, look: tuple[str, str, str], index: int, drawn: 
     else:
         few = len(series.x) <= 15
         trace["mode"] = "lines+markers" if few else "lines"
-        trace["line"] = {"color": colour, "width": 2.2, "dash": dash}
+        trace["line"] = {"width": 2.2, "dash": dash}
         trace["connectgaps"] = False
         if few:
-            trace["marker"] = {"color": colour, "symbol": _SYMBOLS[symbol], "size": 7}
+            trace["marker"] = {"symbol": _SYMBOLS[symbol], "size": 7}
     if series.mark != "line" and series.lower is not None and series.upper is not None:
-        trace["error_y"] = _error_bars(series, colour)
+        trace["error_y"] = _error_bars(series)
     return trace
 
 
-def _error_bars(series: Series, colour: str) -> dict[str, Any]:
+def _error_bars(series: Series) -> dict[str, Any]:
     above = [
         0 if y is None or u is None else max(0.0, u - y) for y, u in zip(series.y, series.upper or (), strict=True)
     ]
@@ -135,7 +133,6 @@ def _error_bars(series: Series, colour: str) -> dict[str, Any]:
         "symmetric": False,
         "array": [_short(v) for v in above],
         "arrayminus": [_short(v) for v in below],
-        "color": colour,
         "thickness": 1.4,
         "width": 4,
     }
@@ -159,9 +156,8 @@ def _band_trace(series: Series, ink: str, index: int, drawn: Canvas) -> list[dic
             "x": xs,
             "y": ys,
             "mode": "lines",
-            "line": {"width": 0, "color": style.LIGHT[ink]},
+            "line": {"width": 0},
             "fill": "toself",
-            "fillcolor": style.LIGHT[ink] + "33",
             "hoverinfo": "skip",
             "meta": {"ink": ink, "part": "band", "series": index},
         }
@@ -193,7 +189,7 @@ def _axis(label: str, ends: tuple[float, float], log: bool, categories: Sequence
 
 
 def _shape(x: float | None, y: float | None) -> dict[str, Any]:
-    line = {"width": 1.3, "dash": "dot", "color": style.LIGHT["soft"]}
+    line = {"width": 1.3, "dash": "dot"}
     if x is not None:
         return {
             "type": "line",
@@ -206,6 +202,27 @@ def _shape(x: float | None, y: float | None) -> dict[str, Any]:
             "line": line,
         }
     return {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
+
+
+def surface_json(surface: Surface) -> dict[str, Any]:
+    """What the page needs to draw a surface: the grid, its colours, words, and the marked point."""
+    surface = thinned(surface)
+    shape = shape_of(surface)
+    scale = [[k / (len(COLOURS) - 1), colour] for k, colour in enumerate(COLOURS)]
+    step = (shape.high - shape.low) / LEVELS
+    return {
+        "x": [_short(value) for value in surface.x],
+        "y": [_short(value) for value in surface.y],
+        "z": [[_short(value) for value in row] for row in shape.heights],
+        "words": [["" if value is None else f"{value:.5g}" for value in row] for row in surface.z],
+        "labels": [shown(label) for label in (surface.x_label, surface.y_label, surface.z_label)],
+        "log": shape.log,
+        "range": [_short(shape.low), _short(shape.high)],
+        "step": _short(step),
+        "scale": scale,
+        "marked": None if shape.marked is None else [_short(value) for value in shape.marked],
+        "path": [[_short(x), _short(y)] for x, y in surface.path],
+    }
 
 
 def _x(value: float | str | None) -> float | str | None:
