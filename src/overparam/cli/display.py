@@ -14,11 +14,12 @@ from rich.text import Text
 
 from overparam.core.progress import Progress as Teller
 from overparam.core.progress import silent
-from overparam.core.words import byte_size, in_one_line
+from overparam.core.folder import REPORT
+from overparam.core.words import byte_size, duration, in_one_line
+from overparam.frame.answer import NOTE
 
 if TYPE_CHECKING:
-    from overparam.core.provenance import Provenance
-    from overparam.core.verdict import Verdict
+    from overparam.frame import AbstractAnswer
 
 COLOURS = {"good": "green", "warning": "yellow", "bad": "red"}
 
@@ -46,14 +47,13 @@ class Display:
             bar = bars.add_task("reading", total=1.0)
             yield lambda done, total, what: bars.update(bar, completed=done, total=total, description=what)
 
-    def summary(self, title: str, verdict: Verdict, where: Path, done: str, cost: Provenance) -> None:
+    def summary(self, answer: AbstractAnswer, where: Path) -> None:
         """The verdict in a box, then where the page is, what was done and what it cost."""
-        body = Text("\n".join(f"• {in_one_line(line)}" for line in verdict.sentences))
-        self._output.print(Panel(body, title=Text(title), border_style=COLOURS[verdict.tone]))
-        peak = f", peak memory {byte_size(cost.peak_memory)}" if cost.peak_memory else ""
-        page = where / "report.html"
-        shown = page if page.exists() else where / "report.txt"
-        self._output.print(f"{shown}", markup=False, highlight=False, soft_wrap=True)
-        self._output.print(
-            f"{done}, {cost.seconds:.1f} s on {cost.device}{peak}", markup=False, highlight=False, soft_wrap=True
-        )
+        body = Text("\n".join(f"• {in_one_line(line)}" for line in answer.verdict.sentences))
+        self._output.print(Panel(body, title=Text(answer.title), border_style=COLOURS[answer.verdict.tone]))
+        cost = answer.provenance
+        page = where / REPORT
+        done = [answer.done, f"{duration(cost.seconds)} on {cost.device}"]
+        done += [f"peak memory {byte_size(cost.peak_memory)}"] if cost.peak_memory else []
+        for line in (str(page if page.exists() else where / NOTE), ", ".join(word for word in done if word)):
+            self._output.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,324 @@
+"""How every question is asked on the command line: read, plan, run, save, show. Written once, over Jobs.
+
+A command is a function that takes `given` and its own options and gives a Job; `question` adds the options that all
+questions share, and those of data, and does the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import inspect
+import json
+import os
+import re
+import sys
+import tempfile
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, final
+
+import typer
+
+from overparam.cli.display import Display
+from overparam.core.checks import parse_names, parse_numbers
+from overparam.core.folder import RESULT
+from overparam.core.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from overparam.data import Dataset
+    from overparam.frame import Job
+
+LONG = 10.0
+"""Seconds from which a plan is shown before the work starts."""
+OUT = Path("overparam-out")
+"""Where results go if no folder is named: OUT/COMMAND-DATA."""
+
+Data = Annotated[str, typer.Argument(help="A name (`overparam datasets`), a file or a folder.")]
+Json = Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")]
+NoSamples = Annotated[bool, typer.Option("--no-samples", help="Keep the data's own rows and labels out of the page.")]
+Preprocess = Annotated[str, typer.Option("--preprocess", help="auto, none, unit, standardise, …: how rows are scaled.")]
+MaxRows = Annotated[int | None, typer.Option("--max-rows", help="Most training rows to use.")]
+
+
+class Stopped(Exception):
+    """Ctrl-C, with the one line to print; the exit code is 130."""
+
+
+def _data_options(
+    label: Annotated[
+        str | None, typer.Option("--label", "--target", help="The label column of a table; the last if not given.")
+    ] = None,
+    group: Annotated[str | None, typer.Option("--group", help="A column whose groups are never split.")] = None,
+    classes: Annotated[
+        str | None, typer.Option("--classes", help="Classes to keep, such as 0,1; the first is +1.")
+    ] = None,
+    train: Annotated[int | None, typer.Option("--train", help="Most training rows to read.")] = None,
+    test: Annotated[
+        str | None, typer.Option("--test", help="Test rows: a count, a share below 1, or 0 for none.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", help="classes or regression, where the labels do not tell.")
+    ] = None,
+    missing: Annotated[
+        str, typer.Option("--missing", help="error, mean or drop: what to do with missing values.")
+    ] = "error",
+) -> None:
+    """The options of reading data; a signature alone."""
+
+
+def _shared_options(
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Folder for result.json, arrays.npz and report.html; overparam-out/COMMAND-DATA if not given."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Let the result take the place of another question's.")
+    ] = False,
+    json_only: Json = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of every draw.")] = 0,
+    device: Annotated[
+        str | None, typer.Option("--device", help="cpu, gpu or jax; the best there is if not given.")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option("--dtype", help="float64, or where a question allows it float32 or tf32; its own if not given."),
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Show what it will cost and stop.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Use the parts that are finished, or make all of them again.")
+    ] = True,
+    no_samples: NoSamples = False,
+) -> None:
+    """The options of every question; a signature alone."""
+
+
+@final
+@dataclass(frozen=True)
+class Given:
+    """What a command was given beside its own options: the data and its options, and those of every question."""
+
+    data: str
+    reading: dict[str, Any]
+    out: Path
+    overwrite: bool
+    json_only: bool
+    seed: int
+    device: str | None
+    dtype: str | None
+    plan: bool
+    resume: bool
+    no_samples: bool
+    progress: Progress = field(default=silent, repr=False)
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What every `prepare` takes; the precision only where one was named."""
+        own = {} if self.dtype is None else {"dtype": self.dtype}
+        return {"key": self.seed, "device": self.device, "place": self.out, "progress": self.progress, **own}
+
+    def read(self, seed: int | None = None) -> Dataset:
+        """The data set that was named."""
+        from overparam.data import load
+
+        options = dict(self.reading)
+        options["classes"] = _class_names(options["classes"])
+        test = options["test"]
+        options["test"] = None if test == "0" else count_or_share(test)
+        found = load(self.data, key=self.seed if seed is None else seed, **options)
+        return found.replace(test=None) if test == "0" and found.test is not None else found
+
+
+def question(
+    name: str, data: str | None, *, weights: bool = False
+) -> Callable[[Callable[..., Job[Any]]], Callable[..., None]]:
+    """A command from a function `(given, …) -> Job`.
+
+    Args:
+        name: of the command.
+        data: the data set if none is named; None for a command without data, whose first argument names the question.
+        weights: whether the command has --weights/--no-weights.
+    """
+
+    def decorate(prepare: Callable[..., Job[Any]]) -> Callable[..., None]:
+        own = [p for p in _parameters(prepare) if p.name != "given"]
+        first = [p for p in own if _is_argument(p)]
+        options = [p for p in own if not _is_argument(p)]
+        reading = _parameters(_data_options) if data is not None else []
+        shared = _parameters(_shared_options)
+        named = [inspect.Parameter("data", KEYWORD, default=data, annotation=Data)] if data is not None else []
+        every = [*first, *named, *options, *reading, *shared]
+
+        @functools.wraps(prepare)
+        def command(**values: Any) -> None:
+            asked = {p.name: values.pop(p.name) for p in shared}
+            found = {p.name: values.pop(p.name) for p in reading}
+            source = values.pop("data") if data is not None else str(values[first[0].name])
+            asked["out"] = asked["out"] or OUT / f"{name}-{_folder_name(source)}"
+            given = Given(source, found, **asked)
+            kept = values.pop("weights", True)
+            names = {p.name: p for p in every}
+            with _in_options(names):
+                _ask(given, lambda ready: prepare(ready, **values), weights=kept)
+
+        command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in every}
+        return command
+
+    return decorate
+
+
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function, with their annotations as objects."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    return [
+        p.replace(annotation=hints.get(p.name, Any), kind=KEYWORD) for p in inspect.signature(function).parameters.values()
+    ]
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    return any(isinstance(extra, typer.models.ArgumentInfo) for extra in typing.get_args(parameter.annotation)[1:])
+
+
+def _ask(given: Given, prepare: Callable[[Given], Job[Any]], *, weights: bool) -> None:
+    """Plan, run, save and show one question."""
+    from overparam.core.interruption import Interrupted
+    from overparam.frame import Keeping
+
+    display = Display(quiet=given.json_only)
+    if not given.plan:
+        require_writable(given.out)
+    if not given.resume and not given.plan:
+        Keeping(given.out).forget()
+    try:
+        with display.progress() as progress:
+            job = prepare(replace(given, progress=progress))
+            if given.plan:
+                words = json.dumps(job.plan.to_json()) if given.json_only else str(job.plan)
+                typer.echo(words)
+                return
+            if job.plan.seconds > LONG:
+                display.plain(str(job.plan))
+            answer = job.run()
+    except Interrupted as stop:
+        raise Stopped(str(stop).replace("the same question", "the same command")) from None
+    _require_own_place(given, answer)
+    where = answer.save(given.out, samples=not given.no_samples, weights=weights)
+    job.forget()
+    if given.json_only:
+        print_result(where)
+    else:
+        display.summary(answer, where)
+
+
+def _require_own_place(given: Given, answer: Any) -> None:
+    """Refuse to write over the result of another question."""
+    if given.overwrite or not (given.out / RESULT).exists():
+        return
+    from overparam.core import folder
+
+    try:
+        there = folder.read(given.out)
+    except (ValueError, OSError):
+        return
+    if (there.kind, there.title) != (answer.kind, answer.title):
+        raise ValueError(
+            f"{given.out} holds another result ({there.title}); pass --overwrite, or another --out: finished parts are kept"
+        )
+
+
+def print_result(place: Path) -> None:
+    """result.json on standard output, as it stands in the folder."""
+    document = json.loads((place / RESULT).read_text(encoding="utf-8"))
+    json.dump(document, sys.stdout, allow_nan=False, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def require_writable(place: Path, option: str = "--out") -> None:
+    """One line where a folder cannot be made or written to, before hours of work; leaves no trace."""
+    missing = [folder for folder in (place, *place.parents) if not os.path.lexists(folder)]
+    made: list[Path] = []
+    try:
+        for folder in reversed(missing):
+            folder.mkdir()
+            made.append(folder)
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTDIR):
+            raise ValueError(f"{option} is {place}, and that is a file or lies in one; name a folder") from None
+        why = (error.strerror or str(error)).lower()
+        raise ValueError(f"the folder {place} cannot be written ({why}); choose another {option}") from None
+    finally:
+        for folder in reversed(made):
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def _in_options(parameters: Mapping[str, inspect.Parameter]) -> Iterator[None]:
+    """Lines of Python on its arguments are said with the options of the command line."""
+    names = {"key": "--seed", "place": "--out", "source": "DATA", "data": "DATA", "how": "--preprocess"}
+    for name, parameter in parameters.items():
+        for extra in typing.get_args(parameter.annotation)[1:]:
+            if isinstance(extra, typer.models.OptionInfo) and extra.param_decls:
+                names[name] = extra.param_decls[0].split("/")[0]
+            elif isinstance(extra, typer.models.ArgumentInfo):
+                names[name] = name.upper()
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(in_options(str(error), names)) from None
+
+
+def in_options(line: str, names: Mapping[str, str]) -> str:
+    """A line on arguments of Python, said with options.
+
+    >>> in_options("pass missing='mean' to fill them; `task` is 'x'", {"missing": "--missing", "task": "--task"})
+    "pass --missing mean to fill them; --task is 'x'"
+    """
+    every = "|".join(names)
+    line = re.sub(rf"\b({every})='(\w+)'", lambda found: f"{names[found[1]]} {found[2]}", line)
+    # `test` that *has* rows or features is a part of the data, not what was asked for
+    line = re.sub(rf"`({every})`(?! has (?!the step))", lambda found: names[found[1]], line)
+    return line.replace("a name, a path, a pair (X, y) or a frame", "a name, a file or a folder")
+
+
+def numbers_in(text: str | None, option: str, expected: str, kind: Callable[[str], Any] = float) -> Any:
+    """The numbers of an option such as 0.1,0.2; None where it is not given."""
+    return None if text is None else parse_numbers(text, option, expected, kind)
+
+
+def count_or_share(text: str | None) -> int | float | None:
+    """--test as a number of rows or a share of them."""
+    if text is None:
+        return None
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        raise ValueError(f"--test is {text!r}; expected a count such as 2000 or a share such as 0.2") from None
+
+
+def _class_names(text: str | None) -> tuple[int | str, ...] | None:
+    """--classes as values."""
+    if text is None:
+        return None
+    names = parse_names(text, "--classes", "at least two, such as 0,1", least=2)
+    return tuple(int(name) if name.lstrip("-").isdigit() else name for name in names)
+
+
+def _folder_name(source: str) -> str:
+    """A name of data as part of the name of a folder: the last word of a path, without what files end in.
+
+    >>> _folder_name("../tables/churn.csv.gz"), _folder_name("uci/abalone"), _folder_name("")
+    ('churn', 'abalone', 'data')
+    """
+    last = Path(source).name.split(".")[0] if source else ""
+    return re.sub(r"[^\w-]+", "-", last).strip("-")[:60] or "data"
