@@ -8,13 +8,12 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 import overparam as op
-from overparam.analysis import compare_networks as nets
-from overparam.analysis import compare_plan
-from overparam.analysis.compare_data import default_sizes, make_ground
-from overparam.analysis.compare_kernels import best_family, fit_families, make_families
-from overparam.analysis.compare_plan import make_plan, plan_comparison
-from overparam.analysis.compare_runs import measure_all
-from overparam.training.workplace import Workplace
+from overparam.analysis import comparison, prepare_compare
+from overparam.analysis import comparison_networks as nets
+from overparam.analysis.comparison_data import default_sizes, split_data
+from overparam.analysis.comparison_kernels import best_family, fit_families, make_families
+from overparam.core.provenance import Provenance
+from overparam.frame import Job, Plan
 
 TINY = {"seeds": 2, "width": 6, "steps": 40, "sizes": (40, 80)}
 
@@ -38,7 +37,7 @@ def test_equal_rows_and_groups_stay_on_one_side_of_the_split():
     X, y = made(200)
     X[100:150] = X[:50]
     y[100:150] = y[:50]
-    ground = make_ground((X, y))
+    ground = split_data((X, y))
     train, test = ({row.tobytes() for row in part.round(9)} for part in (ground.inputs, ground.new_inputs))
     assert not train & test
     assert len(ground.Z) + ground.n == 200
@@ -47,7 +46,7 @@ def test_equal_rows_and_groups_stay_on_one_side_of_the_split():
     assert sorted([*fit, *held]) == list(range(ground.n))
     groups = np.arange(200) // 5
     data = op.load((made(200)[0], y)).replace(groups=groups)
-    ground = make_ground(data)
+    ground = split_data(data)
     rows = {tuple(row): group for row, group in zip(data.X[:, 0:1].tolist(), groups, strict=True)}
     assert len(rows) == 200
     assert "of one group" in ground.split
@@ -59,17 +58,17 @@ def test_test_rows_that_are_training_rows_are_left_out():
     X, y = made(150)
     data = op.load((X[:100], y[:100]))
     held = op.load((X[90:], y[90:]))
-    ground = make_ground(data.replace(test=held))
+    ground = split_data(data.replace(test=held))
     assert len(ground.Z) == 50
     assert any("10 test rows left out" in note for note in ground.notes)
     with pytest.raises(ValueError, match="every test row is a training row"):
-        make_ground(data.replace(test=data))
+        split_data(data.replace(test=data))
 
 
 def test_subsets_are_nested_in_proportion_and_anew_for_every_seed():
     X, y = made(400)
     y[:] = np.where(np.arange(400) % 4, 1, -1)
-    ground = make_ground((X, y))
+    ground = split_data((X, y))
     one, other = (ground.subsets((40, 80, 160), 0, draw) for draw in (0, 1))
     assert [len(one[n]) for n in (40, 80, 160)] == [40, 80, 160]
     assert set(one[40]) < set(one[80]) < set(one[160])
@@ -79,7 +78,7 @@ def test_subsets_are_nested_in_proportion_and_anew_for_every_seed():
 
 def test_features_for_networks_are_centred_with_mean_square_one():
     X, y = made(150)
-    ground = make_ground((np.column_stack([100 + 7 * X, np.ones(150)]), y))
+    ground = split_data((np.column_stack([100 + 7 * X, np.ones(150)]), y))
     assert ground.inputs.shape[1] == 3
     np.testing.assert_allclose(ground.inputs.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose((ground.inputs**2).mean(), 1)
@@ -87,14 +86,14 @@ def test_features_for_networks_are_centred_with_mean_square_one():
 
 def test_errors_are_what_they_say():
     X, y = made(150)
-    ground = make_ground((X, y))
+    ground = split_data((X, y))
     outputs = ground.y_test.copy()
     outputs[:5] *= -1
     outputs[5] = np.nan
     assert ground.losses(outputs).sum() == 6
     assert ground.guess == pytest.approx(min((ground.y_test > 0).mean(), (ground.y_test < 0).mean()), abs=0.2)
     Y = np.column_stack([X[:, 0], 5 + 3 * X[:, 1]])
-    ground = make_ground(op.Dataset(X, Y, labels=Y, task="regression"))
+    ground = split_data(op.Dataset(X, Y, labels=Y, task="regression"))
     assert (ground.k, ground.y.shape[1]) == (2, 2)
     np.testing.assert_allclose(ground.losses(ground.y_test), 0)
     mean = np.broadcast_to(ground.y_test.mean(axis=0), ground.y_test.shape)
@@ -103,7 +102,7 @@ def test_errors_are_what_they_say():
 
 def test_a_family_is_tuned_as_leave_one_out_by_hand_and_predicts_as_scikit_learn():
     X, y = made(100)
-    ground = make_ground((X, y))
+    ground = split_data((X, y))
     rows = np.arange(60)
     families = {"Gaussian": make_families(ground.X)["Gaussian"]}
     fits, losses = fit_families(ground, families, rows, None, device="cpu", progress=quiet)
@@ -132,11 +131,17 @@ def test_the_curvature_is_the_largest_eigenvalue_of_the_jacobian():
     assert 0.9 * truth < value <= truth * (1 + 1e-9)
 
 
+def measured(ground, design):
+    parts = comparison._parts(ground, design, 0)
+    job = Job("parts", parts, lambda found, _: found, plan=Plan("parts"), provenance=Provenance(), device="cpu")
+    return comparison.measured(ground, design, job.run())
+
+
 def test_choices_do_not_see_the_test_rows():
-    ground = make_ground(made())
-    plan = make_plan(ground, (40,), None, 2, None, 6, 40, "float32", "cpu", timed=False)
+    ground = split_data(made())
+    design = comparison.make_design(ground, (40,), False, 2, None, 6, 40, "float32", "cpu")
     flipped = replace(ground, y_test=-ground.y_test, Z=ground.Z[::-1], new_inputs=ground.new_inputs[::-1])
-    one, other = (measure_all(g, plan, Workplace(device="cpu")) for g in (ground, flipped))
+    one, other = (measured(g, design) for g in (ground, flipped))
     for a, b in zip(one.choices, other.choices, strict=True):
         assert (a.method, a.n, a.words, a.score) == (b.method, b.n, b.words, b.score)
     np.testing.assert_array_equal(one.best_kernel, other.best_kernel)
@@ -158,11 +163,11 @@ def test_the_result_holds_together(found, tmp_path):
     found.save(tmp_path)
     again = op.read(tmp_path)
     assert type(again) is type(found)
-    assert (again.verdict, again.gaps, again.crossing, again.plan) == (
+    assert (again.verdict, again.gaps, again.crossing, again.design) == (
         found.verdict,
         found.gaps,
         found.crossing,
-        found.plan,
+        found.design,
     )
     np.testing.assert_array_equal(again.errors, found.errors)
     assert "is a kernel enough?" in (tmp_path / "report.html").read_text()
@@ -191,9 +196,9 @@ def test_stopped_it_goes_on_and_ends_in_the_same_numbers(found, tmp_path):
 
 
 def test_a_rate_at_which_training_fails_is_lowered_without_a_look_at_the_test_rows():
-    ground = make_ground(made())
+    ground = split_data(made())
     network = nets.make_network("two-layer", 6, 1)
-    wild = nets.Setting(rate=50.0, decay=0.0, steps=40, error=0.05, loss=0.05)
+    wild = nets.Trained(rate=50.0, decay=0.0, steps=40, error=0.05, loss=0.05)
     losses, rate = nets.run_all(
         ground, network, [np.arange(60)], wild, 40, seed=0, dtype="float32", device="cpu", progress=quiet
     )
@@ -203,19 +208,20 @@ def test_a_rate_at_which_training_fails_is_lowered_without_a_look_at_the_test_ro
 
 def test_the_plan_knows_sizes_and_memory(monkeypatch):
     assert default_sizes(427) == (53, 106, 212, 424)
-    plan = plan_comparison(made(400), width=6, steps=40, timed=False)
-    assert plan.sizes == (75, 150, 300)
-    assert plan.seconds > 0
+    job = prepare_compare(made(400), width=6, steps=40)
+    assert job.plan.details["sizes"] == [75, 150, 300]
+    assert job.plan.seconds > 0
     with pytest.raises(ValueError, match="name smaller `sizes`"):
-        replace(plan, free_memory=10).require_memory()
+        replace(job.plan, free_memory=10).require_memory()
     with monkeypatch.context() as slow:
-        slow.setattr(compare_plan, "_speed", lambda: 1e9)
-        slow.setattr(compare_plan, "step_seconds", lambda *given: 1e-3)
-        short, long = (plan_comparison(made(2_000), seconds=seconds).sizes[-1] for seconds in (60.0, 1e5))
+        slow.setattr(comparison, "_speed", lambda: 1e9)
+        slow.setattr(comparison, "step_seconds", lambda *given: 1e-3)
+        plans = [prepare_compare(made(2_000), seconds=seconds).plan for seconds in (60.0, 1e5)]
+        short, long = (plan.details["sizes"][-1] for plan in plans)
         assert short < long == 1_496
-    timed = plan_comparison(made(400), seconds=60.0, sizes=(40,))
-    assert timed.width in (100, 200)
-    assert 1_000 <= timed.steps <= 6_000
+    timed = prepare_compare(made(400), seconds=60.0, sizes=(40,)).plan.details
+    assert timed["width"] in (100, 200)
+    assert 1_000 <= timed["steps"] <= 6_000
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from overparam.analysis.compare_crossing import find_crossing
-from overparam.analysis.compare_verdict import Gap, decide, error_bar, margin_of, paired_gap, rows_to_decide
+from overparam.analysis.comparison_verdict import (
+    Gap,
+    decide,
+    error_bar,
+    find_crossing,
+    margin_of,
+    paired_gap,
+    rows_to_decide,
+)
 
 
 def drawn(rng, seeds, rows, difference, by_seed, by_row, residual):

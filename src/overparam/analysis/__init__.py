@@ -8,30 +8,27 @@ from typing import TYPE_CHECKING, Any
 from overparam.analysis.whole import Analysis, analyze, plan_analysis
 
 if TYPE_CHECKING:
-    from overparam.analysis.compare_plan import ComparisonPlan, plan_comparison
-    from overparam.analysis.compare_whole import Comparison, compare
+    from overparam.analysis.comparison import Comparison, compare, prepare_compare
     from overparam.analysis.prediction_and_run import RunComparison, train_and_compare
     from overparam.analysis.run_plan import RunPlan, plan_run
 
 __all__ = [
     "Analysis",
     "Comparison",
-    "ComparisonPlan",
     "RunComparison",
     "RunPlan",
     "analyze",
     "compare",
     "plan_analysis",
-    "plan_comparison",
     "plan_run",
+    "prepare_compare",
     "train_and_compare",
 ]
 
 _RUNS = {
-    "Comparison": "compare_whole",
-    "ComparisonPlan": "compare_plan",
-    "compare": "compare_whole",
-    "plan_comparison": "compare_plan",
+    "Comparison": "comparison",
+    "compare": "comparison",
+    "prepare_compare": "comparison",
     "RunComparison": "prediction_and_run",
     "RunPlan": "run_plan",
     "plan_run": "run_plan",

@@ -12,9 +12,9 @@ from rich.panel import Panel
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from overparam.core.folder import REPORT
 from overparam.core.progress import Progress as Teller
 from overparam.core.progress import silent
-from overparam.core.folder import REPORT
 from overparam.core.words import byte_size, duration, in_one_line
 from overparam.frame.answer import NOTE
 

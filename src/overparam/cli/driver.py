@@ -120,7 +120,8 @@ class Given:
     def shared(self) -> dict[str, Any]:
         """What every `prepare` takes; the precision only where one was named."""
         own = {} if self.dtype is None else {"dtype": self.dtype}
-        return {"key": self.seed, "device": self.device, "place": self.out, "progress": self.progress, **own}
+        place = None if self.plan and not self.out.exists() else self.out  # a plan leaves no trace
+        return {"key": self.seed, "device": self.device, "place": place, "progress": self.progress, **own}
 
     def read(self, seed: int | None = None) -> Dataset:
         """The data set that was named."""
@@ -180,7 +181,8 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a function, with their annotations as objects."""
     hints = typing.get_type_hints(function, include_extras=True)
     return [
-        p.replace(annotation=hints.get(p.name, Any), kind=KEYWORD) for p in inspect.signature(function).parameters.values()
+        p.replace(annotation=hints.get(p.name, Any), kind=KEYWORD)
+        for p in inspect.signature(function).parameters.values()
     ]
 
 

@@ -25,7 +25,7 @@ KINDS: dict[str, str] = {
     "analysis": "overparam.analysis.whole.Analysis",
     "audit": "overparam.audits.whole.Audit",
     "landscape": "overparam.landscapes.whole.Landscape",
-    "comparison": "overparam.analysis.compare_whole.Comparison",
+    "comparison": "overparam.analysis.comparison.Comparison",
     "run-comparison": "overparam.analysis.prediction_and_run.RunComparison",
     "trajectory": "overparam.training.trajectory.Trajectory",
     "sweep": "overparam.training.sweeps.Sweep",

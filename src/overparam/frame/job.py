@@ -21,6 +21,8 @@ from overparam.core.records import put_together, take_apart
 from overparam.frame.keeping import Keeping, Kept, fingerprint
 from overparam.frame.plan import Plan
 
+NOTHING = object()
+"""What stands for a kept None until it is on its shelf: None there means that a part was not found."""
 A = TypeVar("A")
 P = ParamSpec("P")
 
@@ -46,7 +48,8 @@ class Part:
 
     name: unique in the Job; people read it. make: a function of a module, called as `make(work, *of, *needed)`.
     of: data and Specs, all that it depends on beside other parts: they name the file that keeps it. needs: names of the
-    parts whose results it takes. seconds: planned. gives: the dataclass it gives; None for a mapping of arrays.
+    parts whose results it takes. seconds: planned. gives: the dataclass it gives (or None instead); None for a mapping
+    of arrays.
     kept: False where what it gives is no data (a matrix on a device, a network's inside): it is then made only for parts
     that need it and still have to be made, is let go after the last of them, and `conclude` does not see it.
     """
@@ -72,6 +75,7 @@ class Job(Generic[A]):
         provenance: configuration, seed, precision, device; time and memory are filled in.
         timed: seconds by part, measured; called only when the plan is asked for, since measuring takes time.
         within: enters the precision and device of the work; no float64 JAX array leaves it.
+        device: as the user named it, for the parts.
         place: the folder under which finished parts are kept.
         progress: called with the planned seconds that are done.
         partial: (results so far, what the stopped part had) to an Answer, for ctrl-C.
@@ -87,6 +91,7 @@ class Job(Generic[A]):
         provenance: Provenance,
         timed: Callable[[], Mapping[str, float]] | None = None,
         within: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
+        device: str | None = None,
         place: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
         partial: Callable[[Mapping[str, Any], Any], A | None] | None = None,
@@ -94,7 +99,7 @@ class Job(Generic[A]):
         self.verb, self.parts = verb, tuple(parts)
         self._by_name = _in_order(self.parts)
         self._conclude, self._plan, self._provenance, self._timed = conclude, plan, provenance, timed
-        self._within, self._partial = within, partial
+        self._within, self._partial, self._device = within, partial, device
         self._progress = progress or silent
         self.keeping = Keeping(place)
 
@@ -178,7 +183,7 @@ class _Made:
         shelf = self.found if part.kept else self.passing
         if name not in shelf:
             kept = self._taken_up(part) if part.kept else None
-            shelf[name] = self._made(part) if kept is None else kept
+            shelf[name] = self._made(part) if kept is None else None if kept is NOTHING else kept
             self.finished.add(name)
             self._let_go()
         return shelf[name]
@@ -189,7 +194,10 @@ class _Made:
             return None
         self.before += float(kept.about["seconds"])
         self.devices[str(kept.about["device"])] = None
-        return dict(kept.arrays) if part.gives is None else put_together(part.gives, kept.about["values"], kept.arrays)
+        if part.gives is None:
+            return dict(kept.arrays)
+        values = kept.about["values"]
+        return NOTHING if values is None else put_together(part.gives, values, kept.arrays)
 
     def _made(self, part: Part) -> Any:
         job, keeping = self.job, self.job.keeping
@@ -205,7 +213,7 @@ class _Made:
         mark = job.marks[part.name] if keeping.place is not None else ""
         place = keeping.unfinished(part.name, mark) if part.kept and keeping.place is not None else None
         start = time.perf_counter()
-        given = part.make(Work(tell, place, job._provenance.device), *part.of, *needed)
+        given = part.make(Work(tell, place, job._device), *part.of, *needed)
         seconds = time.perf_counter() - start
         if not part.kept:
             return given
@@ -214,7 +222,7 @@ class _Made:
         if part.gives is None:
             given = {key: np.asarray(value) for key, value in given.items()}
         if keeping.place is not None:
-            values, arrays = ({}, given) if part.gives is None else take_apart(given)
+            values, arrays = ({}, given) if part.gives is None else (None, {}) if given is None else take_apart(given)
             keeping.keep(part.name, mark, Kept(arrays, {"values": values, "seconds": seconds, "device": device}))
             keeping.discard(part.name, mark)
         return given

@@ -55,9 +55,19 @@ def _renamed(outline: Any, prefix: str) -> Any:
     return {kind: [_renamed(item, prefix) for item in items]}
 
 
+def _comparison(parts: folder.Parts) -> folder.Parts:
+    """What was compared stood in the plan."""
+    values = dict(parts.values)
+    plan = dict(values.pop("plan"))
+    names = ("sizes", "seeds", "width", "steps", "dtype", "kernel_seconds", "network_seconds", "timed")
+    design = {name: plan[name] for name in names}
+    return replace(parts, values=values | {"design": design, "test_rows": plan["test_rows"]})
+
+
 UPGRADES: dict[int, Callable[[folder.Parts], folder.Parts]] = {1: _from_schema_1}
 """From a schema to the next."""
 KINDS_OF_SCHEMA_1: dict[str, Callable[[folder.Parts], folder.Parts]] = {
+    "comparison": _comparison,
     "run-comparison": lambda parts: _nested_run(parts, "run"),
     "smoothed-run": lambda parts: _nested_run(parts, "trajectory"),
 }

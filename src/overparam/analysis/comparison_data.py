@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,12 +9,12 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam._version import __version__
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset, duplicate_groups
 from overparam.data import preprocess as scaled
 from overparam.data.keys import generator
 from overparam.data.splits import draw_rows, split_rows
+from overparam.frame import fingerprint
 
 HELD_OUT = 0.25
 """The share of rows held out for testing where the data has no test rows, and of a subset for validation."""
@@ -25,13 +24,15 @@ POOL = 3
 """Seeds draw their training rows out of this many times the largest size, where there are so many."""
 LEAST_ROWS, LEAST_TEST = 40, 10
 """Fewer say nothing: a validation part of 10 rows has an error bar of 15 points."""
+SEVERAL_BELOW = 1_000
+"""Below so many rows one validation part says little: the search goes over one of every seed."""
 SPLIT, SUBSET, VALIDATION = 11, 12, 13
 """Streams of the seed, so that no draw repeats another."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Ground:
+class SplitRows:
     """Training rows to draw from and test rows, the same for all; `X` for kernels and `inputs` for networks.
 
     y, y_test: targets as both sides fit them. strata: class numbers, 0 for regression. groups: rows with the same
@@ -110,12 +111,11 @@ class Ground:
             found[size] = rows
         return found
 
-    def fingerprint(self, *words: Any) -> str:
-        """Of everything that decides the numbers: the data as it is fitted, the settings in `words`, the version."""
-        code = hashlib.blake2b(digest_size=16)
-        for array in (self.X, self.Z, self.inputs, self.new_inputs, self.y, self.y_test):
-            code.update(np.ascontiguousarray(array).tobytes())
-        return f"comparison {code.hexdigest()} {words!r} {__version__}"
+    @cached_property
+    def digest(self) -> str:
+        """Of the data as it is fitted: all that decides the numbers beside the settings."""
+        arrays = (self.X, self.Z, self.inputs, self.new_inputs, self.y, self.y_test, self.strata)
+        return fingerprint(*arrays, self.groups)
 
     def validation(self, rows: np.ndarray, smallest: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows parted into those to fit and a quarter to choose by; rows that belong together stay together.
@@ -132,9 +132,23 @@ class Ground:
         return rows[fit], rows[held]
 
 
-def make_ground(
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for one method at one size, by what score, and the seconds it took, search included.
+
+    score: the leave-one-out error of a kernel (mean over seeds), the validation error of a network.
+    """
+
+    method: str
+    n: int
+    words: str
+    score: float
+    seconds: float
+
+
+def split_data(
     data: Any, *, preprocess: str = "auto", max_rows: int | None = None, max_test: int | None = None, seed: int = 0
-) -> Ground:
+) -> SplitRows:
     """The data split, scaled and checked.
 
     Test rows are those of the data, less any that equal a training row, or a quarter of the rows, drawn so that equal
@@ -160,7 +174,7 @@ def make_ground(
     notes.append(
         "for networks the same features without constant columns, centred, and scaled so that their mean square is 1"
     )
-    return Ground(
+    return SplitRows(
         name=source.name,
         task=source.task,
         classes=tuple(str(c) for c in source.classes),
@@ -221,7 +235,7 @@ def repeats(sizes: Sequence[int], size: int) -> int:
     return 1 if sizes[-1] % size else sizes[-1] // size
 
 
-def checked_sizes(sizes: Sequence[int] | None, ground: Ground, max_rows: int | None) -> tuple[int, ...]:
+def checked_sizes(sizes: Sequence[int] | None, ground: SplitRows, max_rows: int | None) -> tuple[int, ...]:
     """The sizes asked for, rising, or the default ones."""
     if sizes is None:
         return default_sizes(min(ground.n, most_rows(max_rows)))

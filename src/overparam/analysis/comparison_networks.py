@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.analysis.compare_data import Ground
+from overparam.analysis.comparison_data import Choice, SplitRows, repeats
 from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
 from overparam.data import Dataset
+from overparam.frame import Work
 from overparam.networks import Plain, ThreeLayerResNet
 from overparam.training import StepDecay, Sweep, side_by_side
 from overparam.training.precision import computing
@@ -40,7 +42,7 @@ SEARCH_KEY = 1_000
 
 
 @dataclass(frozen=True)
-class Setting:
+class Trained:
     """What the validation rows chose: a rate, a decay and how many steps, with the validation error and loss."""
 
     rate: float
@@ -48,6 +50,8 @@ class Setting:
     steps: int
     error: float
     loss: float
+    seconds: float = 0.0
+    """Of the search."""
 
 
 def make_network(name: str, width: int, outputs: int) -> AbstractNetwork:
@@ -63,7 +67,7 @@ def settings_tried(curvature: float) -> list[tuple[float, float]]:
 
 
 def search(
-    ground: Ground,
+    ground: SplitRows,
     network: AbstractNetwork,
     parts: Sequence[tuple[np.ndarray, np.ndarray]],
     steps: int,
@@ -72,7 +76,7 @@ def search(
     dtype: str,
     device: str | None,
     progress: Progress,
-) -> Setting:
+) -> Trained:
     """The rate, decay and length with the least validation error, its mean over `parts`: (rows to fit, rows to judge).
 
     All runs go as one program. A run that is not finite counts as the worst.
@@ -89,7 +93,7 @@ def search(
     return choose(found, tried, len(sets), ground.k)
 
 
-def choose(found: Sweep, tried: Sequence[tuple[float, float]], draws: int, outputs: int) -> Setting:
+def choose(found: Sweep, tried: Sequence[tuple[float, float]], draws: int, outputs: int) -> Trained:
     """The best setting and step of a sweep whose runs are `draws` for each of the settings tried."""
     losses = _over_draws(found.records["test_loss"], draws)
     errors = 2 * losses / outputs  # the loss is half the square, and targets have variance 1 an output
@@ -102,14 +106,14 @@ def choose(found: Sweep, tried: Sequence[tuple[float, float]], draws: int, outpu
         raise ValueError("every run of a search diverged; scale the features, or use `preprocess='auto'`")
     run, place = min(np.ndindex(errors.shape), key=lambda at: (errors[at], losses[at]))
     rate, decay = tried[run]
-    return Setting(rate, decay, int(found.steps[place]), float(errors[run, place]), float(losses[run, place]))
+    return Trained(rate, decay, int(found.steps[place]), float(errors[run, place]), float(losses[run, place]))
 
 
 def run_all(
-    ground: Ground,
+    ground: SplitRows,
     network: AbstractNetwork,
     subsets: Sequence[np.ndarray],
-    chosen: Setting,
+    chosen: Trained,
     steps: int,
     *,
     seed: int,
@@ -187,7 +191,7 @@ def _over_draws(values: np.ndarray, draws: int) -> np.ndarray:
 
 
 def step_seconds(
-    ground: Ground, network: AbstractNetwork, size: int, runs: int, own: bool, dtype: str, device: str | None
+    ground: SplitRows, network: AbstractNetwork, size: int, runs: int, own: bool, dtype: str, device: str | None
 ) -> float:
     """Seconds of one step of that many runs side by side, each with rows of its own where asked, after compiling."""
     rows = np.arange(min(size, ground.n))
@@ -197,3 +201,65 @@ def step_seconds(
         dtype=dtype, device=device,
     )  # fmt: skip
     return found.seconds_per_step
+
+
+def search_part(
+    work: Work,
+    ground: SplitRows,
+    sizes: tuple[int, ...],
+    key: int,
+    size: int,
+    draws: int,
+    name: str,
+    width: int,
+    steps: int,
+    dtype: str,
+) -> Trained:
+    """The search of one network at one size as a part: it goes over the validation parts of `draws` seeds."""
+    start = time.perf_counter()
+    rows = [ground.subsets(sizes, key, draw)[size] for draw in range(draws)]
+    parts = [ground.validation(own, sizes[0], key + draw) for draw, own in enumerate(rows)]
+    evened = _evened(parts, repeats(sizes, size))
+    network = make_network(name, width, ground.k)
+    found = search(ground, network, evened, steps, seed=key, dtype=dtype, device=work.device, progress=work.progress)
+    return replace(found, seconds=time.perf_counter() - start)
+
+
+def runs_part(
+    work: Work,
+    ground: SplitRows,
+    sizes: tuple[int, ...],
+    key: int,
+    size: int,
+    seeds: int,
+    name: str,
+    width: int,
+    steps: int,
+    dtype: str,
+    chosen: Trained,
+) -> dict[str, Any]:
+    """The runs of one network at one size as a part, one a seed: losses on the test rows, and the rate that was used."""
+    start, times = time.perf_counter(), repeats(sizes, size)
+    rows = [np.tile(ground.subsets(sizes, key, draw)[size], times) for draw in range(seeds)]
+    network = make_network(name, width, ground.k)
+    losses, rate = run_all(
+        ground, network, rows, chosen, steps, seed=key, dtype=dtype, device=work.device, progress=work.progress
+    )
+    return {"losses": losses, "rate": rate, "seconds": time.perf_counter() - start}
+
+
+def network_choice(name: str, size: int, chosen: Trained, rate: float, seconds: float) -> Choice:
+    """What was chosen for a network at one size."""
+    words = f"rate {rate:.2g}, decay {chosen.decay:g}, {chosen.steps:,} steps"
+    if rate < chosen.rate:
+        words += f" (at the rate chosen, {chosen.rate:.2g}, training failed)"
+    return Choice(name, size, words, chosen.error, seconds)
+
+
+def _evened(parts: list[tuple[np.ndarray, np.ndarray]], times: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Parts of one size, so that they go as one program: rows that belong together may have made them uneven.
+
+    Rows are repeated up to the largest size: a mean over them stays, and the program compiled once serves all sizes.
+    """
+    fit, held = (min(len(part[side]) for part in parts) for side in (0, 1))
+    return [(np.tile(a[:fit], times), np.tile(b[:held], times)) for a, b in parts]

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from overparam.analysis.compare_kernels import ALL_MEMBERS, AROUND, FAMILIES, WIDTHS
-from overparam.analysis.compare_networks import BATCH, DECAYS, MOMENTUM, RATES, RECORDS
-from overparam.analysis.compare_plan import SEVERAL_BELOW
-from overparam.analysis.compare_verdict import CONFIDENCE
-from overparam.analysis.compare_words import percent, signed
+from overparam.analysis.comparison_data import SEVERAL_BELOW
+from overparam.analysis.comparison_kernels import ALL_MEMBERS, AROUND, FAMILIES, WIDTHS
+from overparam.analysis.comparison_networks import BATCH, DECAYS, MOMENTUM, RATES, RECORDS
+from overparam.analysis.comparison_verdict import CONFIDENCE, percent, signed
 from overparam.analysis.data_notes import data_notes
 from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, series
 from overparam.core.words import duration
 
 if TYPE_CHECKING:
-    from overparam.analysis.compare_whole import Comparison
+    from overparam.analysis.comparison import Comparison
 
 
 def make_comparison_sections(c: Comparison) -> tuple[Section, ...]:
@@ -183,7 +182,7 @@ def _chosen(c: Comparison) -> tuple[Block, ...]:
 
 
 def _done(c: Comparison) -> tuple[Block, ...]:
-    p = c.plan
+    p = c.design
     several = f"; below {SEVERAL_BELOW:,} rows one part of every seed" if p.seeds > 1 else ""
     facts = (
         ("split", f"{c.split}; the same test rows for all, and they choose nothing"),

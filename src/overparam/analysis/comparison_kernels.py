@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from overparam.analysis.compare_data import Ground
+from overparam.analysis.comparison_data import Choice, SplitRows
 from overparam.core.progress import Progress
+from overparam.frame import Work
 from overparam.kernels import FullyConnected, Gaussian, Laplace, median_distance
 from overparam.theory import tuned_regression
 
@@ -61,7 +62,7 @@ def make_families(X: np.ndarray) -> dict[str, dict[str, tuple[Any, str]]]:
 
 
 def fit_families(
-    ground: Ground,
+    ground: SplitRows,
     families: Mapping[str, Mapping[str, tuple[Any, str]]],
     rows: np.ndarray,
     below: Mapping[str, Fit] | None,
@@ -109,3 +110,41 @@ def _tuned(
     """Over the whole grid of ridges, or over a few around what was best on fewer rows."""
     ridges = None if near is None else sorted({max(near.ridge * share, near.least_ridge) for share in AROUND})
     return tuned_regression(kernel[0], X, y, Z, get=kernel[1], ridges=ridges, device=device)
+
+
+NUMBERS = ("ridge", "least_ridge", "left_out", "left_out_error", "seconds")
+
+
+def kernels_part(
+    work: Work, ground: SplitRows, sizes: tuple[int, ...], key: int, size: int, draw: int, below: Any = None
+) -> dict[str, Any]:
+    """The kernels of one size and seed as a part: the fit of every family, and its losses on the test rows."""
+    rows = ground.subsets(sizes, key, draw)[size]
+    near = None if below is None else fits_of(below)
+    fits, losses = fit_families(ground, make_families(ground.X), rows, near, device=work.device, progress=work.progress)
+    columns: dict[str, Any] = {
+        name: np.array([getattr(fits[family], name) for family in FAMILIES], dtype=np.float64) for name in NUMBERS
+    }
+    return columns | {"member": [fits[family].member for family in FAMILIES], "losses": losses}
+
+
+def fits_of(part: Mapping[str, np.ndarray]) -> dict[str, Fit]:
+    """The fits that a part holds."""
+    found = {}
+    for i, family in enumerate(FAMILIES):
+        numbers = {name: float(part[name][i]) for name in NUMBERS}
+        error = None if np.isnan(numbers["left_out_error"]) else numbers["left_out_error"]
+        found[family] = Fit(str(part["member"][i]), **(numbers | {"left_out_error": error}))  # pyright: ignore[reportArgumentType]
+    return found
+
+
+def kernel_choice(family: str, size: int, fits: Sequence[Fit], outputs: int) -> Choice:
+    """What a family chose at one size over the seeds."""
+    members = [fit.member for fit in fits]
+    common = max(dict.fromkeys(members), key=members.count)
+    ridge = float(np.exp(np.mean([np.log(fit.ridge) for fit in fits if fit.ridge > 0] or [0.0])))
+    words = f"{common}, ridge {ridge:.2g}"
+    if len(set(members)) > 1:
+        words += f" (so for {members.count(common)} of {len(members)} seeds)"
+    scores = [fit.left_out / outputs if fit.left_out_error is None else fit.left_out_error for fit in fits]
+    return Choice(family, size, words, float(np.mean(scores)), sum(fit.seconds for fit in fits))

@@ -1,0 +1,482 @@
+"""`compare`: is a kernel enough for this data, or is a trained network ahead?"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+
+from overparam.analysis.comparison_data import (
+    LEAST_ROWS,
+    SEVERAL_BELOW,
+    Choice,
+    SplitRows,
+    checked_sizes,
+    default_sizes,
+    split_data,
+)
+from overparam.analysis.comparison_kernels import (
+    ALL_MEMBERS,
+    AROUND,
+    DEPTHS,
+    FAMILIES,
+    WIDTHS,
+    best_family,
+    fits_of,
+    kernel_choice,
+    kernels_part,
+)
+from overparam.analysis.comparison_networks import (
+    BATCH,
+    DECAYS,
+    NETWORKS,
+    RATES,
+    RECORDS,
+    Trained,
+    make_network,
+    network_choice,
+    runs_part,
+    search_part,
+    step_seconds,
+)
+from overparam.analysis.comparison_page import make_comparison_sections
+from overparam.analysis.comparison_verdict import (
+    Crossing,
+    Gap,
+    decide,
+    error_bar,
+    find_crossing,
+    give_words,
+    margin_of,
+    paired_gap,
+)
+from overparam.core.checks import positive, whole_number
+from overparam.core.progress import Progress
+from overparam.core.provenance import Provenance
+from overparam.core.records import put_together, take_apart
+from overparam.core.sections import Section
+from overparam.core.verdict import Verdict
+from overparam.core.words import count_of
+from overparam.data import as_dataset
+from overparam.frame import AbstractAnswer, Job, Keeping, Kept, Part, Plan, fingerprint, verb
+from overparam.spectrum.left_out import EIGEN_FITS
+from overparam.training.precision import checked_dtype, chosen_device, device_name, free_memory
+
+METHODS = (*FAMILIES, *NETWORKS)
+SECONDS = 420.0
+"""Time a comparison is made to fit where none is given: seven minutes."""
+WIDTHS_TRIED = (200, 100)
+"""Neurons of a hidden layer: the first if a thousand steps fit, else the next."""
+LEAST_STEPS, MOST_STEPS = 1_000, 6_000
+STARTING = 3.0
+"""Seconds to compile one program of training."""
+KERNEL_SHARE = 0.6
+"""Where kernels would take more of the time than this, the sizes that nobody named are halved."""
+NETWORK_SHARE = 0.4
+"""Networks get at least this share of the time, whatever the kernels take."""
+MEMBERS = sum(map(len, DEPTHS.values())) + (len(FAMILIES) - len(DEPTHS)) * len(WIDTHS)
+SLOW = 1e10
+"""Operations a second of a machine that was not timed."""
+
+
+@final
+@dataclass(frozen=True)
+class Design:
+    """What is compared: numbers of training rows, seeds, the size and length of networks, and what each side will take.
+
+    timed: whether steps were timed on this machine.
+    """
+
+    sizes: tuple[int, ...]
+    seeds: int
+    width: int
+    steps: int
+    dtype: str
+    kernel_seconds: float
+    network_seconds: float
+    timed: bool
+
+    @property
+    def seconds(self) -> float:
+        """In all."""
+        return self.kernel_seconds + self.network_seconds
+
+    def draws(self, size: int) -> int:
+        """How many validation parts a search goes over."""
+        return self.seeds if size < SEVERAL_BELOW else 1
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Comparison(AbstractAnswer):
+    """Tuned kernels against trained networks on growing parts of a data set; `save(folder)`, `verdict`, `answer`, …
+
+    answer: "kernel" (enough), "network" (ahead) or "undecided", at the largest size. gaps: network minus kernel at every
+    size, the best of each side, which were chosen without the test rows. errors, bars: (methods, sizes) mean error and
+    its standard error; seed_errors: (methods, sizes, seeds). An error is the share of test rows wrong, or for regression
+    the mean square over the variance of the test targets. best_kernels, best_networks: by name, one a size.
+    """
+
+    kind: ClassVar[str] = "comparison"
+
+    name: str
+    task: str
+    classes: tuple[str, ...]
+    notes: tuple[str, ...]
+    split: str
+    design: Design
+    test_rows: int
+    methods: tuple[str, ...]
+    errors: np.ndarray
+    bars: np.ndarray
+    seed_errors: np.ndarray
+    best_kernels: tuple[str, ...]
+    best_networks: tuple[str, ...]
+    best_bars: np.ndarray
+    gaps: tuple[Gap, ...]
+    margin: float
+    answer: Literal["kernel", "network", "undecided"]
+    crossing: Crossing
+    choices: tuple[Choice, ...]
+    guess: float
+    pool: int
+    verdict: Verdict
+    provenance: Provenance
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}: is a kernel enough?"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.design.sizes
+
+    @property
+    def seeds(self) -> int:
+        return self.design.seeds
+
+    @property
+    def shared(self) -> bool:
+        """Whether the seeds have nearly the same training rows at the largest size, for lack of others."""
+        return self.sizes[-1] > 0.8 * self.pool
+
+    @property
+    def done(self) -> str:
+        return f"n up to {self.sizes[-1]:,}, {count_of(self.seeds, 'seed')}, {count_of(self.test_rows, 'test row')}"
+
+    def sections(self) -> tuple[Section, ...]:
+        """The page as plain data."""
+        return make_comparison_sections(self)
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.name!r}, {self.answer}: {self.verdict.sentences[0]})"
+
+
+def prepare_compare(
+    data: Any,
+    y: Any = None,
+    *,
+    sizes: Sequence[int] | None = None,
+    seeds: int = 3,
+    seconds: float | None = None,
+    width: int | None = None,
+    steps: int | None = None,
+    preprocess: str = "auto",
+    max_rows: int | None = None,
+    max_test: int | None = None,
+    key: int = 0,
+    dtype: str = "float32",
+    device: str | None = None,
+    place: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    **reading: Any,
+) -> Job[Comparison]:
+    """Is a kernel enough for this data? Tuned kernels against trained networks, on growing numbers of rows.
+
+    Kernels: NTK of depth 1 to 3, conjugate kernel, Laplace, Gaussian, each with its ridge by exact leave-one-out; the best
+    by leave-one-out stands for them. Networks: two layers, three layers and the three-layer ResNet, hidden layers trained
+    by SGD, with rate, weight decay and length chosen on a validation part of the training rows, then trained again on
+    all of them; the best on validation rows stands for them. Test rows are the same for all and choose nothing. The
+    verdict is a comparison in pairs over test rows, at the largest size.
+
+    Args:
+        data, y: a name or path that `op.load` knows, a `Dataset`, `X` and `y`, `(X, y)`, or a frame; a quarter is held
+            out where it has no test rows.
+        sizes: numbers of training rows; None takes m, 2m, 4m, 8m up to all rows or 4,000, or half as many where kernels
+            alone would take most of the time.
+        seeds: draws of training rows and of initial weights.
+        seconds: time to fit, by fewer or more steps of training; 7 minutes if None.
+        width: neurons of a hidden layer; None takes 200, or 100 where steps are slow.
+        steps: of training; None takes what fits the time, from 1,000 to 6,000. With `width` and `steps` given the
+            result does not depend on the speed of the machine.
+        preprocess: as in `analyze`.
+        max_rows, max_test: most training and test rows used; 4,000 and 2,000 if None.
+        key: seed of every draw.
+        dtype: of training: "float32" or "float64". Kernels are float64.
+        device: "cpu", "gpu" or None.
+        place: a folder in which finished parts are kept, so that a stopped comparison goes on.
+        progress: called with the seconds of the plan that are done.
+        reading: label, group, classes, train, test, task, missing: as in `op.load`.
+
+    Labels that are a linear threshold are learned by both sides; nothing else can be said of so few rows:
+
+    >>> X = np.random.default_rng(0).standard_normal((80, 2))
+    >>> found = compare((X, np.sign(X[:, 0])), seeds=1, width=8, steps=40)
+    >>> found.sizes, len(found.methods)
+    ((60,), 7)
+    """
+    checked_dtype(dtype, device)
+    source = as_dataset(data, y, key=key, **reading)
+    ground = split_data(source, preprocess=preprocess, max_rows=max_rows, max_test=max_test, seed=key)
+    chosen = checked_sizes(sizes, ground, max_rows)
+    design = _kept_design(
+        Keeping(place),
+        (ground, sizes, max_rows, seeds, seconds, width, steps, dtype),
+        partial(make_design, ground, chosen, sizes is None, seeds, seconds, width, steps, dtype, device),
+    )
+    n, here = design.sizes[-1], device_name(device)
+    runs = len(RATES) * len(DECAYS)
+    about = {
+        "data": ground.name,
+        "sizes": design.sizes,
+        "seeds": design.seeds,
+        "width": design.width,
+        "steps": design.steps,
+    }
+    plan = Plan(
+        f"{ground.name}: {len(FAMILIES)} families of kernels against {len(NETWORKS)} networks",
+        memory=8 * (5 * n * n + 3 * n * (ground.X.shape[1] + ground.inputs.shape[1])),
+        free_memory=int(free_memory(chosen_device(device))),
+        device=here,
+        dtype=dtype,
+        details={
+            "sizes": list(design.sizes),
+            "seeds": design.seeds,
+            "test_rows": len(ground.Z),
+            "width": design.width,
+            "steps": design.steps,
+            "batch": BATCH,
+            "settings": runs,
+            "timed": design.timed,
+        },
+        fix="name smaller `sizes`",
+    )
+    return Job(
+        "compare",
+        _parts(ground, design, key),
+        partial(_conclude, ground, design, key),
+        plan=plan,
+        provenance=Provenance(about | {"preprocess": preprocess, "training": dtype}, seed=key, device=here),
+        device=device,
+        place=place,
+        progress=progress,
+    )
+
+
+compare = verb(prepare_compare)
+
+
+def _kept_design(keeping: Keeping, depends: tuple[Any, ...], make: Any) -> Design:
+    """The design, or the one kept: work that was stopped goes on with the width and steps it had."""
+    mark = fingerprint("design", *depends) if keeping.place is not None else ""
+    kept = keeping.find("design", mark)
+    if kept is not None:
+        return put_together(Design, kept.about["values"], kept.arrays)
+    design = make()
+    keeping.keep("design", mark, Kept({}, {"values": take_apart(design)[0]}))
+    return design
+
+
+def make_design(
+    ground: SplitRows,
+    sizes: tuple[int, ...],
+    free: bool,
+    seeds: int,
+    seconds: float | None,
+    width: int | None,
+    steps: int | None,
+    dtype: str,
+    device: str | None,
+) -> Design:
+    """What fits the time; `free` sizes may be made smaller. Nothing is timed where width and steps are given."""
+    timed = width is None or steps is None
+    seeds = whole_number(seeds, "seeds", least=1)
+    budget = SECONDS if seconds is None else positive(seconds, "seconds")
+    width = None if width is None else whole_number(width, "width", least=1)
+    steps = None if steps is None else whole_number(steps, "steps", least=RECORDS)
+    speed = _speed() if timed else SLOW
+    kernels = seeds * _kernel_seconds(ground, sizes, speed)
+    while free and timed and kernels > KERNEL_SHARE * budget and sizes[-1] // 2 >= 8 * LEAST_ROWS:
+        sizes = default_sizes(sizes[-1] // 2)
+        kernels = seeds * _kernel_seconds(ground, sizes, speed)
+    starting = STARTING * len(NETWORKS) * 3
+    room = max(NETWORK_SHARE * budget, budget - kernels - starting)
+    per_step, m = 0.0, width or WIDTHS_TRIED[0]
+    for m in (width,) if width is not None else WIDTHS_TRIED:
+        per_step = _seconds_a_step(ground, sizes, seeds, m, dtype, device, timed)
+        if room / per_step >= LEAST_STEPS or steps is not None:
+            break
+    if steps is None:
+        steps = int(np.clip(room / per_step, LEAST_STEPS, MOST_STEPS))
+        steps -= steps % RECORDS
+    return Design(sizes, seeds, m, steps, dtype, kernels, starting + per_step * steps, timed)
+
+
+def _seconds_a_step(
+    ground: SplitRows, sizes: Sequence[int], seeds: int, width: int, dtype: str, device: str | None, timed: bool
+) -> float:
+    """One step of every search and every run of the whole comparison."""
+    settings = len(RATES) * len(DECAYS)
+    searches = sum(settings * (seeds if n < SEVERAL_BELOW else 1) + seeds for n in sizes)
+    total = 0.0
+    for name in NETWORKS:
+        network = make_network(name, width, ground.k)
+        if timed:
+            own = seeds > 1 and sizes[0] < SEVERAL_BELOW
+            one = step_seconds(ground, network, sizes[-1], settings, own, dtype, device) / settings
+        else:
+            weights = width * (ground.inputs.shape[1] + (width if name == "three-layer" else 2 * ground.k))
+            one = 6.0 * BATCH * weights / SLOW
+        total += one * searches
+    return total
+
+
+def _kernel_seconds(ground: SplitRows, sizes: Sequence[int], speed: float) -> float:
+    """For one seed: decompositions or factors of every family at every size, and the matrices themselves."""
+    d, total = ground.X.shape[1], 0.0
+    for place, n in enumerate(sizes):
+        few = place > 0 and n > ALL_MEMBERS
+        fits = len(FAMILIES) if few else MEMBERS
+        ridges = len(AROUND) if few else 14
+        work = 20.0 * n**3 if n <= EIGEN_FITS else 1.5 * ridges * n**3
+        total += fits * (work + n * (n + len(ground.Z)) * (2.0 * d + 200)) / speed
+    return total
+
+
+def _speed(n: int = 500) -> float:
+    """Operations a second of products of matrices, the best of three."""
+    A = np.random.default_rng(0).standard_normal((n, n))
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        np.matmul(A, A)
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * n**3 / best
+
+
+def _parts(ground: SplitRows, design: Design, key: int) -> list[Part]:
+    """Every cell, the small sizes first, each weighed by what the design says it takes."""
+    cubes = {n: float(n) ** 2.5 for n in design.sizes}
+    kernels = design.kernel_seconds / design.seeds / sum(cubes.values())
+    settings = {n: 6.0 * design.draws(n) + design.seeds for n in design.sizes}
+    networks = design.network_seconds / len(NETWORKS) / sum(settings.values())
+    shared = (ground, design.sizes, key)
+    parts: list[Part] = []
+    for place, n in enumerate(design.sizes):
+        for draw in range(design.seeds):
+            below = (_kernels_name(design.sizes[place - 1], draw),) if place else ()
+            parts.append(Part(_kernels_name(n, draw), kernels_part, (*shared, n, draw), below, kernels * cubes[n]))
+        for name in NETWORKS:
+            how = (name, design.width, design.steps, design.dtype)
+            searched, ran = _network_names(name, n)
+            cost = networks * (settings[n] - design.seeds)
+            parts += [
+                Part(searched, search_part, (*shared, n, design.draws(n), *how), seconds=cost, gives=Trained),
+                Part(ran, runs_part, (*shared, n, design.seeds, *how), (searched,), networks * design.seeds),
+            ]
+    return parts
+
+
+def _kernels_name(n: int, draw: int) -> str:
+    return f"kernels, n = {n:,}, seed {draw}"
+
+
+def _network_names(name: str, n: int) -> tuple[str, str]:
+    return f"{name}, n = {n:,}: search", f"{name}, n = {n:,}: runs"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """losses: (methods, sizes, seeds, test rows). best_kernel: (sizes, seeds) and best_network: (sizes,), as positions in
+    the methods, chosen without the test rows."""
+
+    losses: np.ndarray
+    best_kernel: np.ndarray
+    best_network: np.ndarray
+    choices: tuple[Choice, ...]
+
+    @property
+    def kernel_losses(self) -> np.ndarray:
+        """(sizes, seeds, rows) of the best kernel."""
+        sizes, seeds = self.best_kernel.shape
+        return self.losses[self.best_kernel, np.arange(sizes)[:, None], np.arange(seeds)[None, :]]
+
+    @property
+    def network_losses(self) -> np.ndarray:
+        """(sizes, seeds, rows) of the best network."""
+        return self.losses[self.best_network, np.arange(len(self.best_network))]
+
+
+def measured(ground: SplitRows, design: Design, found: Mapping[str, Any]) -> Measured:
+    """The parts put together, and on each side the method that was best without the test rows."""
+    losses = np.empty((len(METHODS), len(design.sizes), design.seeds, len(ground.Z)))
+    best_kernel = np.empty((len(design.sizes), design.seeds), dtype=np.int64)
+    best_network = np.empty(len(design.sizes), dtype=np.int64)
+    choices: list[Choice] = []
+    for at, n in enumerate(design.sizes):
+        parts = [found[_kernels_name(n, draw)] for draw in range(design.seeds)]
+        fits = [fits_of(part) for part in parts]
+        for draw, part in enumerate(parts):
+            losses[: len(FAMILIES), at, draw] = part["losses"]
+            best_kernel[at, draw] = FAMILIES.index(best_family(fits[draw]))
+        choices += [kernel_choice(family, n, [own[family] for own in fits], ground.k) for family in FAMILIES]
+        scores = []
+        for place, name in enumerate(NETWORKS):
+            searched, ran = (found[part] for part in _network_names(name, n))
+            losses[len(FAMILIES) + place, at] = ran["losses"]
+            scores.append((searched.error, searched.loss))
+            took = searched.seconds + float(ran["seconds"])
+            choices.append(network_choice(name, n, searched, float(ran["rate"]), took))
+        best_network[at] = len(FAMILIES) + min(range(len(NETWORKS)), key=scores.__getitem__)
+    return Measured(losses, best_kernel, best_network, tuple(choices))
+
+
+def _conclude(ground: SplitRows, design: Design, key: int, parts: Mapping[str, Any], made: Provenance) -> Comparison:
+    """The result that the parts give."""
+    found = measured(ground, design, parts)
+    classes = ground.task != "regression"
+    kernel, network = found.kernel_losses, found.network_losses
+    gaps = tuple(paired_gap(n, kernel[i], network[i], classes=classes) for i, n in enumerate(design.sizes))
+    margin = margin_of(gaps[-1].kernel, classes=classes)
+    result = Comparison(
+        name=ground.name,
+        task=ground.task,
+        classes=ground.classes,
+        notes=ground.notes,
+        split=ground.split,
+        design=design,
+        test_rows=len(ground.Z),
+        methods=METHODS,
+        errors=found.losses.mean(axis=(2, 3)),
+        bars=np.array([[error_bar(cell) for cell in row] for row in found.losses]),
+        seed_errors=found.losses.mean(axis=3),
+        best_kernels=tuple(METHODS[Counter(row.tolist()).most_common(1)[0][0]] for row in found.best_kernel),
+        best_networks=tuple(METHODS[i] for i in found.best_network),
+        best_bars=np.array([[error_bar(cell) for cell in side] for side in (kernel, network)]),
+        gaps=gaps,
+        margin=margin,
+        answer=decide(gaps[-1], margin),
+        crossing=find_crossing(design.sizes, kernel, network, seed=key),
+        choices=found.choices,
+        guess=ground.guess,
+        pool=ground.n,
+        verdict=Verdict("good", ()),
+        provenance=made,
+    )
+    return replace(result, verdict=give_words(result))

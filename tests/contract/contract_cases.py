@@ -1,0 +1,77 @@
+"""One table of verbs and one of kinds of results: what each is asked in the contract tests, as small as it can be."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import overparam as op
+from overparam.frame import AbstractAnswer, Job
+
+
+def rows(n: int = 16, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Rows whose label is the sign of their first entry."""
+    X = np.random.default_rng(0).standard_normal((n, d))
+    return X, np.where(X[:, 0] > 0, 1, -1)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A question: how it is prepared, with what, and what is wrong with it in other words."""
+
+    prepare: Callable[..., Job[Any]]
+    before: tuple[Any, ...] = ()
+    """Arguments before the data: a network."""
+    data: tuple[Any, Any] | None = field(default_factory=rows)
+    """None where the question has no data of its own."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    wrong: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+    """By name: options that cannot be, and what the line says."""
+    command: tuple[str, ...] = ()
+    """The same question on the command line, without data."""
+
+    def job(self, **more: Any) -> Job[Any]:
+        given = () if self.data is None else (self.data,)
+        return self.prepare(*self.before, *given, **{**self.options, **more})
+
+
+def _verbs() -> dict[str, Verb]:
+    from overparam.analysis import prepare_compare
+
+    return {
+        "compare": Verb(
+            prepare_compare,
+            data=rows(64, 2),
+            options={"seeds": 1, "width": 4, "steps": 20, "sizes": (48,)},
+            wrong={"no seeds": ({"seeds": 0}, "`seeds`"), "no such digits": ({"dtype": "half"}, "`dtype`")},
+            command=("--seeds", "1", "--width", "4", "--steps", "20", "--sizes", "48"),
+        ),
+    }
+
+
+VERBS = _verbs()
+
+
+@functools.cache
+def answer(verb: str) -> AbstractAnswer:
+    """The answer of a verb's case, made once for all tests."""
+    return VERBS[verb].job().run()
+
+
+@functools.cache
+def kinds() -> dict[str, AbstractAnswer]:
+    """One result of every kind."""
+    X, y = rows()
+    net = op.networks.TwoLayer(8, paired=True)
+    three = op.networks.ThreeLayer(4)
+    smoothing = {"sigma_w": 0.01, "sigma_v": 0.01, "lambda_w": 0.1, "lambda_v": 0.1, "draws": 2}
+    found = {name: answer(name) for name in VERBS}
+    return {result.kind: result for result in found.values()} | {
+        "trajectory": op.training.gradient_descent(net, (X, y), lr=0.1, steps=3),
+        "sweep": op.training.sweep(net, (X, y), lr=[0.1, 0.2], steps=3),
+        "smoothed-run": op.training.smoothed_sgd(three, (X, y), lr=0.01, steps=3, **smoothing),
+    }
