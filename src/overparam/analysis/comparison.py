@@ -57,6 +57,7 @@ from overparam.analysis.comparison_verdict import (
     paired_gap,
 )
 from overparam.core.checks import positive, whole_number
+from overparam.core.deprecated import accepts_old
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
 from overparam.core.records import put_together, take_apart
@@ -279,7 +280,7 @@ def prepare_compare(
     )
 
 
-compare = verb(prepare_compare)
+compare = accepts_old("compare")(verb(prepare_compare))
 
 
 def _kept_design(keeping: Keeping, depends: tuple[Any, ...], make: Any) -> Design:

@@ -13,8 +13,8 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """The command line with these words; gives the exit code."""
     from overparam.cli.app import app
+    from overparam.cli.driver import Stopped
     from overparam.cli.options import in_options
-    from overparam.cli.stopping import Stopped
 
     try:
         code = app(args=arguments, standalone_mode=False, prog_name="overparam")

@@ -179,7 +179,13 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a function, with their annotations as objects."""
-    hints = typing.get_type_hints(function, include_extras=True)
+    bare = functools.partial(
+        function
+    )  # an object whose annotations may be set: what a command gives need not exist here
+    bare.__annotations__ = {
+        name: kind for name, kind in function.__annotations__.items() if name not in ("return", "given")
+    }
+    hints = typing.get_type_hints(bare, globalns=function.__globals__, include_extras=True)
     return [
         p.replace(annotation=hints.get(p.name, Any), kind=KEYWORD)
         for p in inspect.signature(function).parameters.values()
@@ -270,8 +276,9 @@ def _in_options(parameters: Mapping[str, inspect.Parameter]) -> Iterator[None]:
     names = {"key": "--seed", "place": "--out", "source": "DATA", "data": "DATA", "how": "--preprocess"}
     for name, parameter in parameters.items():
         for extra in typing.get_args(parameter.annotation)[1:]:
-            if isinstance(extra, typer.models.OptionInfo) and extra.param_decls:
-                names[name] = extra.param_decls[0].split("/")[0]
+            if isinstance(extra, typer.models.OptionInfo):
+                said = [word for word in (extra.default, *(extra.param_decls or ())) if str(word).startswith("--")]
+                names[name] = str(said[0]).split("/")[0]
             elif isinstance(extra, typer.models.ArgumentInfo):
                 names[name] = name.upper()
     try:

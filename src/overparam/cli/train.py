@@ -13,7 +13,7 @@ import typer
 from overparam.cli import options as shared
 from overparam.cli.architectures import SIZES, make_network
 from overparam.cli.display import Display
-from overparam.cli.stopping import Stopped
+from overparam.cli.driver import Stopped
 from overparam.core.words import count_of
 
 if TYPE_CHECKING:

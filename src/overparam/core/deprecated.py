@@ -27,6 +27,7 @@ class Row(NamedTuple):
 
 
 TABLE = (
+    Row("compare", "seed", "key"),
     Row("load", "seed", "key"),
     Row("data.split", "seed", "key"),
     Row("data.Dataset.subset", "seed", "key"),
