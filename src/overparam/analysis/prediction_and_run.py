@@ -31,6 +31,7 @@ from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
+from overparam.core.words import count_of
 from overparam.frame import AbstractAnswer
 from overparam.networks import TwoLayer
 from overparam.theory.linear_rates import rounding_floor
@@ -113,6 +114,11 @@ class RunComparison(AbstractAnswer):
             return None if squares is None else 2 * squares
         right = self.observed("test_accuracy")
         return None if right is None else 1 - right
+
+    @property
+    def done(self) -> str:
+        steps = count_of(self.numbers.last_step, "step")
+        return f"{count_of(self.setting.n, 'row')}, {steps} of {self.numbers.milliseconds_a_step:.3g} ms"
 
     def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""

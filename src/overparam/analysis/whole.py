@@ -18,7 +18,7 @@ from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
-from overparam.core.words import duration
+from overparam.core.words import count_of, duration
 from overparam.data import Dataset, as_dataset, preprocess
 from overparam.engines import gram
 from overparam.engines.plan import Plan, make_plan
@@ -63,6 +63,10 @@ class Analysis(AbstractAnswer):
     @property
     def title(self) -> str:
         return f"{self.name}: what a wide network will do with it"
+
+    @property
+    def done(self) -> str:
+        return count_of(self.n, "row")
 
     def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""

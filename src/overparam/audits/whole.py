@@ -23,6 +23,7 @@ from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
+from overparam.core.words import count_of
 from overparam.frame import AbstractAnswer
 from overparam.training.precision import computing, device_name
 from overparam.training.workplace import Workplace
@@ -65,6 +66,11 @@ class Audit(AbstractAnswer):
     @property
     def title(self) -> str:
         return f"{self.network} on {self.data}: audit"
+
+    @property
+    def done(self) -> str:
+        radii = count_of(len(self.omegas), "radius", "radii")
+        return f"{count_of(self.rows, 'row')}, {count_of(len(self.measurements), 'measurement')}, {radii}"
 
     def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""

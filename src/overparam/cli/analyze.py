@@ -10,7 +10,6 @@ import typer
 
 from overparam.cli import options as shared
 from overparam.cli.display import Display
-from overparam.core.words import count_of
 
 
 def command(
@@ -72,4 +71,4 @@ def command(
     if json_only:
         shared.print_result(where)
         return
-    display.summary(result.name, result.verdict, where, count_of(result.n, "row"), result.provenance)
+    display.summary(result, where)

@@ -14,7 +14,6 @@ from overparam.cli.architectures import SIZES, make_network
 from overparam.cli.display import Display
 from overparam.cli.driver import Stopped
 from overparam.cli.kept_runs import kept_run
-from overparam.core.words import count_of
 
 
 def command(
@@ -119,9 +118,7 @@ def command(
     if json_only:
         shared.print_result(where)
         return
-    radii = "1 radius" if len(result.omegas) == 1 else f"{len(result.omegas)} radii"
-    done = f"{count_of(result.rows, 'row')}, {count_of(len(result.measurements), 'measurement')}, {radii}"
-    display.summary(result.title, result.verdict, where, done, result.provenance)
+    display.summary(result, where)
 
 
 def _numbers(text: str | None) -> tuple[float, ...] | None:

@@ -13,7 +13,6 @@ from overparam.cli import options as shared
 from overparam.cli.architectures import SIZES
 from overparam.cli.display import Display
 from overparam.cli.kept_runs import kept_run
-from overparam.core.words import count_of
 
 
 def command(
@@ -126,8 +125,7 @@ def command(
     if json_only:
         shared.print_result(where)
         return
-    done = f"{count_of(result.rows, 'row')}, {count_of(result.weights, 'weight')}, {points} × {points} points"
-    display.summary(result.title, result.verdict, where, done, result.provenance)
+    display.summary(result, where)
 
 
 def _steps(text: str | None) -> list[int] | None:

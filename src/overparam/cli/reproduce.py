@@ -12,7 +12,6 @@ import typer
 from overparam.cli import options as shared
 from overparam.cli.display import Display
 from overparam.cli.driver import Stopped
-from overparam.core.words import count_of
 
 if TYPE_CHECKING:
     from overparam.studies import Study
@@ -95,17 +94,16 @@ def _run(display: Display, study: Study, scale: Any, place: Path, device: str | 
 
 
 def _write(result: Any, place: Path) -> list[Path]:
-    """The folder, its page, and every figure as SVG, and as PNG too where matplotlib is there; gives the SVGs."""
+    """The folder, its page, and every figure as SVG and PNG where matplotlib is there."""
     from overparam.report import export_figures
 
     parts = result.parts()
     result.save(place)
-    if importlib.util.find_spec("matplotlib") is not None:
-        export_figures(parts, place / "figures", kind="png")
-    return export_figures(parts, place / "figures", kind="svg")
+    if importlib.util.find_spec("matplotlib") is None:
+        return []
+    return [path for kind in ("svg", "png") for path in export_figures(parts, place / "figures", kind=kind)]
 
 
 def _show(display: Display, result: Any, place: Path, figures: list[Path]) -> None:
     """What the paper says and what agreed."""
-    done = f"{result.scale} scale" + (f", {count_of(len(figures), 'figure')} in {place / 'figures'}" if figures else "")
-    display.summary(result.title, result.verdict, place, done, result.provenance)
+    display.summary(result, place)

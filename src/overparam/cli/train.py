@@ -14,7 +14,6 @@ from overparam.cli import options as shared
 from overparam.cli.architectures import SIZES, make_network
 from overparam.cli.display import Display
 from overparam.cli.driver import Stopped
-from overparam.core.words import count_of
 
 if TYPE_CHECKING:
     from overparam.analysis import RunPlan
@@ -170,9 +169,7 @@ def command(
     if json_only:
         shared.print_result(where)
         return
-    steps_done = count_of(result.numbers.last_step, "step")
-    done = f"{count_of(result.setting.n, 'row')}, {steps_done} of {result.numbers.milliseconds_a_step:.3g} ms"
-    display.summary(result.setting.data, result.verdict, where, done, result.provenance)
+    display.summary(result, where)
 
 
 def _without_rate(net: Any, data: Dataset, preprocess: str, loss: str, seed: int) -> str:

@@ -17,6 +17,7 @@ from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
 from overparam.core.verdict import Verdict
+from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer
 from overparam.landscapes.extremes import LayerCurvature, layer_curvatures
@@ -77,6 +78,10 @@ class Landscape(AbstractAnswer):
     def last(self) -> View:
         """The last view."""
         return self.views[-1]
+
+    @property
+    def done(self) -> str:
+        return f"{count_of(self.rows, 'row')}, {count_of(self.weights, 'weight')}"
 
     def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""

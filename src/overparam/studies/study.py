@@ -83,6 +83,10 @@ class StudyResult(AbstractAnswer):
     def arrays(self) -> Mapping[str, np.ndarray]:
         return self.findings.arrays
 
+    @property
+    def done(self) -> str:
+        return f"{self.scale} scale"
+
     def sections(self) -> tuple[sections.Section, ...]:
         """The page as plain data."""
         return self.findings.sections
