@@ -1,0 +1,48 @@
+"""What may differ between two editions, and why: names that moved, values of time, and differences with their reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FIRST, NEW = "first", "new"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Differences with one reason: patterns (fnmatch) of the case and of the place, and how large they may be.
+
+    `within` bounds the relative difference of numbers; without it any difference, words and missing things too, is meant.
+    """
+
+    case: str
+    place: str
+    reason: str
+    within: float | None = None
+
+
+IGNORED: tuple[tuple[str, str], ...] = (
+    ("value *seconds*", "time"),
+    ("array *seconds*", "time"),
+    ("value *.plan.timed", "time"),
+    ("section * column seconds", "time"),
+    ("section * planned and used *", "time"),
+    ("section * time a step *", "time"),
+    ("value *peak_memory", "memory"),
+    ("value *.plan.memory", "memory"),
+    ("value *.plan.free_memory", "memory"),
+    ("value *provenance.version", "the edition"),
+    ("value schema", "the edition"),
+    ("value *provenance.python", "the machine"),
+    ("value *provenance.numpy", "the machine"),
+    ("value *provenance.machine", "the machine"),
+    ("value *provenance.device", "the machine"),
+)
+"""Places (fnmatch) that are not compared: times, memory, versions."""
+
+RENAMED: tuple[tuple[str, str], ...] = ((r"^values\.", ""),)
+"""Paths of values and names of arrays as the first edition had them (regular expressions), and how they are called now.
+
+Both records are read through this table, so that a name that did not change is not touched by it. A number that has
+moved elsewhere with all its digits is found without an entry."""
+
+EXPLAINED: tuple[Explained, ...] = ()
