@@ -156,8 +156,8 @@ def test_steps_to_targets_by_search_in_the_exact_curve(name):
         def share(steps):
             return float(np.exp(2 * steps * logs) @ weights / weights.sum())
 
-        assert share(target.value) <= target.target * (1 + 1e-6)
-        assert share(target.value - 1) > target.target * (1 - 1e-6)
+        assert share(target.value) <= target.relative_target * (1 + 1e-6)
+        assert share(target.value - 1) > target.relative_target * (1 - 1e-6)
         assert target.lower <= target.value <= target.upper
 
 

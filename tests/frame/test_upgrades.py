@@ -15,6 +15,7 @@ from overparam.frame import AbstractAnswer
 from overparam.frame.answer import KINDS, class_of
 from overparam.frame.upgrades import upgraded
 from overparam.report import render_page
+from overparam.theory import StepsToLoss
 
 FIRST = sorted(path.parent for path in (Path(__file__).parent / "schema1").glob("*/result.json"))
 """One folder of every kind as version 0.1 wrote it (but for studies, which the documentation has)."""
@@ -24,9 +25,21 @@ STUDIES = sorted((Path(__file__).parents[2] / "docs" / "studies").glob("*/arrays
 @pytest.mark.parametrize("certified", [True, False])
 def test_bracketed_numbers_of_schema_1(certified: bool) -> None:
     old = {"deep": [{"value": 1.0, "lower": 0.5, "upper": 2.0, "certified": certified}]}
-    (number,) = upgraded(folder.Parts("analysis", "", old, {}, (), schema=1)).values["deep"]
+    (number,) = upgraded(folder.Parts("study", "", old, {}, (), schema=1)).values["deep"]
     back = put_together(Bracketed, number, {})
     assert (back.value, back.lower, back.upper, back.certified) == (1.0, 0.5, 2.0, certified)
+
+
+def test_steps_to_a_target_of_schema_1() -> None:
+    targets = [
+        {"target": 0.1, "labels": "true", "value": 7, "lower": 6, "upper": 8, "status": "reached"},
+        {"target": 0.1, "labels": "random", "value": None, "lower": 6, "upper": None, "status": "open"},
+    ]
+    old = folder.Parts("analysis", "", {"speed": {"rate": 0.5, "targets": targets}}, {}, (), schema=1)
+    reached, still_open = (put_together(StepsToLoss, each, {}) for each in upgraded(old).values["speed"]["targets"])
+    assert (reached.value, reached.lower, reached.upper, reached.certified) == (7, 6, 8, True)
+    assert (reached.relative_target, reached.labels, reached.lr) == (0.1, "true", 0.5)
+    assert (still_open.value, still_open.lower, still_open.upper, still_open.certified) == (None, 6, None, False)
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.parent.name)

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from overparam.theory import Assumption
-
-
-@dataclass(frozen=True)
-class Range:
-    """A number and what it certainly lies between; `upper` None where no upper side is certified."""
-
-    value: float
-    lower: float | None
-    upper: float | None
-    certified: bool
-
-    @classmethod
-    def of(cls, found: Any) -> Range:
-        """From anything with value, lower, upper and certified."""
-        certified = bool(found.certified) and bool(np.isfinite(found.upper))
-        return cls(
-            float(found.value), float(found.lower), float(found.upper) if np.isfinite(found.upper) else None, certified
-        )
+from overparam.core.assumptions import Assumption
+from overparam.core.bracketed import Bracketed
+from overparam.theory import StepsToLoss, Term
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +33,15 @@ class Learnability:
     """The same, trained to the end."""
     shuffled_errors_end: np.ndarray
     """`left_out_error_end` of shuffled labels: what there is to expect of labels without structure."""
-    complexity: Range
-    ridged_complexity: Range
+    complexity: Bracketed
+    ridged_complexity: Bracketed
     ridged_by: float
     random_complexities: np.ndarray
     random_ridged_complexities: np.ndarray
     shuffled_complexities: np.ndarray
     """Of the labels themselves in random order: what is left of `random` where classes differ in size."""
     shuffled_ridged_complexities: np.ndarray
-    worst_complexity: Range | None
+    worst_complexity: Bracketed | None
     """None where H is singular to rounding: no number bounds it."""
     alignment: float
     effective_dimension: float | None
@@ -79,50 +62,30 @@ class Learnability:
         return float(ridged.mean()) / self.ridged_complexity.value
 
 
-@dataclass(frozen=True)
-class StepsTo:
-    """Steps until the training loss is this share of its start; None: never in 10¹² steps, or not certified."""
-
-    target: float
-    labels: str
-    value: int | None
-    lower: int | None
-    upper: int | None
-    status: str
-
-
 @dataclass(frozen=True, eq=False)
 class Speed:
     """How fast? Rates are for the summed squared loss; a mean loss takes n times as much."""
 
-    largest_rate: Range
-    best_rate: Range
+    largest_rate: Bracketed
+    best_rate: Bracketed
     rate: float
     """The rate of the curves: half the certified stable limit."""
-    lambda_max: Range
-    lambda_min: Range
+    lambda_max: Bracketed
+    lambda_min: Bracketed
     steps: np.ndarray
     true: np.ndarray
     """Loss over its start: rows are value, lower, upper; the same in `random` and `worst`."""
     random: np.ndarray
     worst: np.ndarray
     certified: np.ndarray
-    targets: tuple[StepsTo, ...]
+    targets: tuple[StepsToLoss, ...]
+    """Steps until the training loss is a share of its start; values are None where no upper side is certified."""
     early_steps: np.ndarray
     early_errors: np.ndarray
     early_mean_squares: np.ndarray
     early_rows: int
     early_on: str
     """Which rows the early-stopping curve was measured on."""
-
-
-@dataclass(frozen=True)
-class BoundTerm:
-    """One summand of the generalisation bound."""
-
-    name: str
-    value: float | None
-    formula: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +100,7 @@ class NewData:
     test_rows: int
     bound: float | None
     bound_vacuous: bool
-    bound_terms: tuple[BoundTerm, ...]
+    bound_terms: tuple[Term, ...]
     bound_note: str
     noise_rate: float | None
     """Share of labels that look wrong by their leave-one-out margin; natural overlap of the classes included."""

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam import kernels
-from overparam.analysis.answers import Range
 from overparam.analysis.run_answers import Predicted
 from overparam.analysis.run_start import Start
+from overparam.core.bracketed import Bracketed
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory
 from overparam.core.network import AbstractNetwork
@@ -31,10 +31,9 @@ from overparam.theory import (
     sample_flips,
     width_for_laziness,
 )
-from overparam.theory.conventions import convention
-from overparam.theory.integrands import growth
+from overparam.theory.integrands import growth, heavy_ball_growth, heavy_ball_movement
 from overparam.theory.lazy_regime import ALIGNMENT
-from overparam.theory.momentum import heavy_ball_growth, heavy_ball_movement
+from overparam.theory.rates import loss_scale
 from overparam.training.kernel_drift import finite_gram, rows_that_fit
 from overparam.training.precision import cast, computing
 
@@ -65,16 +64,14 @@ class Law:
         assert self.kernel is not None
         return self.kernel(X, self.rows) @ coefficients
 
-    def stable_rate(self, loss: str, momentum: float, smoothness: float = 1.0) -> Range:
+    def stable_rate(self, loss: str, momentum: float, smoothness: float = 1.0) -> Bracketed:
         """The largest stable rate with its bracket, 2/(λ_max s) for an objective whose gradient in u is s-Lipschitz."""
-        found = Range.of(max_learning_rate(self.q, loss, momentum=momentum))
-        lower, upper = (None if side is None else side / smoothness for side in (found.lower, found.upper))
-        return Range(found.value / smoothness, lower, upper, found.certified)
+        return max_learning_rate(self.q, loss, momentum=momentum).alone().through(lambda rate: rate / smoothness)
 
     def safe_batch_rate(self, loss: str, smoothness: float = 1.0) -> float:
         """1/(s n max_i H_ii) for the summed loss: half of what no batch makes unstable, as (n/b) λ_max(H_bb) ≤ n max_i H_ii."""
         n = self.H.n
-        return 1 / (smoothness * n * float(self.H.diagonal().max()) * convention(loss, n).rate)
+        return 1 / (smoothness * n * float(self.H.diagonal().max()) * loss_scale(loss, n))
 
 
 def limit_law(start: Start, progress: Progress) -> tuple[Law | None, str]:
@@ -189,7 +186,7 @@ def _movement(q: Quadrature, steps: np.ndarray, lr: float, loss: str, momentum: 
     if not momentum:
         curve = predict_movement(q, steps, lr, loss)
         return np.stack([curve.values, curve.lower, curve.upper]), np.asarray(curve.certified)
-    values = heavy_ball_movement(q, steps, lr * convention(loss, q.n, q.outputs).rate, momentum)
+    values = heavy_ball_movement(q, steps, lr * loss_scale(loss, q.n, q.outputs), momentum)
     none = np.full(len(steps), np.nan)
     return np.stack([values, none, none]), np.zeros(len(steps), dtype=bool)
 
@@ -200,7 +197,7 @@ def _coefficients(
     """c(s) of every step, (n, steps, outputs), all from one sweep; None where nothing needs them."""
     if law.source == "start" or (start.data.test is None and not isinstance(start.network, TwoLayer)):
         return None
-    rate = lr * convention(loss, law.H.n, start.data.k).rate
+    rate = lr * loss_scale(loss, law.H.n, start.data.k)
 
     def function(step: int) -> Any:
         if momentum:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from overparam.analysis.answers import BoundTerm, Learnability, NewData, Range, Spectrum, Speed, StepsTo
+from overparam.analysis.answers import Learnability, NewData, Spectrum, Speed
 from overparam.analysis.setting import Setting, Trial, columns
+from overparam.core.bracketed import Bracketed
 from overparam.data import generator
 from overparam.engines import as_gram
 from overparam.spectrum import (
@@ -25,6 +26,7 @@ from overparam.spectrum import (
 )
 from overparam.spectrum.left_out import EIGEN_FITS, from_residuals
 from overparam.theory import (
+    StepsToLoss,
     best_learning_rate,
     effective_dimension,
     generalization_bound,
@@ -133,7 +135,7 @@ def learnability(s: Setting, w: Sweeps) -> Learnability:
     worst = None
     if ceiling > 0:
         least = float(np.sqrt(mass / ceiling))
-        worst = Range(least, least, float(np.sqrt(mass / floor)) if floor > 0 else None, floor > 0)
+        worst = _sure(least, least, float(np.sqrt(mass / floor)) if floor > 0 else None, floor > 0)
     dimension = effective_dimension(s.H, share).value if s.n <= 2_000 else None
     classes = s.classes
     return Learnability(
@@ -145,8 +147,8 @@ def learnability(s: Setting, w: Sweeps) -> Learnability:
         margins=_margins(s, w.best),
         margins_end=_margins(s, w.end),
         shuffled_errors_end=_errors_of(shuffled, w, s),
-        complexity=Range.of(raw),
-        ridged_complexity=Range.of(label_complexity(w.true, share)),
+        complexity=raw.alone(),
+        ridged_complexity=label_complexity(w.true, share).alone(),
         ridged_by=share,
         random_complexities=_complexities(drawn, w.factor, s),
         random_ridged_complexities=ridged_random,
@@ -233,15 +235,16 @@ def speed(s: Setting, w: Sweeps, trial: Trial | None) -> Speed:
         for labels, q in (("true", w.true), ("random", w.random)):
             found = steps_to_loss(q, target, rate)
             value = None if found.upper is None else found.value  # else rounding may have decided it
-            targets.append(StepsTo(target, labels, value, found.lower, found.upper, found.status))
+            steps_to = replace(found.bracketed, value=value)
+            targets.append(replace(found, bracketed=steps_to, relative_target=target, limit=None, labels=labels))
         targets.append(_worst_steps(target, rate, floor, ceiling))
     early = _early_stopping(s, trial, rate)
     return Speed(
-        largest_rate=Range.of(limit),
-        best_rate=Range.of(best_learning_rate(w.random)),
+        largest_rate=limit.alone(),
+        best_rate=best_learning_rate(w.random).alone(),
         rate=rate,
-        lambda_max=Range(2 / limit.value, 2 / limit.upper, w.true.bounds.upper, True),
-        lambda_min=Range(ceiling, floor, ceiling, floor > 0),
+        lambda_max=_sure(2 / limit.value, 2 / limit.upper, w.true.bounds.upper),
+        lambda_min=_sure(ceiling, floor, ceiling, floor > 0),
         steps=steps,
         true=np.stack([curve.values, curve.lower, curve.upper]) / curve.initial,
         random=np.stack([noise.values, noise.lower, noise.upper]) / noise.initial,
@@ -256,14 +259,19 @@ def speed(s: Setting, w: Sweeps, trial: Trial | None) -> Speed:
     )
 
 
-def _worst_steps(target: float, rate: float, floor: float, ceiling: float) -> StepsTo:
+def _worst_steps(target: float, rate: float, floor: float, ceiling: float) -> StepsToLoss:
     """The worst-case labels lie on λ_min alone, which is between `floor` and `ceiling`."""
 
     def needed(value: float) -> int | None:
         return int(np.ceil(np.log(target) / (2 * np.log1p(-rate * value)))) if value > 0 else None
 
     lower, upper = needed(ceiling), needed(floor)
-    return StepsTo(target, "worst", None if upper is None else lower, lower, upper, "reached" if floor > 0 else "open")
+    found = _sure(None if upper is None else lower, lower, upper, floor > 0)
+    return StepsToLoss(found, "reached" if floor > 0 else "open", target, None, rate, labels="worst")
+
+
+def _sure(value: float | None, lower: float | None, upper: float | None, known: bool = True) -> Bracketed:
+    return Bracketed(value, lower, upper, "rounding included" if known else "none")
 
 
 def _early_stopping(s: Setting, trial: Trial | None, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -285,7 +293,7 @@ def new_data(s: Setting, w: Sweeps, learn: Learnability) -> NewData:
     """Leave-one-out, the bound with its terms, and the test set where there is one."""
     s.progress(0.85, 1.0, "new data")
     bound = generalization_bound(w.true, labels_bounded=bool(np.abs(s.y).max() <= 1), unit_rows=_unit(s))
-    terms = tuple(BoundTerm(t.name, t.value if np.isfinite(t.value) else None, t.formula) for t in bound.terms)
+    terms = tuple(t if np.isfinite(t.value) else replace(t, value=None) for t in bound.terms)
     test_error = test_ridged = absolute = None
     count = 0
     if s.y_test is not None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from overparam.analysis.answers import Range
 from overparam.analysis.data_notes import data_notes
+from overparam.core.bracketed import Bracketed
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
 from overparam.core.words import number
 
@@ -41,7 +41,7 @@ def _what(a: Analysis) -> str:
     return "labels" if a.task != "regression" else "targets"
 
 
-def _between(found: Range, digits: int = 4) -> str:
+def _between(found: Bracketed, digits: int = 4) -> str:
     if found.lower is not None and found.upper is None:
         return f"{found.lower:.{digits + 2}g} or more"
     if found.lower is None or found.upper is None or not found.certified:
@@ -199,7 +199,7 @@ def _fast(a: Analysis) -> tuple[Block, ...]:
     words = {"true": "true", "random": "random", "worst": "worst case"}
     targets = Table(
         ("Training loss falls to", "labels", "steps", "at least", "at most"),
-        tuple((f"{t.target:.0%}", words[t.labels], t.value, t.lower, t.upper) for t in s.targets),
+        tuple((f"{t.relative_target:.0%}", words[t.labels], t.value, t.lower, t.upper) for t in s.targets),
         "Steps of gradient descent at the rate used here, with certified sides; a dash: never, or not known.",
     )
     still = np.flatnonzero(np.nanmax([s.true[0], s.random[0], s.worst[2]], axis=0) > FADED)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.analysis.answers import Range
+from overparam.core.bracketed import Bracketed
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RunSetting:
     loss: str
     """What the rate refers to: "sum" or "mean"."""
     momentum: float
-    limit: Range | None
+    limit: Bracketed | None
     """The largest stable rate; None where no kernel gives one."""
     rate_by: str
     """How the rate was chosen; empty where it was given."""

@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from overparam.analysis.answers import Range
 from overparam.analysis.forecast import Law
 from overparam.analysis.run_answers import RunSetting
 from overparam.analysis.run_start import Start
 from overparam.analysis.setting import standardised_targets
+from overparam.core.bracketed import Bracketed
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.data import Dataset, as_dataset
 from overparam.data import preprocess as prepared
@@ -153,7 +153,7 @@ class Recipe:
 NO_RATE = "`lr` is missing, and there is no kernel to compute a stable one from; give a rate"
 
 
-def choose_rate(lr: float | None, law: Law | None, recipe: Recipe) -> tuple[float, Range | None, str]:
+def choose_rate(lr: float | None, law: Law | None, recipe: Recipe) -> tuple[float, Bracketed | None, str]:
     """The rate, the largest stable one with its bracket, and how the rate was chosen (empty where it was given).
 
     2/(λ_max s) is stable where the objective's gradient in the outputs is s-Lipschitz; where there is no s there is no
@@ -176,7 +176,7 @@ def choose_rate(lr: float | None, law: Law | None, recipe: Recipe) -> tuple[floa
 
 
 def describe_run(
-    start: Start, recipe: Recipe, run: Trajectory, rate: float, limit: Range | None, rate_by: str
+    start: Start, recipe: Recipe, run: Trajectory, rate: float, limit: Bracketed | None, rate_by: str
 ) -> RunSetting:
     """The setting as it goes into the result."""
     network, data = start.network, start.data

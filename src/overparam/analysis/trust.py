@@ -7,6 +7,7 @@ import numpy as np
 from overparam.analysis.answers import NoiseSweep, Speed, Trust
 from overparam.analysis.learning import RIDGE_SHARE, Sweeps
 from overparam.analysis.setting import Setting, Trial, columns
+from overparam.core.assumptions import INFINITE_WIDTH
 from overparam.data import generator
 from overparam.spectrum import factor
 from overparam.theory import (
@@ -17,7 +18,6 @@ from overparam.theory import (
     sample_flips,
     width_for_laziness,
 )
-from overparam.theory.assumptions import INFINITE_WIDTH
 
 WIDTHS = (100, 1_000, 10_000, 100_000)
 KAPPAS = (0.01, 0.1, 1.0)

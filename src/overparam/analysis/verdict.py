@@ -151,8 +151,8 @@ def _speed(fast: Speed, n: int, problems: Problems) -> str:
         why = ": equal rows with different labels cannot all be fitted" if clash else ""
         return f"{rates} the training loss is not known to fall to half of its start{why}."
     last = found[-1]
-    why = "; equal rows with different labels keep it from 1%" if clash and last.target > 0.01 else ""
-    return f"{rates} the training loss falls to {last.target:.0%} of its start in {_steps(last.value)} steps{why}."
+    why = "; equal rows with different labels keep it from 1%" if clash and last.relative_target > 0.01 else ""
+    return f"{rates} the training loss falls to {last.relative_target:.0%} of its start in {_steps(last.value)} steps{why}."
 
 
 def _out_of_reach(s: Setting, learn: Learnability, fast: Speed) -> list[str]:

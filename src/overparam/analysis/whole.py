@@ -8,11 +8,12 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis import learning, trust
-from overparam.analysis.answers import Learnability, NewData, NoiseSweep, Problems, Range, Spectrum, Speed, Trust
+from overparam.analysis.answers import Learnability, NewData, NoiseSweep, Problems, Spectrum, Speed, Trust
 from overparam.analysis.page import make_sections
 from overparam.analysis.problems import find_problems
 from overparam.analysis.setting import Setting, make_trial, standardised_targets
 from overparam.analysis.verdict import give_verdict
+from overparam.core.bracketed import Bracketed
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
@@ -56,7 +57,7 @@ class Analysis(AbstractAnswer):
     provenance: Provenance
 
     @property
-    def complexity(self) -> Range:
+    def complexity(self) -> Bracketed:
         """√(2 yᵀH⁻¹y / n) with its bracket."""
         return self.learnability.complexity
 

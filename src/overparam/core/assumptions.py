@@ -29,3 +29,15 @@ def checked(statement: str, holds: bool | None, detail: str = "") -> Assumption:
     """
     status: AssumptionStatus = "not checked" if holds is None else ("met" if holds else "unmet")
     return Assumption(statement, status, detail)
+
+
+INFINITE_WIDTH = Assumption(
+    "the network is so wide that it trains like its linearisation",
+    "not checked",
+    "`laziness` at your width and initialisation scale says how far that is true",
+)
+RESIDUAL = Assumption(
+    "the quadrature is of y − u(0), u(0) the outputs before training",
+    "not checked",
+    "y itself where the network starts at 0",
+)

@@ -75,6 +75,17 @@ class Bracketed:
         each = None if self.per_output is None else self.per_output.through(rising, **changed)
         return replace(self, value=value, lower=lower, upper=upper, per_output=each, **changed)
 
+    def alone(self) -> Bracketed:
+        """The number without its outputs, its sides Python's numbers, those that are infinite None.
+
+        >>> Bracketed(np.float64(1.0), 0.5, np.inf).alone().upper is None
+        True
+        """
+        lower, upper = (
+            None if side is None or not np.isfinite(side) else _plain(side) for side in (self.lower, self.upper)
+        )
+        return replace(self, value=_plain(self.value), lower=lower, upper=upper, per_output=None)
+
 
 class AbstractBracketed(abc.ABC):
     """A result around one bracketed number or curve, the field `bracketed`, whose parts it shows as its own."""

@@ -35,6 +35,26 @@ def _brackets_of_schema_1(value: Any) -> Any:
     return value
 
 
+def _steps_to_targets(parts: folder.Parts) -> folder.Parts:
+    """Steps to a target loss hold one bracketed number; its sides were fields beside the target."""
+    speed = dict(parts.values["speed"])
+    speed["targets"] = [
+        {
+            "bracketed": {
+                **{side: found[side] for side in ("value", "lower", "upper")},
+                "sense": "rounding included" if found["status"] == "reached" else "none",
+            },
+            "status": found["status"],
+            "relative_target": found["target"],
+            "target": None,
+            "lr": speed["rate"],
+            "labels": found["labels"],
+        }
+        for found in speed["targets"]
+    ]
+    return replace(parts, values={**parts.values, "speed": speed})
+
+
 def _nested_run(parts: folder.Parts, name: str) -> folder.Parts:
     """A trajectory inside another result: the names of its weights now begin with the field it is in."""
     values, run = dict(parts.values), dict(parts.values[name])
@@ -68,6 +88,7 @@ UPGRADES: dict[int, Callable[[folder.Parts], folder.Parts]] = {1: _from_schema_1
 """From a schema to the next."""
 KINDS_OF_SCHEMA_1: dict[str, Callable[[folder.Parts], folder.Parts]] = {
     "comparison": _comparison,
+    "analysis": _steps_to_targets,
     "run-comparison": lambda parts: _nested_run(parts, "run"),
     "smoothed-run": lambda parts: _nested_run(parts, "trajectory"),
 }

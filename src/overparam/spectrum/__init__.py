@@ -1,7 +1,7 @@
 """What one Krylov sweep tells of a matrix: certified quadratic forms, eigenvalue bounds, solves, leave-one-out."""
 
 from overparam.spectrum.bounds import EigenvalueBounds, eigenvalue_bounds
-from overparam.spectrum.brackets import Bracket, Quadrature
+from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.eigenvectors import Eigenpairs, eigenpairs, power_iteration
 from overparam.spectrum.integrands import AbstractIntegrand, Inverse, Loss
 from overparam.spectrum.krylov_functions import MatrixFunction, matrix_function
@@ -12,7 +12,6 @@ from overparam.spectrum.sweep import quadrature
 
 __all__ = [
     "AbstractIntegrand",
-    "Bracket",
     "Eigenpairs",
     "EigenvalueBounds",
     "Factor",

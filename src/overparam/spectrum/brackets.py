@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from overparam.core.bracketed import Bracketed
 from overparam.core.provenance import Provenance
 from overparam.spectrum.bounds import EigenvalueBounds
 from overparam.spectrum.integrands import AbstractIntegrand, Estimate
@@ -15,31 +16,6 @@ from overparam.spectrum.jacobi import Rule, gauss, lobatto, radau
 
 CLEARANCE = 1e-12
 """How far prescribed nodes are moved outwards, relative to λ_max."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Bracket:
-    """A number known to lie in [lower, upper], rounding included; arrays hold one a step or ridge.
-
-    What is bracketed is the form of some matrix within `Quadrature.perturbation` of H in spectral norm: what rounding
-    itself cannot tell from H, no bracket can.
-
-    `per_output` has the same with a leading axis of outputs. `certified` is False where no
-    finite upper bound follows; `value` is then the Gauss estimate and `reason` says why.
-    """
-
-    value: Any
-    lower: Any
-    upper: Any
-    certified: Any
-    reason: str
-    per_output: Bracket | None = None
-
-    @property
-    def width(self) -> Any:
-        """upper − lower."""
-        return self.upper - self.lower
 
 
 @final
@@ -78,23 +54,18 @@ class Quadrature:
     def weights(self) -> np.ndarray:
         return self._padded("weights")
 
-    def bracket(self, integrand: AbstractIntegrand | Callable[[np.ndarray], np.ndarray]) -> Bracket:
-        """Σ_r y_rᵀ f(H) y_r for f = `Loss(steps, lr)`, `Inverse(ridge)`; a plain callable gives an estimate."""
+    def bracket(self, integrand: AbstractIntegrand | Callable[[np.ndarray], np.ndarray]) -> Bracketed:
+        """Σ_r y_rᵀ f(H) y_r for f = `Loss(steps, lr)`, `Inverse(ridge)`; a plain callable gives an estimate.
+
+        What is bracketed is the form of some matrix within `perturbation` of H in spectral norm: what rounding itself
+        cannot tell from H, no bracket can. Where no finite upper side follows, the value is the Gauss estimate.
+        """
         if not isinstance(integrand, AbstractIntegrand):
             integrand = Estimate(integrand)
-        rows = [self._one(output, integrand) for output in range(self.outputs)]
-        values, lowers, uppers = (np.stack([row[i] for row in rows]) for i in range(3))
-        certified = np.isfinite(uppers) & (not isinstance(integrand, Estimate))
-        reason = "" if certified.all() else self._reason(integrand)
-        each = Bracket(values, lowers, uppers, certified, reason)
-        return Bracket(
-            _scalar(values.sum(axis=0)),
-            _scalar(lowers.sum(axis=0)),
-            _scalar(uppers.sum(axis=0)),
-            _scalar(np.asarray(certified.all(axis=0))),
-            reason,
-            each,
-        )
+        sides = zip(*(self._one(output, integrand) for output in range(self.outputs)), strict=True)
+        values, lowers, uppers = (np.stack(side) for side in sides)
+        certified = not isinstance(integrand, Estimate)
+        return over_outputs(values, lowers, uppers, self._reason(integrand), certified=certified)
 
     def gauss(self, output: int = 0) -> Rule:
         """The Gauss rule of one output."""
@@ -184,6 +155,17 @@ class Quadrature:
             f"Quadrature(n={self.n:,}, outputs={self.outputs}, products={self.products}, "
             f"λ in [{self.bounds.lower:.3g}, {self.bounds.upper:.6g}])"
         )
+
+
+def over_outputs(
+    values: np.ndarray, lowers: np.ndarray, uppers: np.ndarray, why: str, *, certified: bool = True
+) -> Bracketed:
+    """The sum over the leading axis, an output each; `why` is said where some upper side is not finite."""
+    sense = "rounding included" if certified else "none"
+    reason = "" if certified and np.isfinite(uppers).all() else why
+    each = Bracketed(values, lowers, uppers, sense, reason)
+    value, lower, upper = (_scalar(side.sum(axis=0)) for side in (values, lowers, uppers))
+    return Bracketed(value, lower, upper, sense, reason, per_output=each)
 
 
 def _scalar(value: np.ndarray) -> Any:

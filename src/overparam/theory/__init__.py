@@ -1,17 +1,15 @@
 """What the papers imply for a data set: curves, rates, complexity, movement, bounds. Sees spectra, never a network."""
 
+from overparam.core.assumptions import Assumption, AssumptionStatus
+from overparam.core.bracketed import Bracketed
 from overparam.theory.accuracy_laws import AccuracyLaw
 from overparam.theory.after_training import Certificate, certificate
-from overparam.theory.assumptions import Assumption, AssumptionStatus
-from overparam.theory.capacity import (
+from overparam.theory.complexity import (
     Alignment,
     EffectiveDimension,
+    RandomComplexity,
     effective_dimension,
     kernel_target_alignment,
-)
-from overparam.theory.complexity import (
-    Complexity,
-    RandomComplexity,
     label_complexity,
     random_label_complexity,
     worst_case_labels,
@@ -24,7 +22,7 @@ from overparam.theory.dimension_certificate import (
     dimension_certificate,
     printed_range,
 )
-from overparam.theory.dynamics import LossCurve, predict_loss, predict_loss_flow
+from overparam.theory.dynamics import LossCurve, StepsToLoss, predict_loss, predict_loss_flow, steps_to_loss
 from overparam.theory.exact_error import ExactError, exact_error
 from overparam.theory.generalization import GeneralizationBound, Term, generalization_bound
 from overparam.theory.integrands import Flow
@@ -32,7 +30,6 @@ from overparam.theory.iteration_laws import IterationLaw, iteration_law
 from overparam.theory.lazy_regime import (
     Flips,
     Laziness,
-    LazyChoice,
     expected_flips,
     kappa_for_laziness,
     laziness,
@@ -50,9 +47,8 @@ from overparam.theory.movement import (
     predict_movement,
 )
 from overparam.theory.predictions import Coefficients, Prediction, dual_coefficients, predict
-from overparam.theory.rates import LearningRate, best_learning_rate, max_learning_rate
+from overparam.theory.rates import best_learning_rate, max_learning_rate
 from overparam.theory.spectral_certificate import SpectralCertificate, spectral_certificate
-from overparam.theory.targets import StepsToLoss, steps_to_loss
 from overparam.theory.tuned_regression import (
     BestRegression,
     TunedRegression,
@@ -73,9 +69,9 @@ __all__ = [
     "Assumption",
     "AssumptionStatus",
     "BestRegression",
+    "Bracketed",
     "Certificate",
     "Coefficients",
-    "Complexity",
     "Conditions",
     "DescentLaw",
     "DimensionCertificate",
@@ -86,9 +82,7 @@ __all__ = [
     "GeneralizationBound",
     "IterationLaw",
     "Laziness",
-    "LazyChoice",
     "LearningCurve",
-    "LearningRate",
     "LinearRate",
     "LossCurve",
     "MovementBounds",

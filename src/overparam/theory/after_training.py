@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.theory.assumptions import Assumption, checked
+from overparam.core.assumptions import Assumption, checked
 from overparam.theory.generalization import Term
 
 

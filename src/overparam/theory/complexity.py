@@ -1,4 +1,4 @@
-"""How complex labels are under a kernel: the data's own, random ones, and the worst."""
+"""How complex labels are under a kernel, how well it is aligned with them, and how many directions a ridge leaves it."""
 
 from __future__ import annotations
 
@@ -6,47 +6,29 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from scipy.linalg import eigvalsh
 
 from overparam.core import checks
+from overparam.core.assumptions import checked
+from overparam.core.bracketed import AbstractBracketed, Bracketed
 from overparam.data.keys import generator
 from overparam.engines.matrix import as_gram
 from overparam.spectrum.bounds import EigenvalueBounds
-from overparam.spectrum.brackets import Bracket, Quadrature
+from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.eigenvectors import eigenpairs
 from overparam.spectrum.integrands import Inverse
 from overparam.spectrum.left_out import class_margins
 from overparam.spectrum.sweep import quadrature
-from overparam.theory.assumptions import Assumption, checked
+
+EIGEN_FITS = 2_000
+"""Rows up to which all eigenvalues are computed instead of estimated."""
+DEGREES_OF_FREEDOM = "degrees of freedom of kernel ridge regression (Hastie, Tibshirani; Caponnetto, De Vito 2007)"
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Complexity:
-    """√(2 Σ_r y_rᵀ(H + ridge)⁻¹y_r / n) in [lower, upper]; `form` is the sum under the root.
-
-    `per_output` holds √(2 y_rᵀ(H + ridge)⁻¹y_r / n) of each output. Not certified: `value` is the lower side, `reason`
-    says why there is no upper one. `vacuous` says whether the number alone is already no bound on a loss in [0, 1].
-    """
-
-    value: float
-    lower: float
-    upper: float
-    certified: bool
-    reason: str
-    per_output: Bracket
-    form: Bracket
-    ridge: float
-    n: int
-    reference: str = "fine_grained, Thm 5.1, Eq. (10)"
-    assumptions: tuple[Assumption, ...] = ()
-
-    @property
-    def vacuous(self) -> bool:
-        return bool(self.value >= 1)
-
-
-def label_complexity(q: Quadrature, ridge: float = 0.0) -> Complexity:
+def label_complexity(q: Quadrature, ridge: float = 0.0) -> Bracketed:
     """The complexity measure of the labels, √(2 yᵀ(H + ridge)⁻¹y / n), outputs summed under the root.
+
+    From 1 on the number alone is no bound on a loss in [0, 1]. Not certified, the value is the lower side.
 
     Ref: fine_grained, Thm 5.1, Eq. (10)
 
@@ -67,26 +49,17 @@ def label_complexity(q: Quadrature, ridge: float = 0.0) -> Complexity:
         raise ValueError(f"`ridge` is {ridge!r}; expected one number ≥ 0")
     with np.errstate(invalid="ignore"):
         form = q.bracket(Inverse(float(ridge)))
-    each = form.per_output
-    assert each is not None
-    share = 2 / q.n
     reason = form.reason
     if not form.certified and ridge == 0:
         reason += f"; label_complexity(q, ridge={0.1 * q.mean_diagonal:.3g}) is well defined"
-    value, lower, upper = (np.sqrt(share * np.maximum(side, 0.0)) for side in (each.value, each.lower, each.upper))
-    positive = q.bounds.lower > 0
+    share = 2 / q.n
     detail = f"λ_min ≥ {q.bounds.lower:.3g} ({q.bounds.lower_method})"
-    return Complexity(
-        value=float(np.sqrt(share * max(form.value, 0.0))),
-        lower=float(np.sqrt(share * max(form.lower, 0.0))),
-        upper=float(np.sqrt(share * form.upper)),
-        certified=bool(form.certified),
+    known = True if ridge > 0 or q.bounds.lower > 0 else None
+    return form.through(
+        lambda side: np.sqrt(share * np.maximum(side, 0.0)),
         reason=reason,
-        per_output=Bracket(value, lower, upper, each.certified, reason),
-        form=form,
-        ridge=float(ridge),
-        n=q.n,
-        assumptions=(checked("λ_min(H) + ridge > 0", True if ridge > 0 or positive else None, detail),),
+        reference="fine_grained, Thm 5.1, Eq. (10)",
+        assumptions=(checked("λ_min(H) + ridge > 0", known, detail),),
     )
 
 
@@ -117,22 +90,44 @@ def worst_case_labels(H: Any) -> np.ndarray:
 class RandomComplexity:
     """The complexity of random labels, one value a draw, with what the draws say together.
 
-    `spread` is the standard deviation over draws, `standard_error` that of the mean; `lower` and `upper` bracket
-    each draw.
+    `lower` and `upper` bracket each draw.
     """
 
-    values: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    certified: bool
-    reason: str
-    mean: float
-    spread: float
-    standard_error: float
+    each: Bracketed
     kind: str
     ridge: float
     n: int
-    reference: str = "fine_grained, Fig. 1, Eq. (10)"
+
+    @property
+    def values(self) -> np.ndarray:
+        return self.each.value
+
+    @property
+    def lower(self) -> np.ndarray:
+        return self.each.lower
+
+    @property
+    def upper(self) -> np.ndarray:
+        return self.each.upper
+
+    @property
+    def certified(self) -> bool:
+        """Whether every draw is."""
+        return bool(self.each.certified.all())
+
+    @property
+    def mean(self) -> float:
+        return float(self.values.mean())
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over draws."""
+        return float(self.values.std(ddof=1))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean."""
+        return self.spread / float(np.sqrt(len(self.values)))
 
 
 def random_label_complexity(
@@ -173,24 +168,11 @@ def random_label_complexity(
     q = quadrature(H, drawn, max_products=max_products, tol=tol, ridge=ridge, bounds=bounds)
     form = q.bracket(Inverse(float(ridge))).per_output
     assert form is not None
-    value, lower, upper = (
-        np.sqrt(2 / H.n * np.maximum(side, 0.0).reshape(n_draws, width).sum(axis=1))
-        for side in (form.value, form.lower, form.upper)
+    each = form.through(
+        lambda side: np.sqrt(2 / H.n * np.maximum(side, 0.0).reshape(n_draws, width).sum(axis=1)),
+        reference="fine_grained, Fig. 1, Eq. (10)",
     )
-    spread = float(value.std(ddof=1))
-    return RandomComplexity(
-        values=value,
-        lower=lower,
-        upper=upper,
-        certified=bool(np.all(form.certified)),
-        reason=form.reason,
-        mean=float(value.mean()),
-        spread=spread,
-        standard_error=spread / float(np.sqrt(n_draws)),
-        kind=kind,
-        ridge=float(ridge),
-        n=H.n,
-    )
+    return RandomComplexity(each, kind, float(ridge), H.n)
 
 
 def _draws(y: np.ndarray | None, n: int, count: int, random: np.random.Generator) -> tuple[np.ndarray, str]:
@@ -203,3 +185,104 @@ def _draws(y: np.ndarray | None, n: int, count: int, random: np.random.Generator
         return np.hstack([coded[random.integers(k, size=n)] for _ in range(count)]), f"uniform among {k} classes"
     table = y.reshape(n, -1)
     return np.hstack([table[random.permutation(n)] for _ in range(count)]), "the labels shuffled"
+
+
+@final
+@dataclass(frozen=True)
+class Alignment:
+    """Cosine of H and Y Yᵀ as matrices, in [0, 1]: `value` as they are, `centred` with the mean taken out of both."""
+
+    value: float
+    centred: float | None
+    reference: str = "kernel–target alignment (Cristianini et al. 2001; centred: Cortes et al. 2012)"
+
+
+def kernel_target_alignment(H: Any, y: Any) -> Alignment:
+    """⟨H, Y Yᵀ⟩_F / (‖H‖_F ‖Y Yᵀ‖_F): 1 where the kernel is the labels' own, near 0 where it knows nothing of them.
+
+    `centred` uses C H C and C Y with C = I − 11ᵀ/n, which the mean of the kernel does not dominate; None where
+    the labels or the kernel are constant.
+
+    Args:
+        H: a Gram matrix, or a symmetric matrix of numbers.
+        y: labels, (n,) or (n, k).
+
+    >>> kernel_target_alignment(np.outer([1.0, -1.0], [1.0, -1.0]), [1.0, -1.0]).value
+    1.0
+    """
+    H = as_gram(H)
+    Y = checks.targets(y, H.n).reshape(H.n, -1)
+    product, ones = H @ Y, H @ np.ones(H.n)
+    squares = H.square_sum()
+    value = _cosine(float(np.sum(Y * product)), squares, Y)
+    centred_Y = Y - Y.mean(axis=0)
+    # ‖C H C‖² = ‖H‖² − (2/n)‖H1‖² + (1ᵀH1)²/n²
+    left = squares - 2 / H.n * float(ones @ ones) + float(ones.sum()) ** 2 / H.n**2
+    worth = left > 1e-12 * squares and np.sum(centred_Y**2) > 1e-24 * max(float(np.sum(Y**2)), 1e-300)
+    centred = _cosine(float(np.sum(centred_Y * (H @ centred_Y))), left, centred_Y) if worth else None
+    return Alignment(value, centred)
+
+
+def _cosine(form: float, squares: float, Y: np.ndarray) -> float:
+    size = float(np.sqrt(squares) * np.linalg.norm(Y.T @ Y))
+    return form / size if size > 0 else 0.0
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EffectiveDimension(AbstractBracketed):
+    """tr H(H + ridge)⁻¹. By eigenvalues `standard_error` is 0; by probes the sampling error is in it, and
+    [lower, upper] brackets the mean over the probes drawn, not the trace."""
+
+    bracketed: Bracketed
+    standard_error: float
+    ridge: float
+    method: str
+
+
+def effective_dimension(
+    H: Any, ridge: float, *, probes: int = 16, key: Any = 0, exact: bool | None = None
+) -> EffectiveDimension:
+    """tr H(H + ridge)⁻¹ = Σ_i λ_i/(λ_i + ridge): how many directions kernel ridge regression uses.
+
+    Up to 2,000 rows from all eigenvalues; beyond, n − ridge · mean of zᵀ(H + ridge)⁻¹z over random
+    signs z (Hutchinson).
+
+    Args:
+        H: a Gram matrix or a symmetric matrix of numbers; or a `Quadrature` whose columns are independent random
+            signs, such as random labels, two or more.
+        ridge: > 0.
+        probes: random sign vectors, where they are used.
+        key: of those, an int or a JAX key.
+        exact: force eigenvalues (True) or probes (False).
+
+    >>> effective_dimension(np.diag([1.0, 3.0]), ridge=1.0).value  # ½ + ¾
+    1.25
+    """
+    if not (isinstance(ridge, int | float | np.number) and np.isfinite(ridge) and ridge > 0):
+        raise ValueError(f"`ridge` is {ridge!r}; expected a positive number (with ridge 0 it is the rank)")
+    if isinstance(H, Quadrature):
+        return _by_probes(H, float(ridge))
+    H = as_gram(H)
+    if exact or (exact is None and H.n <= EIGEN_FITS):
+        values = np.maximum(eigvalsh(H.dense(), check_finite=False), 0.0)
+        total = float(np.sum(values / (values + ridge)))
+        # each term moves by at most (rounding of an eigenvalue) / ridge
+        slack = H.n * 2 * H.rounding / ridge + 1e-14 * H.n
+        sides = Bracketed(total, total - slack, total + slack, "rounding included", reference=DEGREES_OF_FREEDOM)
+        return EffectiveDimension(sides, 0.0, float(ridge), "eigenvalues")
+    signs = generator(key).choice([-1.0, 1.0], size=(H.n, probes))
+    return _by_probes(quadrature(H, signs, ridge=float(ridge), tol=1e-4, bounds="none"), float(ridge))
+
+
+def _by_probes(q: Quadrature, ridge: float) -> EffectiveDimension:
+    if q.outputs < 2 or not np.allclose(q.masses, q.n):
+        raise ValueError("an effective dimension from a quadrature needs 2 or more columns of random signs ±1; pass H")
+    form = q.bracket(Inverse(ridge)).per_output
+    assert form is not None
+    dimensions = q.n - ridge * np.asarray(form.value)
+    error = float(dimensions.std(ddof=1) / np.sqrt(q.outputs))
+    lower = float(np.mean(q.n - ridge * np.asarray(form.upper)))
+    upper = float(np.mean(q.n - ridge * np.asarray(form.lower)))
+    sides = Bracketed(float(dimensions.mean()), lower, upper, form.sense, form.reason, reference=DEGREES_OF_FREEDOM)
+    return EffectiveDimension(sides, error, ridge, f"{q.outputs} random sign vectors")

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.theory.assumptions import Assumption, checked
+from overparam.core.assumptions import Assumption, checked
 
 
 @final

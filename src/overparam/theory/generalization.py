@@ -7,20 +7,20 @@ from typing import final
 
 import numpy as np
 
+from overparam.core.assumptions import Assumption, checked
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse
-from overparam.theory.assumptions import Assumption, checked
 
 
 @final
 @dataclass(frozen=True)
 class Term:
-    """One summand of a bound: its name, value, formula and where it comes from."""
+    """One summand of a bound: its name, value (None where an answer says it is infinite), formula and source."""
 
     name: str
     value: float
     formula: str
-    reference: str
+    reference: str = ""
 
 
 @final

@@ -8,8 +8,8 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import sections
+from overparam.core.assumptions import Assumption, checked
 from overparam.theory.accuracy_laws import AccuracyLaw, accuracy_law
-from overparam.theory.assumptions import Assumption, checked
 from overparam.theory.descent_laws import WORDS, DescentLaw, fit_constant, share_explained
 from overparam.theory.linear_rates import LinearRate, linear_rate, rounding_floor, steps_and_losses, straight_line
 

@@ -8,9 +8,10 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.assumptions import INFINITE_WIDTH, Assumption
+from overparam.core.bracketed import AbstractBracketed, Bracketed
 from overparam.data.keys import generator
 from overparam.spectrum.brackets import Quadrature
-from overparam.theory.assumptions import INFINITE_WIDTH, Assumption
 from overparam.theory.movement import movement_limit, predict_movement
 
 ALIGNMENT = 1 / 3
@@ -23,25 +24,23 @@ Regime = Literal["lazy", "borderline", "not lazy"]
 
 @final
 @dataclass(frozen=True, eq=False)
-class Laziness:
+class Laziness(AbstractBracketed):
     """‖W(s) − W(0)‖_F/(√m κ): the movement of a neuron over the standard deviation of its pre-activation (unit rows).
 
     `flips` is the expected share of ReLU signs that change; `neuron_movement` the root-mean-square ‖w_r(s) − w_r(0)‖.
     Arrays where `steps` is one; steps None is the end of training.
     """
 
-    value: Any
-    lower: Any
-    upper: Any
-    certified: Any
+    bracketed: Bracketed
     movement: Any
-    neuron_movement: Any
     flips: Any
     steps: Any
     width: int
     kappa: float
-    reference: str = "fine_grained, Lemma 5.3, Eq. (17)"
-    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def neuron_movement(self) -> Any:
+        return self.movement / float(np.sqrt(self.width))
 
     @property
     def regime(self) -> Regime:
@@ -85,21 +84,14 @@ def laziness(
     >>> laziness(q, width=100, kappa=1.0).value  # √4 / √100
     0.2
     """
-    value, lower, upper, certified = _movement(q, steps, lr, loss)
+    found = _movement(q, steps, lr, loss)
     scale = float(np.sqrt(_positive(width, "width"))) * _positive(kappa, "kappa")
-    return Laziness(
-        value=value / scale,
-        lower=lower / scale,
-        upper=upper / scale,
-        certified=certified,
-        movement=value,
-        neuron_movement=value / float(np.sqrt(width)),
-        flips=expected_flips(value / scale, alignment),
-        steps=steps,
-        width=int(width),
-        kappa=float(kappa),
+    value = found.through(
+        lambda movement: movement / scale,
+        reference="fine_grained, Lemma 5.3, Eq. (17)",
         assumptions=(INFINITE_WIDTH, _flip_model(alignment)),
     )
+    return Laziness(value, found.value, expected_flips(value.value, alignment), steps, int(width), float(kappa))
 
 
 def expected_flips(laziness: Any, alignment: float = ALIGNMENT) -> Any:
@@ -192,22 +184,6 @@ def sample_flips(X: Any, coefficients: Any, width: int, kappa: float, *, neurons
     )
 
 
-@final
-@dataclass(frozen=True)
-class LazyChoice:
-    """The smallest width, or initialisation scale, at which a run has the laziness asked for.
-
-    From the upper side of the predicted movement where that is certified.
-    """
-
-    value: float
-    target: float
-    movement: float
-    certified: bool
-    reference: str = "fine_grained, Lemma 5.3"
-    assumptions: tuple[Assumption, ...] = (INFINITE_WIDTH,)
-
-
 def width_for_laziness(
     q: Quadrature,
     steps: Any = None,
@@ -216,8 +192,10 @@ def width_for_laziness(
     kappa: float,
     target: float = LAZY,
     loss: str = "sum",
-) -> LazyChoice:
-    """m = (‖W(s) − W(0)‖_F / (κ · target))², rounded up.
+) -> Bracketed:
+    """The smallest width at which a run has the laziness asked for: m = (‖W(s) − W(0)‖_F / (κ · target))², rounded up.
+
+    The value is from the upper side of the predicted movement where that is certified.
 
     Ref: fine_grained, Lemma 5.3
 
@@ -226,12 +204,14 @@ def width_for_laziness(
     >>> width_for_laziness(q, kappa=1.0, target=0.5).value  # (2 / 0.5)²
     16
     """
-    moved, certified = _farthest(q, steps, lr, loss)
     target, kappa = _positive(target, "target"), _positive(kappa, "kappa")
-    needed = (moved / (kappa * target)) ** 2
-    # a hair below a whole number is that number: the movement is a root of a rounded sum
-    whole = int(np.ceil(needed * (1 - 1e-12))) if np.isfinite(needed) else needed
-    return LazyChoice(whole, target, moved, certified)
+
+    def width(movement: float) -> float:
+        needed = (movement / (kappa * target)) ** 2
+        # a hair below a whole number is that number: the movement is a root of a rounded sum
+        return int(np.ceil(needed * (1 - 1e-12))) if np.isfinite(needed) else needed
+
+    return _farthest(q, steps, lr, loss).through(width)
 
 
 def kappa_for_laziness(
@@ -242,8 +222,10 @@ def kappa_for_laziness(
     width: int,
     target: float = LAZY,
     loss: str = "sum",
-) -> LazyChoice:
-    """κ = ‖W(s) − W(0)‖_F / (√m · target).
+) -> Bracketed:
+    """The smallest scale at which a run has the laziness asked for: κ = ‖W(s) − W(0)‖_F / (√m · target).
+
+    The value is from the upper side of the predicted movement where that is certified.
 
     Ref: fine_grained, Lemma 5.3
 
@@ -254,25 +236,32 @@ def kappa_for_laziness(
     >>> round(kappa_for_laziness(q, width=16, target=0.5).value, 9)
     1.0
     """
-    moved, certified = _farthest(q, steps, lr, loss)
-    target = _positive(target, "target")
-    return LazyChoice(moved / (float(np.sqrt(_positive(width, "width"))) * target), target, moved, certified)
+    scale = float(np.sqrt(_positive(width, "width"))) * _positive(target, "target")
+    return _farthest(q, steps, lr, loss).through(lambda movement: movement / scale)
 
 
-def _movement(q: Quadrature, steps: Any, lr: float | None, loss: str) -> tuple[Any, Any, Any, Any]:
+def _movement(q: Quadrature, steps: Any, lr: float | None, loss: str) -> Bracketed:
     if steps is None:
-        limit = movement_limit(q)
-        return limit.value, limit.lower, limit.upper, limit.certified
+        return movement_limit(q)
     if lr is None:
         raise ValueError("`lr` is missing; give the rate with `steps`, or neither for the end of training")
-    curve = predict_movement(q, steps, lr, loss)
-    return curve.values, curve.lower, curve.upper, curve.certified
+    return predict_movement(q, steps, lr, loss).bracketed
 
 
-def _farthest(q: Quadrature, steps: Any, lr: float | None, loss: str) -> tuple[float, bool]:
-    value, _, upper, certified = _movement(q, steps, lr, loss)
-    sure = bool(np.all(certified))
-    return float(np.max(upper if sure else value)), sure
+def _farthest(q: Quadrature, steps: Any, lr: float | None, loss: str) -> Bracketed:
+    """The largest movement of the steps named; its upper side where all are certified."""
+    found = _movement(q, steps, lr, loss)
+    sure = bool(np.all(found.certified))
+    value, lower = float(np.max(found.upper if sure else found.value)), float(np.max(found.lower))
+    return Bracketed(
+        value,
+        lower,
+        value if sure else None,
+        "rounding included" if sure else "none",
+        found.reason,
+        "fine_grained, Lemma 5.3",
+        (INFINITE_WIDTH,),
+    )
 
 
 def _positive(value: Any, name: str) -> float:

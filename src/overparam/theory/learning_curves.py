@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from overparam.core import checks
+from overparam.core.assumptions import Assumption, checked
 from overparam.kernels.spectra import DegreeSpectrum
-from overparam.theory.assumptions import Assumption, checked
 
 
 @final

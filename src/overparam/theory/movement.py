@@ -7,13 +7,21 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.spectrum.brackets import Bracket, Quadrature
+from overparam.core.assumptions import INFINITE_WIDTH, RESIDUAL, Assumption, checked
+from overparam.core.bracketed import AbstractBracketed, Bracketed
+from overparam.spectrum.brackets import Quadrature, over_outputs
 from overparam.spectrum.integrands import Inverse
 from overparam.spectrum.jacobi import EPS, Rule
-from overparam.theory.assumptions import INFINITE_WIDTH, RESIDUAL, Assumption, checked
-from overparam.theory.conventions import convention
 from overparam.theory.integrands import Growth, moved, path_length
-from overparam.theory.rates import Stability, checked_rate, max_learning_rate, stability, stability_assumption
+from overparam.theory.rates import (
+    Stability,
+    checked_rate,
+    limit_formula,
+    loss_scale,
+    max_learning_rate,
+    stability,
+    stability_assumption,
+)
 
 GROWN = 1e6
 """A squared movement above this many times η‖r0‖² is not printed where the rate may be unstable."""
@@ -21,7 +29,7 @@ GROWN = 1e6
 
 @final
 @dataclass(frozen=True, eq=False)
-class MovementCurve:
+class MovementCurve(AbstractBracketed):
     """‖W(s) − W(0)‖_F at `steps`, in [lower, upper] where `certified`; `limit` is where it ends.
 
     `limit` is √(r0ᵀH⁻¹r0), an upper bound of every step of a stable rate η ≤ 1/λ_max. Unstable rates have infinite
@@ -29,19 +37,16 @@ class MovementCurve:
     """
 
     steps: Any
-    values: Any
-    lower: Any
-    upper: Any
-    certified: Any
-    limit: Bracket
+    bracketed: Bracketed
+    limit: Bracketed
     status: Stability
-    per_output: Bracket
     lr: float
     loss: str
-    n: int
-    reason: str = ""
-    reference: str = "fine_grained, Lemma 5.3, Eq. (11), (37)"
-    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def values(self) -> Any:
+        """The movement itself."""
+        return self.bracketed.value
 
 
 def predict_movement(q: Quadrature, steps: Any, lr: float, loss: str = "sum") -> MovementCurve:
@@ -71,9 +76,8 @@ def predict_movement(q: Quadrature, steps: Any, lr: float, loss: str = "sum") ->
     >>> np.round(curve.values, 9), round(curve.limit.value, 9)
     (array([0.        , 1.03077641]), 1.414213562)
     """
-    scale = convention(loss, q.n, q.outputs)
     lr = checked_rate(lr)
-    rate = lr * scale.rate
+    rate = lr * loss_scale(loss, q.n, q.outputs)
     whole = np.asarray(steps, dtype=np.float64)
     if not np.all(np.isfinite(whole)) or np.any(whole < 0) or np.any(whole != np.floor(whole)):
         raise ValueError(f"`steps` is {steps!r}; expected whole numbers ≥ 0")
@@ -83,30 +87,16 @@ def predict_movement(q: Quadrature, steps: Any, lr: float, loss: str = "sum") ->
     reason = squares.reason
     if np.any(q.masses > 0):
         limit_rate = max_learning_rate(q, loss)
-        assumptions.insert(0, stability_assumption(state, limit_rate, lr))
+        assumptions.insert(0, stability_assumption(state, limit_rate, lr, loss))
         if state == "unstable":
-            reason = f"unstable: the rate {lr:.6g} is above {limit_rate.formula} = {limit_rate.value:.6g}"
-    each = squares.per_output
-    assert each is not None
-    total = _rooted(squares)
-    return MovementCurve(
-        steps=np.asarray(steps) if np.ndim(steps) else steps,
-        values=total.value,
-        lower=total.lower,
-        upper=total.upper,
-        certified=total.certified,
-        limit=movement_limit(q),
-        status=state,
-        per_output=_rooted(each),
-        lr=lr,
-        loss=loss,
-        n=q.n,
-        reason=reason,
-        assumptions=tuple(assumptions),
+            reason = f"unstable: the rate {lr:.6g} is above {limit_formula()} = {limit_rate.value:.6g}"
+    curve = squares.through(
+        _root, reason=reason, reference="fine_grained, Lemma 5.3, Eq. (11), (37)", assumptions=tuple(assumptions)
     )
+    return MovementCurve(np.asarray(steps) if np.ndim(steps) else steps, curve, movement_limit(q), state, lr, loss)
 
 
-def movement_limit(q: Quadrature) -> Bracket:
+def movement_limit(q: Quadrature) -> Bracketed:
     """√(r0ᵀH⁻¹r0): how far the weights have moved when training ends.
 
     Ref: fine_grained, Eq. (11)
@@ -118,10 +108,10 @@ def movement_limit(q: Quadrature) -> Bracket:
     2.0
     """
     with np.errstate(invalid="ignore"):
-        return _rooted(q.bracket(Inverse()))
+        return q.bracket(Inverse()).through(_root, reference="fine_grained, Eq. (11)")
 
 
-def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stability) -> Bracket:
+def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stability) -> Bracketed:
     """r0ᵀ(1 − (1 − ηH)^s)²H⁻¹ r0 for the summed loss, every output, with whatever bracket is a theorem."""
     b = max(q.bounds.upper, *(q.gauss(j).nodes[-1] * (1 + 64 * EPS) for j in range(q.outputs)))
     integrand = Growth(np.stack([steps, 2 * steps]), rate)
@@ -149,10 +139,9 @@ def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stabi
         lower = np.clip(lower, 0.0, None)
         values[output] = np.where(grown, np.inf, np.clip(value, lower, upper))
         lowers[output], uppers[output] = np.where(grown, 0.0, lower), np.where(grown, np.inf, upper)
-    certified = np.isfinite(uppers)
-    reason = "" if certified.all() else "not certified: the rate is above 1/λ_max, where this sum has no bracket"
-    each = Bracket(values, lowers, uppers, certified, reason)
-    return Bracket(values.sum(0), lowers.sum(0), uppers.sum(0), certified.all(0), reason, each)
+    return over_outputs(
+        values, lowers, uppers, "not certified: the rate is above 1/λ_max, where this sum has no bracket"
+    )
 
 
 def _spread(q: Quadrature, output: int, rule: Rule, steps: np.ndarray, rate: float, value: np.ndarray) -> np.ndarray:
@@ -161,12 +150,8 @@ def _spread(q: Quadrature, output: int, rule: Rule, steps: np.ndarray, rate: flo
     return 5 * (q.perturbation + residual) * path_length(rule, steps, rate) ** 2 + 16 * EPS * value
 
 
-def _rooted(square: Bracket) -> Bracket:
-    sides = (np.sqrt(np.maximum(side, 0.0)) for side in (square.value, square.lower, square.upper))
-    value, lower, upper = (side.item() if np.ndim(side) == 0 else side for side in sides)
-    certified = square.certified
-    certified = certified.item() if isinstance(certified, np.ndarray) and certified.ndim == 0 else certified
-    return Bracket(value, lower, upper, certified, square.reason, None)
+def _root(square: Any) -> Any:
+    return np.sqrt(np.maximum(square, 0.0))
 
 
 @final

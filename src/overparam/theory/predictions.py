@@ -9,15 +9,14 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from overparam.core import checks
+from overparam.core.assumptions import INFINITE_WIDTH, Assumption, checked
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.bounds import CHOLESKY_FITS
 from overparam.spectrum.krylov_functions import matrix_function
 from overparam.spectrum.solve import factor
-from overparam.theory.assumptions import INFINITE_WIDTH, Assumption, checked
-from overparam.theory.conventions import convention
 from overparam.theory.integrands import growth
-from overparam.theory.rates import Stability, checked_rate
+from overparam.theory.rates import Stability, checked_rate, loss_scale
 
 GROWN = 1e6
 """Outputs of an unstable rate above this many times the largest residual are given as NaN."""
@@ -144,7 +143,7 @@ def predict(
     found = dual_coefficients(
         H, residual, steps, lr, ridge, loss=loss, tol=tol, max_products=max_products, progress=progress
     )
-    rate = None if lr is None or steps is None else lr * convention(loss, H.n, residual.size // H.n).rate
+    rate = None if lr is None or steps is None else lr * loss_scale(loss, H.n, residual.size // H.n)
     state: Stability = "stable"
     if rate is not None and rate * (found.largest + ridge) > 2 * (1 + 1e-12):
         state = "unstable"
@@ -206,7 +205,7 @@ def dual_coefficients(
     if steps is not None:
         if steps < 0 or steps != int(steps):
             raise ValueError(f"`steps` is {steps!r}; expected a whole number ≥ 0, or None for the end of training")
-        rate = checked_rate(lr) * convention(loss, H.n, residual.size // H.n).rate
+        rate = checked_rate(lr) * loss_scale(loss, H.n, residual.size // H.n)
 
     def function(x: np.ndarray) -> np.ndarray:
         nonlocal largest

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 import numpy as np
 
+from overparam.core.assumptions import INFINITE_WIDTH, Assumption, checked
+from overparam.core.bracketed import Bracketed
 from overparam.engines.matrix import as_gram
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.sweep import quadrature
-from overparam.theory.assumptions import INFINITE_WIDTH, Assumption
-from overparam.theory.conventions import convention
 
 Stability = Literal["stable", "unstable", "undecided"]
 
@@ -19,23 +18,28 @@ PROBE_PRODUCTS = 40
 """Products with H when a rate is asked of a matrix rather than of a sweep."""
 
 
-@final
-@dataclass(frozen=True)
-class LearningRate:
-    """A rate known to lie in [lower, upper]; `lower` is the safe side of a stability limit."""
+def loss_scale(loss: str, n: int, outputs: int = 1) -> float:
+    """What a loss is of the papers' summed one, for residuals y − u of n samples and k outputs.
 
-    value: float
-    lower: float
-    upper: float
-    loss: str
-    momentum: float
-    formula: str
-    certified: bool = True
-    reference: str = "fine_grained, Thm 4.1"
-    assumptions: tuple[Assumption, ...] = (INFINITE_WIDTH,)
+    - "sum": ½ Σ_{i,r} (y_ir − u_ir)², the papers' loss;
+    - "mean": the same over n;
+    - "mse": Σ_{i,r} (y_ir − u_ir)² / (n k), PyTorch's `MSELoss()`, which has no ½ and averages over the
+      outputs too.
+
+    A rate η for the loss named acts like this number times η on the sum.
+
+    Ref: fine_grained, Eq. (2)
+
+    >>> loss_scale("mse", n=10, outputs=4)
+    0.05
+    """
+    scales = {"sum": 1.0, "mean": 1 / n, "mse": 2 / (n * outputs)}
+    if loss not in scales:
+        raise ValueError(f"`loss` is {loss!r}; expected 'sum', 'mean' or 'mse'")
+    return scales[loss]
 
 
-def max_learning_rate(H: Any, loss: str = "sum", *, momentum: float = 0.0, outputs: int = 1) -> LearningRate:
+def max_learning_rate(H: Any, loss: str = "sum", *, momentum: float = 0.0, outputs: int = 1) -> Bracketed:
     """2/λ_max, above which gradient descent on the linear model grows; with momentum β, 2(1 + β)/λ_max.
 
     λ_max lies between the largest Ritz value and a bound from the Frobenius norm, which brackets the rate.
@@ -50,7 +54,7 @@ def max_learning_rate(H: Any, loss: str = "sum", *, momentum: float = 0.0, outpu
     Args:
         H: a Gram matrix, a symmetric matrix of numbers, or a `Quadrature` of labels under one. Labels without
             the top eigenvector make the upper side of the bracket loose, not wrong.
-        loss: what the rate refers to: "sum", "mean" or "mse" (see `conventions.convention`).
+        loss: what the rate refers to: "sum", "mean" or "mse" (see `loss_scale`).
         momentum: β of heavy ball.
         outputs: columns of y, which "mse" averages over; a quadrature knows it.
 
@@ -61,17 +65,16 @@ def max_learning_rate(H: Any, loss: str = "sum", *, momentum: float = 0.0, outpu
     momentum = checked_momentum(momentum)
     q, outputs = _sweep(H, outputs)
     _, top = ritz_range(q)
-    share = 1 / convention(loss, q.n, outputs).rate
+    share = 1 / loss_scale(loss, q.n, outputs)
     reach = 2 * (1 + momentum) * share
     value, lower = reach / top, reach / q.bounds.upper
     upper = reach / max(top - q.perturbation, 1e-300)
-    formula = "2/λ_max" if momentum == 0 else "2(1 + β)/λ_max"
     # labels without the top eigenvector leave the upper side open: the safe side is then the rate to use
     value = lower if value > 1.2 * lower else max(value, lower)
-    return LearningRate(float(value), float(lower), float(upper), loss, momentum, formula)
+    return _rate(value, lower, upper)
 
 
-def best_learning_rate(H: Any, loss: str = "sum", *, outputs: int = 1) -> LearningRate:
+def best_learning_rate(H: Any, loss: str = "sum", *, outputs: int = 1) -> Bracketed:
     """2/(λ_max + λ_min): the one rate whose slowest direction shrinks fastest.
 
     A step at that rate leaves (λ_max − λ_min)/(λ_max + λ_min) of it.
@@ -92,10 +95,26 @@ def best_learning_rate(H: Any, loss: str = "sum", *, outputs: int = 1) -> Learni
     q, outputs = _sweep(H, outputs)
     bottom, top = ritz_range(q)
     a, b, shift = q.bounds.lower, q.bounds.upper, q.perturbation
-    share = 1 / convention(loss, q.n, outputs).rate
+    share = 1 / loss_scale(loss, q.n, outputs)
     lower, upper = 2 * share / (b + bottom + shift), 2 * share / max(top - shift + a, 1e-300)
     value = float(np.clip(2 * share / (top + max(bottom, a)), lower, upper))
-    return LearningRate(value, float(lower), float(upper), loss, 0.0, "2/(λ_max + λ_min)")
+    return _rate(value, lower, upper)
+
+
+def _rate(value: float, lower: float, upper: float) -> Bracketed:
+    return Bracketed(
+        float(value),
+        float(lower),
+        float(upper),
+        "rounding included",
+        reference="fine_grained, Thm 4.1",
+        assumptions=(INFINITE_WIDTH,),
+    )
+
+
+def limit_formula(momentum: float = 0.0) -> str:
+    """What `max_learning_rate` is, in symbols."""
+    return "2/λ_max" if momentum == 0 else "2(1 + β)/λ_max"
 
 
 def ritz_range(q: Quadrature) -> tuple[float, float]:
@@ -115,11 +134,12 @@ def stability(q: Quadrature, lr: float, momentum: float = 0.0) -> Stability:
     return "unstable" if lr * (top - q.perturbation) > reach else "undecided"
 
 
-def stability_assumption(state: Stability, limit: LearningRate, lr: float) -> Assumption:
+def stability_assumption(state: Stability, limit: Bracketed, lr: float, loss: str, momentum: float = 0.0) -> Assumption:
     """The stability of a rate as a line of a result."""
-    words = f"{limit.formula} is in [{limit.lower:.6g}, {limit.upper:.6g}], the rate is {lr:.6g} (loss {limit.loss!r})"
-    status = {"stable": "met", "unstable": "unmet", "undecided": "not checked"}[state]
-    return Assumption(f"the rate is at most {limit.formula}", status, words)  # pyright: ignore[reportArgumentType]
+    formula = limit_formula(momentum)
+    words = f"{formula} is in [{limit.lower:.6g}, {limit.upper:.6g}], the rate is {lr:.6g} (loss {loss!r})"
+    holds = {"stable": True, "unstable": False, "undecided": None}[state]
+    return checked(f"the rate is at most {formula}", holds, words)
 
 
 def checked_rate(lr: Any) -> float:

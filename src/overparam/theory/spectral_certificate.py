@@ -10,13 +10,13 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from overparam.core import checks
+from overparam.core.assumptions import Assumption, checked
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.engines import AbstractGram, gram
 from overparam.engines.cross import require_kernel
 from overparam.kernels.spectra import DegreeSpectrum, spectrum_on_cube
 from overparam.spectrum.bounds import smallest_bound
 from overparam.spectrum.solve import factor
-from overparam.theory.assumptions import Assumption, checked
 from overparam.theory.exact_error import unit_rows
 from overparam.theory.learning_curves import powers_by_degree
 
