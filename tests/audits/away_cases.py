@@ -5,7 +5,7 @@ import numpy as np
 
 from overparam.audits.inside_of import inside_of
 from overparam.audits.setting import Effort, Setting
-from overparam.core.nearest_rows import smallest_distance
+from overparam.data.duplicates import smallest_distance
 from overparam.networks import FullyConnected
 
 TINY = Effort("quick", 99, 20, 8, 2, 8, 2, 3, 100)

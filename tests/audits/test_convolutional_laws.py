@@ -17,7 +17,7 @@ from overparam.audits.convolutional_laws import (
     smallest_apart,
 )
 from overparam.audits.inside_of import inside_of
-from overparam.core.nearest_rows import smallest_distance
+from overparam.data.duplicates import smallest_distance
 from overparam.layers.windows import windows_on
 from overparam.networks import Convolutional
 

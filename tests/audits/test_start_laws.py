@@ -14,7 +14,7 @@ from overparam.audits.layer_separation import separation_in_layers, smallest_acr
 from overparam.audits.products import products_of_layers
 from overparam.audits.setting import EFFORTS, Effort, Setting
 from overparam.audits.start_gradients import gradients_at_start
-from overparam.core.nearest_rows import smallest_distance
+from overparam.data.duplicates import smallest_distance
 from overparam.networks import FullyConnected
 
 EXACT = Effort("thorough", 99, 50, 40, 4, 8, 3, 3, 100)

@@ -98,7 +98,7 @@ def test_auto_for_tables_and_images():
     assert named.features[-1] == "constant"
     assert preprocess(data, "none") is data
     assert np.allclose(np.linalg.norm(preprocess(data, "centre+unit").X, axis=1), 1)
-    with pytest.raises(ValueError, match="`how` has the step 'whiten'"):
+    with pytest.raises(ValueError, match="has the step 'whiten'"):
         preprocess(data, "whiten")
     assert append_constant(data, 2.0).X[0, -1] == 2
 

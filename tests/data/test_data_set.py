@@ -20,7 +20,7 @@ from overparam.data import (
     load,
     split,
 )
-from overparam.data.splits import draw_rows, shares, split_rows
+from overparam.data.draws import draw_rows, shares, split_rows
 
 
 def table(n=40, d=3, seed=0, **options):

@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import linregress
 
 from overparam.core import folder, sections
-from overparam.core.nearest_rows import smallest_distance
 from overparam.data import as_dataset
+from overparam.data.duplicates import smallest_distance
 from overparam.studies import convergence_rates as study
 from overparam.studies import convergence_rates_data as rows
 from overparam.studies import convergence_rates_fits as fits

@@ -12,8 +12,7 @@ import numpy as np
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset, duplicate_groups
 from overparam.data import preprocess as scaled
-from overparam.data.keys import generator
-from overparam.data.splits import draw_rows, split_rows
+from overparam.data.draws import draw_rows, generator, split_rows
 from overparam.frame import fingerprint
 
 HELD_OUT = 0.25

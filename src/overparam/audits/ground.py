@@ -19,13 +19,12 @@ from overparam.audits.vectors import minus
 from overparam.core.device_weights import Weights
 from overparam.core.inside import AbstractInside
 from overparam.core.machine import available_memory
-from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.progress import Progress
 from overparam.core.words import byte_size
 from overparam.data import Dataset, as_dataset
-from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
-from overparam.data.preprocessing import unit_rows
+from overparam.data.duplicates import smallest_distance
+from overparam.data.scaling import pad_beyond_two_layers, pad_convergence, unit_rows
 from overparam.networks.composed import AbstractComposed
 from overparam.training.inputs import describe, require_weights_of
 from overparam.training.own_run import compares, require_loss_of, require_network_of, require_rows_of

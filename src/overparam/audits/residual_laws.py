@@ -26,7 +26,7 @@ from overparam.audits.vectors import squares
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
-from overparam.core.nearest_rows import smallest_distance
+from overparam.data.duplicates import smallest_distance
 
 REFERENCE = "convergence, App. C"
 PRODUCTS = Law(

@@ -14,9 +14,9 @@ from overparam.audits.perturbations import climb, descent_displacement, radius, 
 from overparam.audits.vectors import added, moving, scaled
 from overparam.core.device_weights import Weights
 from overparam.core.inside import AbstractInside
-from overparam.core.nearest_rows import smallest_distance
 from overparam.core.network import Trace
 from overparam.core.progress import Progress, silent
+from overparam.data.duplicates import smallest_distance
 
 Kind = Literal["random", "training", "adversarial"]
 KINDS: tuple[Kind, ...] = ("random", "training", "adversarial")

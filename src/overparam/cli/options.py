@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LONG = 10.0
 """Seconds from which a plan is shown before the work starts."""
 OPTIONS = {name: f"--{name}" for name in ("label", "group", "classes", "train", "test", "task", "missing")}
-OPTIONS |= {"how": "--preprocess", "data": "DATA"}
+OPTIONS |= {"preprocess": "--preprocess", "data": "DATA"}
 """What arguments of reading and scaling data are called here."""
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for result.json, arrays.npz and report.html.")]

@@ -13,9 +13,8 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.words import count_of
-from overparam.data.encoding import TASKS, class_codes, shown_values
-from overparam.data.keys import generator
-from overparam.data.splits import draw_rows
+from overparam.data.draws import draw_rows, generator
+from overparam.data.labels import TASKS, class_codes, require_known, shown_values
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,17 +77,13 @@ class Dataset:
                 raise ValueError(f"`{name}` has shape {array.shape}; expected ({self.n},), one a row of `X`")
         if self.features is not None and len(self.features) != self.d:
             raise ValueError(f"`features` has {len(self.features)} names; `X` has {self.d} columns")
-        if self.kind not in ("image", "table"):
-            raise ValueError(f"`kind` is {self.kind!r}; expected 'image' or 'table'")
+        checks.one_of(self.kind, "kind", ("image", "table"))
         if self.image_shape is not None and int(np.prod(self.image_shape)) != self.d:
             raise ValueError(f"`image_shape` is {self.image_shape}; `X` has {self.d} columns")
 
     def _check_targets(self) -> None:
         k = len(self.classes)
-        if self.task not in TASKS:
-            raise ValueError(f"`task` is {self.task!r}; expected one of {', '.join(TASKS)}")
-        wanted = {"binary": k == 2, "multiclass": k > 2, "regression": k == 0}[self.task]
-        if not wanted:
+        if not {"binary": k == 2, "multiclass": k > 2, "regression": k == 0}[checks.one_of(self.task, "task", TASKS)]:
             raise ValueError(f"`task` is {self.task!r} with {k} classes: {shown_values(self.classes)}")
         shape = (self.n, k) if self.task == "multiclass" else (self.n,)
         if self.y.shape != shape and self.task != "regression":
@@ -96,12 +91,8 @@ class Dataset:
         if self.task == "binary" and not np.all(np.abs(self.y) == 1):
             row = int(np.flatnonzero(np.abs(self.y) != 1)[0])
             raise ValueError(f"`y` has {self.y[row]} at row {row}; two classes are +1 and -1")
-        if not k:
-            return
-        strangers = np.flatnonzero(class_codes(self.labels, self.classes) < 0)
-        if len(strangers):
-            value, row = self.labels[strangers[0]].item(), strangers[0]
-            raise ValueError(f"`labels` has {value!r} at row {row}; the classes are {shown_values(self.classes)}")
+        if k:
+            require_known(self.labels, class_codes(self.labels, self.classes), self.classes)
 
     def _check_test(self) -> None:
         if self.test is None:

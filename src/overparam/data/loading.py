@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.words import count_of
 from overparam.data.dataset import Dataset
-from overparam.data.encoding import choose_task, class_codes, class_order, encode_codes, shown_values
-from overparam.data.keys import generator
-from overparam.data.raw import Raw
-from overparam.data.sources import read_drawn, read_source
-from overparam.data.splits import draw_rows, row_count, split_rows
+from overparam.data.draws import draw_rows, generator, row_count, split_rows
+from overparam.data.labels import choose_task, class_codes, class_order, encode_codes, shown_values
+from overparam.data.named import BUILTIN, DRAWN, find_named, known_name, missing_named, read_builtin, read_drawn
+from overparam.data.readers import no_columns, read_path
+from overparam.data.readers.arrays import raw_from_arrays, raw_from_mapping, read_npy_pair
+from overparam.data.readers.frames import frame_kind, read_frame
+from overparam.data.readers.reader import MISSING_VALUES, Raw
 
 
 @accepts_old("load")
@@ -60,17 +63,14 @@ def load(
     >>> data.classes, data.y
     (('no', 'yes'), array([ 1., -1.,  1.]))
     """
-    if missing not in ("error", "mean", "drop"):
-        raise ValueError(f"`missing` is {missing!r}; expected 'error', 'mean' or 'drop'")
+    checks.one_of(missing, "missing", MISSING_VALUES)
     if y is not None:
         data = _with_labels(data, y, label)
     if isinstance(data, Dataset) and all(value is None for value in (label, group, classes, train, test, task)):
         return data if name is None else data.replace(name=name)
-    raw = read_drawn(data, label=label, group=group, train=train, test=test, key=key)
-    if raw is not None:  # with as many rows as were asked for
+    raw = _read(data, label=label, group=group, classes=classes, missing=missing, train=train, test=test, key=key)
+    if raw.name in DRAWN:  # with as many rows as were asked for
         train = test = None
-    else:
-        raw = read_source(data, label=label, group=group, classes=classes, missing=missing)
     return _assemble(raw if name is None else replace(raw, name=name), classes, train, test, task, key)
 
 
@@ -92,17 +92,74 @@ def _with_labels(data: Any, y: Any, label: Any) -> tuple[Any, Any]:
     return data, y
 
 
+def _read(data: Any, **asked: Any) -> Raw:
+    """What `data` holds, by the reader that fits it."""
+    columns = {option: asked[option] for option in ("label", "group", "missing")}
+    if isinstance(data, str | Path):
+        return _read_place(data, asked)
+    if frame_kind(data) is not None:
+        return read_frame(data, **columns)
+    if isinstance(data, Mapping):
+        return raw_from_mapping(data, **columns)
+    if isinstance(data, Dataset):
+        _require_no_columns(asked, "a Dataset")
+        return _as_read(data)
+    if isinstance(data, tuple | list) and len(data) == 2:
+        X, y = data
+        paths = [isinstance(part, str | Path) for part in data]
+        if not (isinstance(data, tuple) and frame_kind(X) and asked["label"] is None):
+            _require_no_columns(asked, "a pair (X, y)")
+        if all(paths):
+            return read_npy_pair(Path(X).expanduser(), Path(y).expanduser(), missing=asked["missing"])
+        if isinstance(data, tuple) and not any(paths):
+            return raw_from_arrays(X, y, group=asked["group"], missing=asked["missing"])
+    shape = getattr(data, "shape", None)
+    came = f"an array of shape {tuple(shape)} without labels" if shape is not None else f"a {type(data).__name__}"
+    raise ValueError(f"`data` is {came}; expected a name, a path, a pair (X, y) or a frame")
+
+
+def _read_place(place: str | Path, asked: dict[str, Any]) -> Raw:
+    text, known = str(place), known_name(place) if isinstance(place, str) else None
+    if not text.strip():
+        raise ValueError("`data` is empty; expected a name, a path, a pair (X, y) or a frame")
+    if known in BUILTIN or known in DRAWN:
+        _require_no_columns(asked, f"data set {known!r}")
+        if known in BUILTIN:
+            return read_builtin(known)
+        return read_drawn(known, train=asked["train"], test=asked["test"], key=asked["key"])
+    found = None if known is None else find_named(text)
+    path = Path(place).expanduser() if found is None else found
+    if not path.exists():
+        raise missing_named(text)
+    raw = read_path(path, None if found is None else text, **asked)
+    # the tables of uci/ are all classification sets, some with more than 20 classes
+    return replace(raw, task="classes") if found is not None and text.startswith("uci/") else raw
+
+
+def _require_no_columns(asked: dict[str, Any], what: str) -> None:
+    for option in ("label", "group"):
+        if asked[option] is not None:
+            raise no_columns(option, asked[option], what)
+
+
+def _as_read(data: Dataset) -> Raw:
+    """A Dataset as a source, from which rows and classes are chosen."""
+    shared = {
+        field.name: getattr(data, field.name) for field in fields(Raw) if field.name not in ("test", "shuffle", "task")
+    }
+    test = None if data.test is None else _as_read(data.test)
+    return Raw(**shared, test=test, task="regression" if data.task == "regression" else "classes")
+
+
 def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, key: Any) -> Dataset:
+    """The Dataset of what was read: classes in order, rows chosen, test rows held out."""
     _check_size(raw)
     named = None if classes is None else "classes"  # who names classes has classes
     kind, why = choose_task(raw.labels, task or raw.task or named)
-    if kind == "regression":
-        if classes is not None:
-            raise ValueError(f"`classes` was given but {raw.name!r} is a regression; leave `classes` out")
-        order, codes = (), np.zeros(len(raw.labels), dtype=np.int64)
-    else:
-        order = class_order(raw.labels, classes)
-        codes = class_codes(raw.labels, order)
+    if kind == "regression" and classes is not None:
+        raise ValueError(f"`classes` was given but {raw.name!r} is a regression; leave `classes` out")
+    order = () if kind == "regression" else class_order(raw.labels, classes)
+    codes = _codes(raw, order)
     notes = list(raw.notes)
     if task is None and raw.task is None:
         notes.append(f"read as {'regression' if kind == 'regression' else f'{len(order)} classes'}: {why}")
@@ -118,10 +175,14 @@ def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, k
         notes.append(f"no training row has the class {shown_values(absent)}")
     if raw.X.dtype.type not in (np.float32, np.float64):
         notes.append(f"{raw.X.dtype} converted to float64")
-    held_out = None if held is None else _dataset(raw, held, codes, order, kind, (), None)
+    held_out = None if held is None else _dataset(raw, held, codes, order)
     if raw.test is not None:
-        held_out = _own_test(raw.test, order, kind, test, key)
-    return _dataset(raw, pool, codes, order, kind, tuple(notes), held_out)
+        held_out = _own_test(raw.test, order, test, key)
+    return _dataset(raw, pool, codes, order, notes=tuple(notes), test=held_out)
+
+
+def _codes(raw: Raw, order: tuple[Any, ...]) -> np.ndarray:
+    return class_codes(raw.labels, order) if order else np.zeros(len(raw.labels), dtype=np.int64)
 
 
 def _hold_out(
@@ -156,46 +217,32 @@ def _first(raw: Raw, pool: np.ndarray, codes: np.ndarray, asked: Any, name: str,
     return pool[draw_rows(codes[pool], count, generator(key, 2))]
 
 
-def _own_test(raw: Raw, order: tuple[Any, ...], kind: str, test: Any, key: Any) -> Dataset:
+def _own_test(raw: Raw, order: tuple[Any, ...], test: Any, key: Any) -> Dataset:
     if isinstance(test, float):
         raise ValueError(
             f"`test` is a share, {test}, but {raw.name!r} has {len(raw.labels):,} test rows of its own; "
             "pass a number of rows"
         )
-    codes = class_codes(raw.labels, order) if order else np.zeros(len(raw.labels), dtype=np.int64)
+    codes = _codes(raw, order)
     pool = np.flatnonzero(codes >= 0)
     if not len(pool):
         raise ValueError(f"the test rows of {raw.name!r} have none of the classes {shown_values(order)}")
-    return _dataset(raw, _first(raw, pool, codes, test, "test", key), codes, order, kind, raw.notes, None)
+    return _dataset(raw, _first(raw, pool, codes, test, "test", key), codes, order, notes=raw.notes)
 
 
-def _dataset(
-    raw: Raw,
-    rows: np.ndarray,
-    codes: np.ndarray,
-    order: tuple[Any, ...],
-    kind: str,
-    notes: tuple[str, ...],
-    test: Dataset | None,
-) -> Dataset:
+def _dataset(raw: Raw, rows: np.ndarray, codes: np.ndarray, order: tuple[Any, ...], **more: Any) -> Dataset:
     everything = len(rows) == len(raw.X) and np.array_equal(rows, np.arange(len(rows)))
-    X = raw.X if everything else raw.X[rows]  # untouched arrays stay memory-mapped
     labels = raw.labels[rows]
-    task = "regression" if kind == "regression" else "binary" if len(order) == 2 else "multiclass"
     return Dataset(
-        X=X,
-        y=labels.astype(np.float64) if kind == "regression" else encode_codes(codes[rows], len(order)),
+        X=raw.X if everything else raw.X[rows],  # untouched arrays stay memory-mapped
+        y=encode_codes(codes[rows], len(order)) if order else labels.astype(np.float64),
         labels=labels,
-        task=task,
+        task={0: "regression", 2: "binary"}.get(len(order), "multiclass"),
         classes=order,
-        name=raw.name,
-        features=raw.features,
-        image_shape=raw.image_shape,
-        kind=raw.kind,
+        **{name: getattr(raw, name) for name in ("name", "features", "image_shape", "kind")},
         groups=None if raw.groups is None else raw.groups[rows],
         rows=rows if raw.rows is None else raw.rows[rows],
-        test=test,
-        notes=notes,
+        **more,
     )
 
 

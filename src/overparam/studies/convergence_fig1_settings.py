@@ -9,7 +9,7 @@ import numpy as np
 
 from overparam.core.network import AbstractNetwork
 from overparam.data import Dataset, corrupt_labels, load
-from overparam.data.lookup import find_named
+from overparam.data.named import find_named
 from overparam.networks import ImageResNet, Vgg
 
 PAPER_EPOCHS, PAPER_SHOWN, PAPER_FALLS = 160, (5, 40, 90, 120, 130, 160), (81, 122)

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core.nearest_rows import smallest_distance
 from overparam.data import Dataset
+from overparam.data.duplicates import smallest_distance
 from overparam.studies.convergence_rates_data import (
     close_pairs,
     image_pairs,

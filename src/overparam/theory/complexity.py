@@ -11,7 +11,7 @@ from scipy.linalg import eigvalsh
 from overparam.core import checks
 from overparam.core.assumptions import checked
 from overparam.core.bracketed import AbstractBracketed, Bracketed
-from overparam.data.keys import generator
+from overparam.data.draws import generator
 from overparam.engines.matrix import as_gram
 from overparam.spectrum.bounds import EigenvalueBounds
 from overparam.spectrum.brackets import Quadrature

@@ -10,7 +10,7 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.assumptions import INFINITE_WIDTH, Assumption
 from overparam.core.bracketed import AbstractBracketed, Bracketed
-from overparam.data.keys import generator
+from overparam.data.draws import generator
 from overparam.spectrum.brackets import Quadrature
 from overparam.theory.movement import movement_limit, predict_movement
 

@@ -1,16 +1,100 @@
-"""What every target function has: its law of inputs, its values, samples with noise, and what the noise costs."""
+"""What every target function has: laws of its inputs, its values, samples with noise, and what the noise costs."""
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.checks import positive, whole_number
 from overparam.data.dataset import Dataset
-from overparam.data.input_laws import positive, whole_number
-from overparam.data.keys import generator
+from overparam.data.draws import generator
+from overparam.data.scaling import pad_beyond_two_layers
+
+LARGEST_CUBE = 24
+"""The largest d for which all 2^d points are written out: 3 GiB."""
+
+
+def cube_inputs(n: int, d: int, *, key: Any, size: float = 1.0) -> np.ndarray:
+    """`n` points uniform on {±size}^d; size = 1/√d gives rows of norm 1.
+
+    >>> X = cube_inputs(3, 4, key=0, size=0.5)
+    >>> X.shape, bool((np.abs(X) == 0.5).all())
+    ((3, 4), True)
+    """
+    n, d = whole_number(n, "n", 1), whole_number(d, "d", 1)
+    positive(size, "size")
+    return np.where(generator(key).random((n, d)) < 0.5, -float(size), float(size))
+
+
+def sphere_inputs(n: int, d: int, *, key: Any) -> np.ndarray:
+    """`n` points uniform on the unit sphere of R^d.
+
+    >>> np.allclose((sphere_inputs(3, 5, key=0) ** 2).sum(axis=1), 1)
+    True
+    """
+    rows = generator(key).standard_normal((whole_number(n, "n", 1), whole_number(d, "d", 1)))
+    return rows / checks.row_norms(rows)[:, None]
+
+
+def gaussian_inputs(n: int, d: int, *, key: Any) -> np.ndarray:
+    """`n` points of N(0, I/d), of norm about 1.
+
+    >>> gaussian_inputs(2, 3, key=0).shape
+    (2, 3)
+    """
+    n, d = whole_number(n, "n", 1), whole_number(d, "d", 1)
+    return generator(key).standard_normal((n, d)) / np.sqrt(d)
+
+
+def padded_inputs(n: int, d: int, *, key: Any) -> np.ndarray:
+    """`n` points uniform on all that the padding can give: ‖x‖ = 1, x_d = ½, x_{d−1} ≥ 0.
+
+    They are the first d − 2 coordinates of a uniform point of the unit sphere in d − 1 dimensions, padded.
+
+    Ref: beyond_two_layers, footnote 1
+
+    >>> X = padded_inputs(3, 6, key=0)
+    >>> np.allclose((X**2).sum(axis=1), 1), X[:, -1].tolist(), bool((X[:, -2] >= 0).all())
+    (True, [0.5, 0.5, 0.5], True)
+    """
+    n, d = whole_number(n, "n", 1), whole_number(d, "d", 1)
+    if d < 3:
+        raise ValueError(f"`d` is {d!r}; expected at least 3: one coordinate of the data and the two padded ones")
+    sphere = generator(key).standard_normal((n, d - 1))
+    sphere /= checks.row_norms(sphere)[:, None]
+    return pad_beyond_two_layers(sphere[:, : d - 2], longest=1.0)
+
+
+LAWS: dict[str, Callable[..., np.ndarray]] = {
+    "sphere": sphere_inputs,
+    "cube": cube_inputs,
+    "unit cube": lambda n, d, *, key: cube_inputs(n, d, key=key, size=whole_number(d, "d", 1) ** -0.5),
+    "gaussian": gaussian_inputs,
+    "padded": padded_inputs,
+}
+"""Laws by name. "cube" is {±1}^d, "unit cube" is {±1/√d}^d."""
+
+
+def whole_cube(d: int, *, size: float = 1.0) -> np.ndarray:
+    """All 2^d points of {±size}^d, for means that are exact.
+
+    >>> whole_cube(2)
+    array([[-1., -1.],
+           [-1.,  1.],
+           [ 1., -1.],
+           [ 1.,  1.]])
+    """
+    d = whole_number(d, "d", 1)
+    positive(size, "size")
+    if d > LARGEST_CUBE:
+        raise ValueError(f"`d` is {d}; 2^{d} points are too many to write out: draw some by `cube_inputs`")
+    bits = np.arange(2**d, dtype=np.int64)[:, None] >> np.arange(d - 1, -1, -1) & 1
+    return np.where(bits == 1, float(size), -float(size))
+
 
 DRAWS = 2**15
 """Points on which the variance of a target is measured where one is asked for."""
@@ -66,16 +150,15 @@ class AbstractTarget(abc.ABC):
             flips: chance that a row's values change sign, for targets whose values are ±1.
         """
         test = whole_number(test, "test")
-        for name, value in (("noise", noise), ("test_noise", test_noise)):
-            _standard_deviation(value, name)
-        _chance(flips)
+        cost = self.opt(noise=noise, flips=flips)
+        positive(test_noise, "test_noise", zero=True)
         rng = generator(key, 1)
         inside, outside, errors = (int(word) for word in rng.integers(2**62, size=3))
         X = self.inputs(n, key=inside)
         y = self(X)
         note = ()
         if noise or flips:
-            note = (f"y = H(x) with {_words(noise, flips)}: OPT = {self.opt(noise=noise, flips=flips):.6g}",)
+            note = (f"y = H(x) with {_words(noise, flips)}: OPT = {cost:.6g}",)
         if flips:
             self._require_signs(y)
             signs = np.where(generator(errors, 1).random(len(y)) < flips, -1.0, 1.0)
@@ -96,7 +179,8 @@ class AbstractTarget(abc.ABC):
 
         Ref: beyond_kernels, Sec. 5
         """
-        return self.outputs * (_standard_deviation(noise, "noise") ** 2 + 4 * _chance(flips)) / 2
+        noise, flips = positive(noise, "noise", zero=True), checks.share(flips, "flips", zero=True, one=True)
+        return self.outputs * (noise**2 + 4 * flips) / 2
 
     def measure_variance(self, n: int = 2**14, *, key: Any = 0) -> Estimate:
         """E‖H − E H‖² over `n` drawn inputs, summed over outputs."""
@@ -133,18 +217,6 @@ def mean_square(residuals: np.ndarray, *, lost: int = 0) -> Estimate:
     n = len(squares)
     scale = n / (n - lost)
     return Estimate(float(scale * squares.mean()), float(scale * squares.std(ddof=1) / np.sqrt(n)))
-
-
-def _standard_deviation(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
-        raise ValueError(f"`{name}` is {value!r}; expected a standard deviation ≥ 0")
-    return float(value)
-
-
-def _chance(flips: Any) -> float:
-    if isinstance(flips, bool) or not isinstance(flips, int | float | np.number) or not 0 <= flips <= 1:
-        raise ValueError(f"`flips` is {flips!r}; expected a chance from 0 to 1")
-    return float(flips)
 
 
 def _words(noise: float, flips: float) -> str:

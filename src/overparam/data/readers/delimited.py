@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from overparam.core.words import count_of
-from overparam.data.files import bare_name, format_ending, one_line, read_bytes
-from overparam.data.raw import Raw
-from overparam.data.tables import (
-    MISSING,
-    Table,
-    choose_columns,
-    table_to_raw,
-    text_column,
-    unique_names,
-)
+from overparam.data.readers.reader import Raw, one_line, read_bytes, unpacked_name
+from overparam.data.readers.tables import MISSING, Table, table_to_raw, text_column, unique_names
 
 
-def read_delimited(
-    path: Path | str, *, label: Any = None, group: Any = None, missing: str = "error", name: str | None = None
-) -> Raw:
+def read_delimited(path: Path | str, *, label: Any = None, group: Any = None, missing: str = "error") -> Raw:
     """A .csv or .tsv file: label column by name, by number or the last; text columns one-hot encoded.
 
     The first line names the columns; where it is all numbers there are no names, the line is data, and
     the columns are "column 1", "column 2", ... A .csv without a comma in its first line may use ; or tabs.
     """
     path = Path(path)
-    name = name or bare_name(path)
     records, lines, notes = _records(path)
     header, more = _header(records)
     if not records:
@@ -47,9 +35,7 @@ def read_delimited(
     if not header[-1] and columns[-1].missing.all():  # every line ends in a separator
         columns.pop()
     table = Table(str(path), tuple(columns), places, "line", (*notes, *more, *repeated))
-    chosen, groups, features = choose_columns(table, label, group)
-    raw = table_to_raw(table, label=chosen, group=groups, features=features, missing=missing)
-    return replace(raw, name=name)
+    return table_to_raw(table, label=label, group=group, missing=missing)
 
 
 def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str]]:
@@ -83,7 +69,7 @@ def _text(path: Path) -> str:
 
 
 def _delimiter(path: Path, text: str, notes: list[str]) -> str:
-    if format_ending(path) == ".tsv":
+    if unpacked_name(path).suffix.lower() == ".tsv":
         return "\t"
     first = next((line for line in text[:100_000].splitlines() if line.strip()), "")
     if "," not in first:

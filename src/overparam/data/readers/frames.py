@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from overparam.data.files import bare_name, one_line, read_packed
-from overparam.data.raw import Raw
-from overparam.data.tables import Column, Table, choose_columns, table_to_raw, text_column, unique_names
+from overparam.data.readers.reader import Raw, one_line, read_packed
+from overparam.data.readers.tables import Column, Table, table_to_raw, text_column, unique_names
 
 
 def frame_kind(source: Any) -> str | None:
@@ -28,96 +27,61 @@ def frame_kind(source: Any) -> str | None:
 
 
 def read_frame(
-    frame: Any,
-    *,
-    label: Any = None,
-    group: Any = None,
-    missing: str = "error",
-    name: str = "frame",
-    y: Any = None,
+    frame: Any, *, label: Any = None, group: Any = None, missing: str = "error", name: str = "frame", y: Any = None
 ) -> Raw:
     """A frame as features and labels; with `y` every column but the group is a feature."""
-    table = _table(frame, name)
-    chosen, groups, features = choose_columns(table, label, group, default_label=y is None)
-    if y is not None:
-        from overparam.data.encoding import as_labels
-
-        labels = as_labels(y, len(table.places))
-        text = labels.dtype.kind == "U"
-        values = labels if text else labels.astype(np.float64)
-        chosen = Column("y", values, np.zeros(len(labels), dtype=bool))
-    return table_to_raw(table, label=chosen, group=groups, features=features, missing=missing)
+    return table_to_raw(_table(frame, name), label=label, group=group, missing=missing, y=y)
 
 
 def read_parquet(path: Path | str, *, label: Any = None, group: Any = None, missing: str = "error") -> Raw:
     """A .parquet file, through pyarrow."""
-    path = Path(path)
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise ValueError(f"reading {path} needs pyarrow; install it: pip install 'overparam[parquet]'") from None
-    content = read_packed(path)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = read_packed(Path(path))
     try:
         table = pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{path} is no Parquet file, or is corrupt or cut short ({one_line(error)[:120]})") from None
-    return read_frame(table, label=label, group=group, missing=missing, name=bare_name(path))
+    return read_frame(table, label=label, group=group, missing=missing, name=str(path))
 
 
 def _table(frame: Any, name: str) -> Table:
     kind = frame_kind(frame)
     if kind == "polars" and type(frame).__name__ == "LazyFrame":
         frame = frame.collect()
+    names = [str(column) for column in (frame.column_names if kind == "arrow" else frame.columns)]
     if kind == "pandas":
-        raw_names = [str(column) for column in frame.columns]
-        pick = [frame.iloc[:, i] for i in range(len(raw_names))]
-        convert = _pandas_column
-    elif kind == "polars":
-        raw_names = list(frame.columns)
-        pick = [frame.get_column(column) for column in raw_names]
-        convert = _polars_column
+        found = [frame.iloc[:, i] for i in range(len(names))]
     else:
-        raw_names = list(frame.column_names)
-        pick = list(frame.columns)
-        convert = _arrow_column
-    if not pick or not len(pick[0]):
-        raise ValueError(f"{name} has {len(pick)} columns and no rows; it needs at least two rows")
-    names, notes = unique_names(raw_names)
-    columns = tuple(convert(column, series, name) for column, series in zip(names, pick, strict=True))
-    return Table(name, columns, np.arange(len(pick[0])), "row", notes)
+        found = list(frame.columns) if kind == "arrow" else frame.get_columns()
+    if not found or not len(found[0]):
+        raise ValueError(f"{name} has {len(found)} columns and no rows; it needs at least two rows")
+    names, notes = unique_names(names)
+    columns = tuple(_column(column, series, kind, name) for column, series in zip(names, found, strict=True))
+    return Table(name, columns, np.arange(len(found[0])), "row", notes)
 
 
-def _pandas_column(name: str, series: Any, table: str) -> Column:
-    kind = getattr(series.dtype, "kind", "O")
-    if kind in "mM":
+def _column(name: str, series: Any, kind: str | None, table: str) -> Column:
+    if kind == "pandas":
+        code = getattr(series.dtype, "kind", "O")
+        dates, numbers = code in "mM", code in "biuf"
+        missing = np.asarray(series.isna(), dtype=bool)
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan) if numbers else series.tolist()
+    elif kind == "polars":
+        dates, numbers = series.dtype.is_temporal(), series.dtype.is_numeric()
+        missing = series.is_null().to_numpy()
+        values = series.to_numpy().astype(np.float64) if numbers else series.to_list()
+    else:
+        import pyarrow as pa
+
+        dates = pa.types.is_temporal(series.type)
+        numbers = pa.types.is_integer(series.type) or pa.types.is_floating(series.type)
+        missing = np.array(series.is_null().to_pylist(), dtype=bool)
+        values = series.cast(pa.float64(), safe=False).to_numpy() if numbers else series.to_pylist()
+    if dates:
         raise _dates(name, table)
-    missing = np.asarray(series.isna(), dtype=bool)
-    if kind in "biuf":
-        return Column(name, series.to_numpy(dtype=np.float64, na_value=np.nan), missing)
-    return _object_column(name, series.tolist(), missing, table)
-
-
-def _polars_column(name: str, series: Any, table: str) -> Column:
-    if series.dtype.is_temporal():
-        raise _dates(name, table)
-    missing = series.is_null().to_numpy()
-    if series.dtype.is_numeric():
-        values = series.to_numpy().astype(np.float64)
-        return Column(name, values, missing | np.isnan(values))
-    return _object_column(name, series.to_list(), missing, table)
-
-
-def _arrow_column(name: str, column: Any, table: str) -> Column:
-    import pyarrow as pa
-
-    if pa.types.is_temporal(column.type):
-        raise _dates(name, table)
-    missing = np.array(column.is_null().to_pylist(), dtype=bool)
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        values = column.cast(pa.float64(), safe=False).to_numpy()
-        return Column(name, values, missing | np.isnan(values))
-    return _object_column(name, column.to_pylist(), missing, table)
+    return Column(name, values, missing | np.isnan(values)) if numbers else _object_column(name, values, missing, table)
 
 
 def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str) -> Column:

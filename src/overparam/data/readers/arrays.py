@@ -15,23 +15,24 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.words import count_of
-from overparam.data.encoding import as_labels
-from overparam.data.files import bare_name, one_line
-from overparam.data.frames import frame_kind, read_frame
-from overparam.data.raw import Raw
+from overparam.data.labels import as_labels
+from overparam.data.readers.frames import frame_kind, read_frame
+from overparam.data.readers.reader import MISSING_VALUES, Raw, one_line
 
+FOLDER_NAMES = ("X.npy", "X_train.npy", "x_train.npy")
+UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
+"""What NumPy raises for a file it cannot read."""
 X_NAMES = ("X", "x", "data", "images", "features")
 Y_NAMES = ("y", "Y", "labels", "label", "target", "targets")
 
 
-def raw_from_arrays(X: Any, y: Any, *, name: str = "arrays", missing: str = "error", groups: Any = None) -> Raw:
+def raw_from_arrays(X: Any, y: Any, *, missing: str = "error", group: Any = None, groups: Any = None) -> Raw:
     """(X, y) as they are: X (n, d), or (n, height, width) and (n, ., ., .) images, which are flattened.
 
-    X may be a pandas or polars frame of features; y may be a column, a one-hot matrix or text.
+    X may be a pandas or polars frame of features, `group` a column of it; y may be a column, a one-hot matrix or text.
     """
     if frame_kind(X) is not None:
-        raw = read_frame(X, y=y, missing=missing, name=name)
-        return replace(raw, shuffle=False)
+        return replace(read_frame(X, y=y, group=group, missing=missing, name="arrays"), shuffle=False)
     if hasattr(X, "toarray"):
         raise ValueError("`X` is a sparse matrix; pass `X.toarray()`")
     X = X if isinstance(X, np.memmap) else checks.as_numbers(X, "X")
@@ -47,7 +48,7 @@ def raw_from_arrays(X: Any, y: Any, *, name: str = "arrays", missing: str = "err
     return Raw(
         X=X,
         labels=labels[rows],
-        name=name,
+        name="arrays",
         kind="table" if image_shape is None else "image",
         image_shape=image_shape,
         groups=None if groups is None else as_labels(groups, len(labels), "groups")[rows],
@@ -58,14 +59,9 @@ def raw_from_arrays(X: Any, y: Any, *, name: str = "arrays", missing: str = "err
 
 def _see_to_missing(X: np.ndarray, missing: str) -> tuple[Any, np.ndarray, tuple[str, ...]]:
     everything = slice(None)
-    if missing not in ("error", "mean", "drop"):
-        raise ValueError(f"`missing` is {missing!r}; expected 'error', 'mean' or 'drop'")
-    if missing == "error" or X.dtype.kind != "f":
+    checks.one_of(missing, "missing", MISSING_VALUES)
+    if missing == "error" or X.dtype.kind != "f" or not (holes := np.isnan(X)).any():
         return everything, X, ()  # NaN is then an error of the Dataset
-    holes = np.isnan(X)
-    count = int(holes.sum())
-    if not count:
-        return everything, X, ()
     if missing == "drop":
         keep = np.flatnonzero(~holes.any(axis=1))
         if not len(keep):
@@ -75,35 +71,26 @@ def _see_to_missing(X: np.ndarray, missing: str) -> tuple[Any, np.ndarray, tuple
     if len(empty):
         raise ValueError(f"`X` has a column without values (first: column {empty[0]}); drop it")
     X = np.where(holes, np.nanmean(X, axis=0, dtype=np.float64), X)
-    return everything, X, (f"filled {count_of(count, 'NaN value')} with column means",)
+    return everything, X, (f"filled {count_of(int(holes.sum()), 'NaN value')} with column means",)
 
 
 def raw_from_mapping(
-    arrays: Mapping[str, Any],
-    *,
-    name: str,
-    label: str | None = None,
-    group: str | None = None,
-    missing: str = "error",
+    arrays: Mapping[str, Any], *, label: Any = None, group: Any = None, missing: str = "error", name: str = "mapping"
 ) -> Raw:
     """Arrays by name: X and y (or data and target, ...); X_test and y_test, where there, are test rows."""
-    train = _named_pair(arrays, label)
+    train = _named_pair(arrays, None if label is None else str(label))
     if train is None:
         raise ValueError(
             f"{name} has arrays {', '.join(map(str, arrays)) or 'none'}; expected X and y, "
             "or X_train, y_train, X_test, y_test"
         )
     X_name, y_name, test = train
-    groups = None
-    if group is not None:
-        if group not in arrays:
-            raise ValueError(f"{name} has no group array {group!r}; its arrays: {', '.join(map(str, arrays))}")
-        groups = arrays[group]
-    raw = raw_from_arrays(arrays[X_name], arrays[y_name], name=name, missing=missing, groups=groups)
-    if test is None:
-        return raw
-    held = raw_from_arrays(arrays[test[0]], arrays[test[1]], name=name, missing=missing)
-    return replace(raw, test=held)
+    if group is not None and str(group) not in arrays:
+        raise ValueError(f"{name} has no group array {str(group)!r}; its arrays: {', '.join(map(str, arrays))}")
+    groups = None if group is None else arrays[str(group)]
+    raw = raw_from_arrays(arrays[X_name], arrays[y_name], missing=missing, groups=groups)
+    held = None if test is None else raw_from_arrays(arrays[test[0]], arrays[test[1]], missing=missing)
+    return replace(raw, name=name, test=held)
 
 
 def _named_pair(arrays: Mapping[str, Any], label: str | None) -> tuple[str, str, tuple[str, str] | None] | None:
@@ -125,38 +112,36 @@ def _named_pair(arrays: Mapping[str, Any], label: str | None) -> tuple[str, str,
     return None
 
 
-def read_npz(path: Path | str, *, label: str | None = None, group: str | None = None, missing: str = "error") -> Raw:
+def read_npz(path: Path | str, *, label: Any = None, group: Any = None, missing: str = "error") -> Raw:
     """A .npz archive with X and y, or X_train, y_train, X_test, y_test."""
     path = Path(path)
     with contextlib.ExitStack() as stack:
         archive = _opened(path, stack)
         if not hasattr(archive, "files"):
             raise ValueError(f"{path} holds one array; expected a .npz archive with X and y")
-        names = list(archive.files)
-        lazy = _Archive(path, archive, names)
-        raw = raw_from_mapping(lazy, name=str(path), label=label, group=group, missing=missing)
-    return replace(raw, name=bare_name(path))
+        arrays = _Archive(path, archive)
+        return raw_from_mapping(arrays, label=label, group=group, missing=missing, name=str(path))
 
 
 class _Archive(Mapping[str, Any]):
     """An archive whose arrays are read when asked for, with errors of one line."""
 
-    def __init__(self, path: Path, archive: Any, names: list[str]) -> None:
-        self._path, self._archive, self._names = path, archive, names
+    def __init__(self, path: Path, archive: Any) -> None:
+        self._path, self._archive = path, archive
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._names:
+        if name not in self._archive.files:
             raise KeyError(name)
         try:
             return self._archive[name]
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        except UNREADABLE as error:
             raise _unreadable(self._path, error, f"array {name!r} of ") from None
 
     def __iter__(self) -> Any:
-        return iter(self._names)
+        return iter(self._archive.files)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._archive.files)
 
 
 def read_npy(path: Path | str) -> np.ndarray:
@@ -176,27 +161,42 @@ def _opened(path: Path, stack: contextlib.ExitStack | None = None) -> Any:
         return np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise _unreadable(path, error) from None
 
 
 def _unreadable(path: Path, error: Exception, what: str = "") -> ValueError:
-    text = one_line(error)
-    if any(word in text for word in ("allow_pickle", "Python objects", "Object arrays", "pickled")):
-        return ValueError(
-            f"{what}{path} holds Python objects (pickle), which are never loaded, or is no NumPy file; "
-            "save it again as numbers or text: `X.astype(float)`, `y.astype(str)`"
-        )
-    return ValueError(f"{what}{path} is corrupt or cut short ({text[:120]}); save or fetch it again")
+    return ValueError(
+        f"{what}{path} is corrupt or cut short, or holds Python objects (pickle), which are never loaded "
+        f"({one_line(error)[:120]}); save it again as numbers or text: `X.astype(float)`, `y.astype(str)`"
+    )
 
 
 def read_npy_pair(X_path: Path | str, y_path: Path | str, *, missing: str = "error") -> Raw:
     """Features and labels from two .npy files; X stays on disk."""
     X, y = read_npy(X_path), np.array(read_npy(y_path))
     try:
-        return raw_from_arrays(X, y, name=bare_name(Path(X_path)), missing=missing)
+        return replace(raw_from_arrays(X, y, missing=missing), name=Path(X_path).stem)
     except ValueError as error:
         raise ValueError(f"{X_path}, {y_path}: {error}") from None
+
+
+def read_npy_file(path: Path | str, *, missing: str = "error") -> Raw:
+    """Features from a .npy file, labels from the one beside it."""
+    return read_npy_pair(path, labels_beside(path), missing=missing)
+
+
+def is_npy_folder(folder: Path) -> bool:
+    """Whether a folder holds features as X.npy or X_train.npy."""
+    return any((folder / name).is_file() for name in FOLDER_NAMES)
+
+
+def read_npy_folder(folder: Path, *, missing: str = "error") -> Raw:
+    """X.npy with y.npy, or X_train.npy, y_train.npy and, where they are, X_test.npy and y_test.npy."""
+    path = next(folder / name for name in FOLDER_NAMES if (folder / name).is_file())
+    held = path.with_name(path.name.replace("train", "test"))
+    test = read_npy_file(held, missing=missing) if held != path and held.is_file() else None
+    return replace(read_npy_file(path, missing=missing), test=test)
 
 
 def labels_beside(path: Path | str) -> Path:

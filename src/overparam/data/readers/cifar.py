@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from overparam.core.words import count_of
-from overparam.data.files import read_bytes
-from overparam.data.raw import Raw
+from overparam.data.readers.reader import Raw, read_bytes
 
 SHAPE = (3, 32, 32)
 PIXELS = 3072
@@ -50,7 +50,7 @@ def is_cifar_folder(folder: Path) -> bool:
     return any(_find(_inside(folder), stem) for stem in stems)
 
 
-def read_cifar_folder(folder: Path, name: str, classes: Sequence[Any] | None = None) -> Raw:
+def read_cifar_folder(folder: Path, *, classes: Sequence[Any] | None = None) -> Raw:
     """Training and test images of a folder; `classes` tells which files are needed.
 
     Official files are read in order (batches 1 to 5). Of the files `two_class_*` (classes 0 and 1,
@@ -59,32 +59,32 @@ def read_cifar_folder(folder: Path, name: str, classes: Sequence[Any] | None = N
     """
     folder = _inside(folder)
     if _find(folder, "data_batch_1") or _find(folder, "test_batch"):
-        return _official_10(folder, name)
+        return _official_10(folder)
     if _find(folder, "train") or _find(folder, "test"):
-        train = _read_parts(folder, ("train",), 2, name)
-        return _with_test(train, _read_parts(folder, ("test",), 2, name) if _find(folder, "test") else None)
-    return _parts_10(folder, name, classes)
+        return _with_test(_read_parts(folder, ("train",), 2), _read_test(folder, ("test",), 2))
+    return _parts_10(folder, classes)
 
 
-def read_cifar_file(path: Path, name: str) -> Raw:
+def read_cifar_file(path: Path) -> Raw:
     """One batch, CIFAR-10 or CIFAR-100 as its length tells."""
     length = len(read_bytes(path))
     label_bytes = 2 if length % (PIXELS + 2) == 0 and length % (PIXELS + 1) else 1
-    X, labels = read_batch(path, label_bytes)
-    return Raw(X, labels, name, kind="image", image_shape=SHAPE, task="classes")
+    return _images(*read_batch(path, label_bytes))
 
 
-def _official_10(folder: Path, name: str) -> Raw:
+def _images(X: np.ndarray, labels: np.ndarray) -> Raw:
+    return Raw(X, labels, kind="image", image_shape=SHAPE, task="classes")
+
+
+def _official_10(folder: Path) -> Raw:
     there = tuple(stem for stem in OFFICIAL_10 if _find(folder, stem))
     if not there:
         raise FileNotFoundError(f"{folder} has no data_batch_1.bin to data_batch_5.bin (or .gz, .xz); put them there")
-    train = _read_parts(folder, there, 1, name)
     notes = () if len(there) == 5 else (f"{len(there)} of the 5 training batches found: {', '.join(there)}",)
-    test = _read_parts(folder, ("test_batch",), 1, name) if _find(folder, "test_batch") else None
-    return _with_test(train, test, notes)
+    return _with_test(_read_parts(folder, there, 1), _read_test(folder, ("test_batch",), 1), notes)
 
 
-def _parts_10(folder: Path, name: str, classes: Sequence[Any] | None) -> Raw:
+def _parts_10(folder: Path, classes: Sequence[Any] | None) -> Raw:
     wanted = None if classes is None else {str(value).strip() for value in classes}
     if wanted is not None and wanted <= {"0", "1"}:
         stems, notes = ("two_class",), ("classes 0 and 1 from two_class_*",)
@@ -93,35 +93,32 @@ def _parts_10(folder: Path, name: str, classes: Sequence[Any] | None) -> Raw:
     else:
         stems = ("two_class", "classes_2_9")
         notes = ("balanced: classes_2_9_* merged evenly with the first 1,000 (test: 200) rows of classes 0 and 1",)
-    parts = {}
+    found = {}
     for part, most in BALANCED.items():
-        if part == "test" and not all(_find(folder, f"{stem}_test") for stem in stems):
-            parts[part] = None
-            continue
-        pieces = [_read_parts(folder, (f"{stem}_{part}",), 1, name) for stem in stems]
-        if len(pieces) == 2:
+        read = _read_parts if part == "train" else _read_test
+        pieces = [read(folder, (f"{stem}_{part}",), 1) for stem in stems]
+        if len(pieces) == 2 and pieces[0] is not None:
             pieces[0] = _first_of_each(pieces[0], most)
-        parts[part] = _merge(pieces, name)
-    return _with_test(parts["train"], parts["test"], notes)
+        found[part] = None if None in pieces else _merge([piece for piece in pieces if piece is not None])
+    return _with_test(found["train"], found["test"], notes)
 
 
 def _first_of_each(raw: Raw, most: int) -> Raw:
     rows = np.sort(np.concatenate([np.flatnonzero(raw.labels == c)[:most] for c in np.unique(raw.labels)]))
-    return Raw(raw.X[rows], raw.labels[rows], raw.name, kind="image", image_shape=SHAPE)
+    return _images(raw.X[rows], raw.labels[rows])
 
 
-def _merge(pieces: list[Raw], name: str) -> Raw:
+def _merge(pieces: list[Raw]) -> Raw:
     """Files side by side, each spread evenly over the whole, so that the first rows hold every class."""
     if len(pieces) == 1:
         return pieces[0]
     place = np.concatenate([(np.arange(len(piece.labels)) + 0.5) / len(piece.labels) for piece in pieces])
     order = np.argsort(place, kind="stable")
     X = np.concatenate([piece.X for piece in pieces])[order]
-    labels = np.concatenate([piece.labels for piece in pieces])[order]
-    return Raw(X, labels, name, kind="image", image_shape=SHAPE)
+    return _images(X, np.concatenate([piece.labels for piece in pieces])[order])
 
 
-def _read_parts(folder: Path, stems: tuple[str, ...], label_bytes: int, name: str) -> Raw:
+def _read_parts(folder: Path, stems: tuple[str, ...], label_bytes: int) -> Raw:
     batches = []
     for stem in stems:
         path = _find(folder, stem)
@@ -129,25 +126,18 @@ def _read_parts(folder: Path, stems: tuple[str, ...], label_bytes: int, name: st
             raise FileNotFoundError(f"{folder} has no {stem}.bin, {stem}.bin.gz or {stem}.bin.xz; put it there")
         batches.append(read_batch(path, label_bytes))
     X = batches[0][0] if len(batches) == 1 else np.concatenate([batch[0] for batch in batches])
-    labels = np.concatenate([batch[1] for batch in batches])
-    return Raw(X, labels, name, kind="image", image_shape=SHAPE)
+    return _images(X, np.concatenate([batch[1] for batch in batches]))
+
+
+def _read_test(folder: Path, stems: tuple[str, ...], label_bytes: int) -> Raw | None:
+    return _read_parts(folder, stems, label_bytes) if all(_find(folder, stem) for stem in stems) else None
 
 
 def _with_test(train: Raw | None, test: Raw | None, notes: tuple[str, ...] = ()) -> Raw:
     assert train is not None
     if test is None:
         notes = (*notes, "no test batch found")
-    notes = (f"{count_of(len(train.labels), 'training image')} read", *notes)
-    return Raw(
-        train.X,
-        train.labels,
-        train.name,
-        kind="image",
-        image_shape=SHAPE,
-        test=test,
-        notes=notes,
-        task="classes",
-    )
+    return replace(train, test=test, notes=(f"{count_of(len(train.labels), 'training image')} read", *notes))
 
 
 def _find(folder: Path, stem: str) -> Path | None:

@@ -1,4 +1,4 @@
-"""Where data sets with a name are found: $OVERPARAM_DATA, then the user's cache directory."""
+"""Data sets with a name: those of scikit-learn, those that are drawn, those in $OVERPARAM_DATA or the cache directory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from overparam.data import builtin, generated
-from overparam.data.cifar import CIFAR10_FILES, CIFAR100_FILES, is_cifar_folder
-from overparam.data.idx import MNIST_FILES, is_idx_folder
+import numpy as np
+
+from overparam.core import checks
+from overparam.data.readers import READERS, find_reader
+from overparam.data.readers.cifar import CIFAR10_FILES, CIFAR100_FILES
+from overparam.data.readers.idx import MNIST_FILES
+from overparam.data.readers.reader import Raw, unpacked_name
+from overparam.data.targets.hierarchical import ParityTarget
 
 VARIABLE = "OVERPARAM_DATA"
-ENDINGS = (".csv.gz", ".csv", ".tsv.gz", ".tsv", ".npz", ".parquet")
 
 FOLDERS = {
     "mnist": ("handwritten digits, 28 × 28, ten classes", MNIST_FILES),
@@ -28,6 +33,14 @@ BUILTIN = {
     "iris": "flowers, three classes",
     "diabetes": "progression of a disease, regression",
 }
+"""What comes with scikit-learn."""
+DRAWN = {
+    "parity": "pairs of signs and products of them, 30 signs, eight real targets",
+    "sparse-parity": "the sign of a product of six out of 40 signs, two classes",
+}
+"""What is drawn when it is asked for."""
+TRAIN, TEST = 4_000, 2_000
+"""Rows drawn where no numbers are asked for."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +91,13 @@ def find_named(name: str) -> Path | None:
     for spelled in dict.fromkeys((name, known_name(name))):
         for folder in data_folders():
             place = folder / spelled
-            if place.is_dir() and _holds_images(place):
+            if place.is_dir() and find_reader(place):
                 return place
-            for ending in ENDINGS:
-                path = folder / f"{spelled}{ending}"
-                if path.is_file():
-                    return path
+            for ending in (ending for reader in READERS if reader.listed for ending in reader.endings):
+                for path in (folder / f"{spelled}{ending}{packing}" for packing in (".gz", "", ".xz")):
+                    if path.is_file():
+                        return path
     return None
-
-
-def _holds_images(folder: Path) -> bool:
-    return is_idx_folder(folder) or is_cifar_folder(folder)
 
 
 def missing_named(name: str) -> Exception:
@@ -110,7 +119,7 @@ def missing_named(name: str) -> Exception:
         )
     if Path(name).suffix or "/" in name or "\\" in name:
         return FileNotFoundError(f"{name} does not exist")
-    known = [*builtin.NAMES, *generated.NAMES, *FOLDERS]
+    known = [*BUILTIN, *DRAWN, *FOLDERS]
     close = difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else ";"
     return ValueError(
@@ -122,17 +131,49 @@ def missing_named(name: str) -> Exception:
 def available() -> tuple[Listing, ...]:
     """Every data set by name: those that need nothing, the known image sets, and the tables found."""
     rows = [Listing(name, what, "scikit-learn") for name, what in BUILTIN.items()]
-    rows.extend(Listing(name, what, "drawn when asked for") for name, what in generated.NAMES.items())
+    rows.extend(Listing(name, what, "drawn when asked for") for name, what in DRAWN.items())
     for name, (what, files) in FOLDERS.items():
         place = find_named(name)
         rows.append(Listing(name, what, None if place is None else str(place), files))
     found: dict[str, Path] = {}
     for folder in data_folders():
         for path in sorted([*folder.glob("*"), *folder.glob("*/*")]) if folder.is_dir() else ():
-            ending = next((ending for ending in ENDINGS if path.name.endswith(ending)), None)
-            if ending is None or path.name in ("index.csv", "README.csv") or not path.is_file():
-                continue
-            name = path.relative_to(folder).as_posix().removesuffix(ending)
-            found.setdefault(name, path)
+            if path.is_file() and find_reader(path, listed=True) and path.name not in ("index.csv", "README.csv"):
+                name = path.relative_to(folder).with_name(unpacked_name(path).stem).as_posix()
+                found.setdefault(name, path)
     rows.extend(Listing(name, "table", str(path)) for name, path in found.items())
     return tuple(rows)
+
+
+def read_builtin(name: str) -> Raw:
+    """One of `BUILTIN`: digits are 8 × 8 images, diabetes is a regression, the others are tables of classes."""
+    from sklearn import datasets  # takes half a second to import: only for those who ask
+
+    bunch = getattr(datasets, f"load_{name.replace('-', '_')}")()
+    X, target = np.asarray(bunch.data, dtype=np.float64), np.asarray(bunch.target)
+    features = tuple(str(feature) for feature in bunch.feature_names)
+    if name == "digits":
+        return Raw(X, target, name, kind="image", features=features, image_shape=(8, 8), task="classes")
+    task = "regression" if name == "diabetes" else "classes"
+    return Raw(X, target, name, features=features, shuffle=True, task=task)
+
+
+def read_drawn(name: str, *, train: Any = None, test: Any = None, key: Any = 0) -> Raw:
+    """One of `DRAWN` with that many training and test rows, drawn with `key`; test labels are exact as well.
+
+    "parity" is `ParityTarget()`, H = F + 0.3 G(F) with eight outputs; "sparse-parity" is
+    `ParityTarget.product(40)`, whose labels are ±1.
+
+    >>> raw = read_drawn("parity", train=5, test=3)
+    >>> raw.X.shape, raw.labels.shape, raw.test.X.shape
+    ((5, 30), (5, 8), (3, 30))
+    """
+    n = checks.whole_number(TRAIN if train is None else train, "train", 2)
+    held = checks.whole_number(TEST if test is None else test, "test", 2)
+    target = ParityTarget() if name == "parity" else ParityTarget.product(40)
+    data = target.sample(n, key=key, test=held)
+    assert data.test is not None
+    task = "regression" if target.outputs > 1 else "classes"
+    labels = [part.y if target.outputs > 1 else part.y.astype(np.int64) for part in (data, data.test)]
+    note = f"{n:,} training and {held:,} test rows drawn with seed {key}: {target!r}"
+    return Raw(data.X, labels[0], name, test=Raw(data.test.X, labels[1], name, task=task), notes=(note,), task=task)

@@ -10,7 +10,6 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.words import count_of
 from overparam.data.dataset import Dataset
-from overparam.data.paddings import pad_beyond_two_layers, pad_convergence
 
 PIECE = 4_000_000
 """How many numbers are worked on at a time, so that memory-mapped features are never copied whole twice."""
@@ -29,9 +28,7 @@ def unit_rows(data: Any) -> Any:
     """
     if not isinstance(data, Dataset):
         return _unit(_matrix(data), None, "X")
-    test = None
-    if data.test is not None:
-        test = data.test.replace(X=_unit(data.test.X, data.test.rows, f"the test part of {data.name}"))
+    test = data.test and data.test.replace(X=_unit(data.test.X, data.test.rows, f"the test part of {data.name}"))
     return data.replace(X=_unit(data.X, data.rows, data.name), test=test, note="rows scaled to norm 1")
 
 
@@ -120,12 +117,7 @@ def drop_constant_columns(data: Dataset) -> Dataset:
     if data.features is not None:
         names = [data.features[i] for i in np.flatnonzero(constant)]
         note += f": {', '.join(names[:5])}" + (", ..." if len(names) > 5 else "")
-
-    def columns(part: Dataset) -> dict[str, Any]:
-        return {"X": part.X[:, kept], "features": features, "image_shape": None}
-
-    test = None if data.test is None else data.test.replace(**columns(data.test))
-    return data.replace(**columns(data), test=test, note=note)
+    return _both(data, lambda X: X[:, kept], note, features)
 
 
 def column_means(X: np.ndarray) -> np.ndarray:
@@ -184,17 +176,71 @@ def append_constant(data: Any, value: float = 1.0) -> Any:
 
     if not isinstance(data, Dataset):
         return appended(_matrix(data))
-    features = None if data.features is None else (*data.features, "constant")
-    test = None
-    if data.test is not None:
-        test = data.test.replace(X=appended(data.test.X), features=features, image_shape=None)
-    return data.replace(
-        X=appended(data.X),
-        features=features,
-        image_shape=None,
-        test=test,
-        note=f"constant feature {value:g} appended",
-    )
+    return _both(data, appended, f"constant feature {value:g} appended", _and(data.features, "constant"))
+
+
+@overload
+def pad_convergence(data: Dataset, *, longest: float | None = None) -> Dataset: ...
+@overload
+def pad_convergence(data: Any, *, longest: float | None = None) -> np.ndarray: ...
+def pad_convergence(data: Any, *, longest: float | None = None) -> Any:
+    """Unit rows with last coordinate 1/√2: x ↦ (s·x, √(½ − ‖s·x‖²), 1/√2), s = 1/(√2 · longest).
+
+    `longest` is the norm that becomes 1/√2 (default: the largest of the rows, test rows included), one
+    scale for all rows, so that distances keep their proportions.
+
+    Ref: convergence, footnote 5
+
+    >>> pad_convergence([[2.0, 0.0], [0.0, 0.0]]).round(4)
+    array([[0.7071, 0.    , 0.    , 0.7071],
+           [0.    , 0.    , 0.7071, 0.7071]])
+    """
+    return _pad(data, np.sqrt(0.5), np.sqrt(0.5), longest, "padded to unit rows with last coordinate 1/√2")
+
+
+@overload
+def pad_beyond_two_layers(data: Dataset, *, longest: float | None = None) -> Dataset: ...
+@overload
+def pad_beyond_two_layers(data: Any, *, longest: float | None = None) -> np.ndarray: ...
+def pad_beyond_two_layers(data: Any, *, longest: float | None = None) -> Any:
+    """Unit rows with last coordinate ½: x ↦ (s·x, √(¾ − ‖s·x‖²), ½), s = √3/(2 · longest).
+
+    Ref: beyond_two_layers, footnote 1
+
+    >>> pad_beyond_two_layers([[0.0], [5.0]]).round(4)
+    array([[0.   , 0.866, 0.5  ],
+           [0.866, 0.   , 0.5  ]])
+    """
+    return _pad(data, np.sqrt(0.75), 0.5, longest, "padded to unit rows with last coordinate ½")
+
+
+def _pad(data: Any, radius: float, last: float, longest: float | None, note: str) -> Any:
+    if not isinstance(data, Dataset):
+        X = checks.finite_matrix(data)
+        return _padded(X, radius, last, _longest([X], longest))
+    parts = [data.X] if data.test is None else [data.X, data.test.X]
+    parts = [np.asarray(X, dtype=np.float64) for X in parts]
+    scale = _longest(parts, longest)
+    features = _and(data.features, "norm padding", "constant")
+    return _both(data, lambda X: _padded(X, radius, last, scale), f"{note} (norm {scale:.6g} is longest)", features)
+
+
+def _longest(parts: list[np.ndarray], longest: float | None) -> float:
+    there = max(float(checks.row_norms(X).max()) for X in parts)
+    if longest is None:
+        return there if there > 0 else 1.0
+    if not longest > 0 or not np.isfinite(longest):
+        raise ValueError(f"`longest` is {longest}; expected a positive norm")
+    if there > longest * (1 + 1e-12):
+        raise ValueError(f"`longest` is {longest:g} but a row has norm {there:g}; pass at least that")
+    return float(longest)
+
+
+def _padded(X: np.ndarray, radius: float, last: float, longest: float) -> np.ndarray:
+    body = np.asarray(X, dtype=np.float64) / longest
+    share = np.minimum(checks.row_norms(body), 1.0)
+    gap = radius * np.sqrt((1.0 - share) * (1.0 + share))  # not √(1 − share²), which loses half the digits near 1
+    return np.column_stack([radius * body, gap, np.full(len(X), last)])
 
 
 STEPS: dict[str, Callable[[Dataset], Dataset]] = {
@@ -222,16 +268,27 @@ def preprocess(data: Dataset, how: str = "auto") -> Dataset:
     for step in steps:
         if step not in STEPS:
             raise ValueError(
-                f"`how` has the step {step!r}; expected 'auto', 'none', or {', '.join(map(repr, STEPS))} joined by '+'"
+                f"`preprocess` has the step {step!r}; expected 'auto', 'none', or {', '.join(map(repr, STEPS))} joined by '+'"
             )
     for step in steps:
         data = STEPS[step](data)
     return data
 
 
-def _both(data: Dataset, change: Callable[[np.ndarray], np.ndarray], note: str) -> Dataset:
-    test = None if data.test is None else data.test.replace(X=change(data.test.X))
-    return data.replace(X=change(data.X), test=test, note=note)
+def _both(
+    data: Dataset,
+    change: Callable[[np.ndarray], np.ndarray],
+    note: str,
+    features: tuple[str, ...] | str | None = "same",
+) -> Dataset:
+    """Training and test rows changed alike; with other features an image is none any more."""
+    named = {} if features == "same" else {"features": features, "image_shape": None}
+    test = data.test and data.test.replace(X=change(data.test.X), **named)
+    return data.replace(X=change(data.X), test=test, note=note, **named)
+
+
+def _and(features: tuple[str, ...] | None, *more: str) -> tuple[str, ...] | None:
+    return None if features is None else (*features, *more)
 
 
 def _matrix(X: Any, name: str = "X") -> np.ndarray:

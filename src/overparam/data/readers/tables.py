@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from overparam.core import checks
 from overparam.core.words import count_of
-from overparam.data.encoding import whole_numbers
-from overparam.data.raw import Raw
+from overparam.data.labels import as_labels, whole_numbers
+from overparam.data.readers.reader import MISSING_VALUES, Raw
 
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "?", "null"))
 """How a missing value is written in a text file, in any case."""
@@ -124,19 +125,13 @@ def find_column(names: Sequence[str], wanted: str | int, what: str, table: str) 
     raise ValueError(f"{table} has no {what} column {wanted!r}{hint} Its columns: {shown}")
 
 
-def table_to_raw(
-    table: Table,
-    *,
-    label: Column | None,
-    group: Column | None,
-    features: Sequence[Column],
-    missing: str = "error",
-) -> Raw:
-    """Features, labels and groups of a table as arrays, after seeing to missing values."""
-    if missing not in ("error", "mean", "drop"):
-        raise ValueError(f"`missing` is {missing!r}; expected 'error', 'mean' or 'drop'")
-    if label is None:
-        raise ValueError(f"{table.name} has no label column")
+def table_to_raw(table: Table, *, label: Any, group: Any, missing: str = "error", y: Any = None) -> Raw:
+    """Features, labels and groups of a table as arrays, after seeing to missing values.
+
+    The label column is named, or numbered, or the last; with labels `y` of their own all columns but the group are features.
+    """
+    checks.one_of(missing, "missing", MISSING_VALUES)
+    label, group, features = _chosen(table, label, group, y)
     notes = list(table.notes)
     features = _without_row_numbers(features, notes)
     if not features:
@@ -162,6 +157,26 @@ def table_to_raw(
         notes=tuple(notes),
         shuffle=True,
     )
+
+
+def _chosen(table: Table, label: Any, group: Any, y: Any) -> tuple[Column, Column | None, list[Column]]:
+    names = [column.name for column in table.columns]
+    taken = None if group is None else find_column(names, group, "group", table.name)
+    if y is not None:
+        labels = as_labels(y, len(table.places))
+        values = labels if labels.dtype.kind == "U" else labels.astype(np.float64)
+        chosen, own = Column("y", values, np.zeros(len(labels), dtype=bool)), None
+    else:
+        own = find_column(names, label, "label", table.name) if label is not None else len(names) - 1
+        if label is None and own == taken:
+            own -= 1
+        if own == taken:
+            raise ValueError(f"{table.name}: column {names[own]!r} is named as label and as group; name two")
+        if own < 0:
+            raise ValueError(f"{table.name} has no label column")
+        chosen = table.columns[own]
+    features = [column for i, column in enumerate(table.columns) if i not in (own, taken)]
+    return chosen, None if taken is None else table.columns[taken], features
 
 
 def _without_row_numbers(features: Sequence[Column], notes: list[str]) -> list[Column]:
@@ -266,27 +281,6 @@ def _number_block(
 def _mean(values: np.ndarray) -> float:
     largest = float(np.abs(values).max()) or 1.0  # sums of 1e308 overflow
     return float((values / largest).mean() * largest)
-
-
-def choose_columns(
-    table: Table, label: Any, group: Any, *, default_label: bool = True
-) -> tuple[Column | None, Column | None, list[Column]]:
-    """The label column (by name, by number, or the last), the group column, and the features."""
-    names = [column.name for column in table.columns]
-    taken: dict[str, int] = {}
-    if group is not None:
-        taken["group"] = find_column(names, group, "group", table.name)
-    if label is not None:
-        taken["label"] = find_column(names, label, "label", table.name)
-    elif default_label:
-        left = [i for i in range(len(names)) if i != taken.get("group")]
-        if left:
-            taken["label"] = left[-1]
-    if "label" in taken and taken.get("group") == taken["label"]:
-        raise ValueError(f"{table.name}: column {names[taken['label']]!r} is named as label and as group; name two")
-    features = [column for i, column in enumerate(table.columns) if i not in taken.values()]
-    chosen = {what: table.columns[i] for what, i in taken.items()}
-    return chosen.get("label"), chosen.get("group"), features
 
 
 def _shown(value: Any) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from overparam.core.words import count_of
-from overparam.data.files import read_bytes
-from overparam.data.raw import Raw
+from overparam.data.readers.reader import Raw, read_bytes
 
 NUMBER_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
@@ -47,28 +47,19 @@ def is_idx_folder(folder: Path) -> bool:
     return bool(_candidates(folder, "train", "images"))
 
 
-def read_idx_folder(folder: Path, name: str) -> Raw:
+def read_idx_folder(folder: Path) -> Raw:
     """Training and test images with their labels: `train-images-idx3-ubyte` and so on, .gz or not."""
-    train = _part(folder, "train", name)
+    train, test = _part(folder, "train"), _part(folder, "(?:t10k|test)")
     if train is None:
         raise FileNotFoundError(f"{folder} has no train-images-idx3-ubyte or train-images-idx3-ubyte.gz; put it there")
-    test = _part(folder, "(?:t10k|test)", name)
-    notes = () if test is not None else (f"{folder.name}: no test images (t10k-images-idx3-ubyte) found",)
-    if test is not None and test.image_shape != train.image_shape:
+    if test is None:
+        return replace(train, notes=(f"{folder.name}: no test images (t10k-images-idx3-ubyte) found",))
+    if test.image_shape != train.image_shape:
         raise ValueError(f"{folder}: training images are {train.image_shape}, test images {test.image_shape}")
-    return Raw(
-        train.X,
-        train.labels,
-        name,
-        kind="image",
-        image_shape=train.image_shape,
-        test=test,
-        notes=notes,
-        task="classes",
-    )
+    return replace(train, test=test)
 
 
-def _part(folder: Path, part: str, name: str) -> Raw | None:
+def _part(folder: Path, part: str) -> Raw | None:
     found = {what: _candidates(folder, part, what) for what in ("images", "labels")}
     if not found["images"] and not found["labels"]:
         return None
@@ -91,8 +82,8 @@ def _part(folder: Path, part: str, name: str) -> Raw | None:
         )
     if not len(images):
         raise ValueError(f"{images_path} holds no images")
-    shape = tuple(images.shape[1:])
-    return Raw(images.reshape(len(images), -1), labels.astype(np.int64), name, kind="image", image_shape=shape)
+    X, shape = images.reshape(len(images), -1), tuple(images.shape[1:])
+    return Raw(X, labels.astype(np.int64), kind="image", image_shape=shape, task="classes")
 
 
 def _candidates(folder: Path, part: str, what: str) -> list[Path]:

@@ -128,17 +128,19 @@ def encode(labels: np.ndarray, classes: Sequence[Any]) -> np.ndarray:
     array([-0.25,  0.75, -0.25, -0.25])
     """
     codes = class_codes(labels, classes)
-    strangers = np.flatnonzero(codes < 0)
-    if len(strangers):
-        raise ValueError(
-            f"`labels` has {count_of(len(strangers), 'value')} outside the classes "
-            f"{shown_values(classes)} (first: {labels[strangers[0]].item()!r} at row {strangers[0]})"
-        )
+    require_known(labels, codes, classes)
     return encode_codes(codes, len(classes))
 
 
+def require_known(labels: np.ndarray, codes: np.ndarray, classes: Sequence[Any]) -> None:
+    """One line where a label is none of the classes."""
+    for row in np.flatnonzero(codes < 0)[:1]:
+        value = labels[row].item()
+        raise ValueError(f"`labels` has {value!r} at row {row}; the classes are {shown_values(classes)}")
+
+
 def encode_codes(codes: np.ndarray, k: int) -> np.ndarray:
-    """The same from class numbers 0..k-1."""
+    """Targets of class numbers 0 to k − 1, as `encode` gives them for labels."""
     if k == 2:
         return 1.0 - 2.0 * codes
     y = np.full((len(codes), k), -1.0 / k)

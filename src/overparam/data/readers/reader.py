@@ -1,0 +1,106 @@
+"""What a reader of data is and gives: a row of the table of formats, features and labels as read, and bytes of files."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+MISSING_VALUES = ("error", "mean", "drop")
+"""What can be done with missing values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """Features and labels as read, before any row is chosen.
+
+    X is (n, d) of any number type: bytes stay bytes until the rows are chosen, so that a whole
+    image set need not be in memory as float64. `shuffle` marks sources that are often sorted by class.
+    """
+
+    X: np.ndarray
+    labels: np.ndarray
+    name: str = "data"
+    kind: str = "table"
+    features: tuple[str, ...] | None = None
+    image_shape: tuple[int, ...] | None = None
+    groups: np.ndarray | None = None
+    rows: np.ndarray | None = None
+    test: Raw | None = None
+    notes: tuple[str, ...] = ()
+    shuffle: bool = False
+    task: str | None = None
+
+
+class Reader(NamedTuple):
+    """A format of files or of folders.
+
+    read: gives a `Raw` for a path and, by name, those of the arguments of `load` that it takes.
+    words: what is expected in a folder, for a message; files are told by their endings.
+    takes: out of "label", "group", "classes" and "missing".
+    endings: of files in this format, below .gz and .xz.
+    fits: whether a folder is in this format.
+    listed: whether a file is a data set by itself, found by its name.
+    needs: the module that must be there, and the extra that brings it.
+    """
+
+    read: Callable[..., Raw]
+    words: str = ""
+    takes: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+    fits: Callable[[Path], bool] | None = None
+    listed: bool = False
+    needs: tuple[str, str] | None = None
+
+
+def read_bytes(path: Path) -> bytes:
+    """The unpacked content of `path`. Packing is told by the first bytes, for names are often wrong."""
+    packed = read_packed(path)
+    try:
+        if packed.startswith(GZIP):
+            return gzip.decompress(packed)
+        if packed.startswith(XZ):
+            return lzma.decompress(packed)
+    except EOFError:
+        raise ValueError(f"{path} is cut short: its packed data end too early; fetch the file again") from None
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise ValueError(f"{path} is corrupt or cut short ({one_line(error)}); fetch the file again") from None
+    if path.suffix in (".gz", ".xz") and not packed:
+        raise ValueError(f"{path} is empty; fetch the file again")
+    return packed
+
+
+def read_packed(path: Path) -> bytes:
+    """The content of `path` as stored."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist") from None
+    except IsADirectoryError:
+        raise ValueError(f"{path} is a folder; expected a file") from None
+    except PermissionError:
+        raise ValueError(f"{path} may not be read (permission denied)") from None
+
+
+def one_line(error: Exception) -> str:
+    """The message of an error on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def unpacked_name(path: Path) -> Path:
+    """The name of a file without the endings of packing.
+
+    >>> unpacked_name(Path("uci/abalone.csv.gz")).stem, unpacked_name(Path("a.CSV.gz")).suffix
+    ('abalone', '.CSV')
+    """
+    name = path.name
+    for ending in (".gz", ".xz"):
+        name = name.removesuffix(ending)
+    return Path(name)
