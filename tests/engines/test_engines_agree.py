@@ -144,7 +144,7 @@ def test_square_sum_diagonal_and_rounding(engine: str, device: str, monkeypatch:
 @pytest.mark.parametrize(("engine", "device"), ENGINES)
 def test_close_pairs_against_all_pairs(engine: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_device, "TILE", 40)
-    monkeypatch.setattr("overparam.engines.cosines.PIECE", 300)
+    monkeypatch.setattr("overparam.engines.panels.PIECE", 300)
     rng = np.random.default_rng(4)
     X = rng.standard_normal((131, 4))
     X[50], X[99] = X[20], -2 * X[30]

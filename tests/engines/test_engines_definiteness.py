@@ -6,7 +6,7 @@ from kernels_for_tests import Bell, Images
 from sklearn.datasets import load_digits
 
 from overparam.engines import Definiteness, as_gram, gram
-from overparam.engines import definiteness as module
+from overparam.engines import matrix as module
 from overparam.kernels import TwoLayer
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pytest
 
 from overparam.engines import as_gram
 from overparam.spectrum import EigenvalueBounds, Inverse, Loss, quadrature
-from overparam.spectrum.jacobi import gauss, lobatto, radau
+from overparam.spectrum.rules import gauss, lobatto, radau
 
 
 def random_spectrum(rng: np.random.Generator, n: int) -> np.ndarray:

@@ -5,14 +5,14 @@ import pytest
 
 from overparam.engines import gram
 from overparam.kernels import TwoLayer
-from overparam.spectrum import device_factor, factor
+from overparam.spectrum import factor, on_device
 
 
 @pytest.mark.parametrize(("n", "blocks"), [(60, 1), (61, 4), (130, 7), (257, 20)])
 def test_solves_and_inverse_diagonal_in_blocks(n: int, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_factor, "SMALL", 10 if blocks > 1 else 3_000)
-    monkeypatch.setattr(device_factor, "BLOCKS", blocks)
-    monkeypatch.setattr(device_factor, "COLUMNS", 4)
+    monkeypatch.setattr(on_device, "SMALL", 10 if blocks > 1 else 3_000)
+    monkeypatch.setattr(on_device, "BLOCKS", blocks)
+    monkeypatch.setattr(on_device, "COLUMNS", 4)
     rng = np.random.default_rng(n)
     X = rng.standard_normal((n, 12))
     Y = rng.standard_normal((n, 6))
@@ -29,7 +29,7 @@ def test_solves_and_inverse_diagonal_in_blocks(n: int, blocks: int, monkeypatch:
 
 
 def test_a_singular_matrix_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_factor, "SMALL", 10)
+    monkeypatch.setattr(on_device, "SMALL", 10)
     X = np.random.default_rng(0).standard_normal((40, 3))
     X[7] = 2 * X[30]
     with pytest.raises(ValueError, match="not positive definite to rounding"):

@@ -23,7 +23,7 @@ from overparam.studies import convergence_rates_runs as runs
 from overparam.studies.convergence_rates_losses import LOSSES, SIGMA, rippled, saturated
 from overparam.studies.convergence_rates_settings import SMALL, SMOKE, build
 from overparam.studies.study import StudyResult, Workplace, reproduce
-from overparam.theory.linear_rates import linear_rate
+from overparam.theory.iteration_laws import linear_rate
 
 # --- the losses
 

@@ -10,7 +10,7 @@ from cube_cases import KERNELS, corners, matrix, parity, spectrum, theorem_2
 from overparam.core.machine import blas_threads
 from overparam.kernels import Gaussian, RandomFeatures, Residual, TwoLayer, spectrum_on_sphere
 from overparam.theory import dimension_certificate, printed_range, spectral_certificate
-from overparam.theory.spectral_certificate import lower_bound
+from overparam.theory.kernel_certificates import lower_bound
 
 
 def random_case(seed: int):

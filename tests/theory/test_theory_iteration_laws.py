@@ -10,7 +10,7 @@ from overparam.data import load
 from overparam.networks import TwoLayer
 from overparam.theory import iteration_law, iterations_needed, linear_rate
 from overparam.theory.descent_laws import DescentLaw
-from overparam.theory.linear_rates import straight_line
+from overparam.theory.iteration_laws import straight_line
 from overparam.training import GivenLoss, gradient_descent, sgd
 
 STEPS = np.array([0, 1, 2, 5, 10, 30, 100, 300])

@@ -34,7 +34,7 @@ from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.frame import AbstractAnswer
 from overparam.networks import TwoLayer
-from overparam.theory.linear_rates import rounding_floor
+from overparam.theory.iteration_laws import rounding_floor
 from overparam.training import Trajectory, train
 from overparam.training.inputs import Trainee, checked_steps, record_steps
 from overparam.training.precision import computing

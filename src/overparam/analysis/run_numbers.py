@@ -8,8 +8,8 @@ import numpy as np
 
 from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting, largest, relative_error
 from overparam.theory.dynamics import GROWN
+from overparam.theory.iteration_laws import rounding_floor
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
-from overparam.theory.linear_rates import rounding_floor
 from overparam.training import Trajectory
 
 

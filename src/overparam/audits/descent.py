@@ -23,7 +23,7 @@ from overparam.audits.setting import Setting
 from overparam.audits.vectors import added, inner
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.inside import of_output
-from overparam.theory.linear_rates import LinearRate, linear_rate, rounding_floor
+from overparam.theory.iteration_laws import LinearRate, linear_rate, rounding_floor
 
 Algorithm = Literal["gradient descent", "SGD"]
 THEOREMS: dict[Algorithm, str] = {"gradient descent": "convergence, Thm 1", "SGD": "convergence, Thm 2"}

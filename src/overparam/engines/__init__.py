@@ -1,8 +1,7 @@
 """How a kernel becomes a matrix: `dense` stores it, `matrix_free` stores nothing of size n²."""
 
 from overparam.engines.cross import cross_matrix
-from overparam.engines.definiteness import Definiteness
-from overparam.engines.matrix import AbstractGram, as_gram, gram
+from overparam.engines.matrix import AbstractGram, Definiteness, as_gram, gram
 from overparam.engines.plan import Plan
 from overparam.engines.remembered import remember
 

@@ -11,9 +11,8 @@ from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress
-from overparam.engines.cosines import Cosines
 from overparam.engines.matrix import AbstractHostGram
-from overparam.engines.panels import UnitRows, fill_panel, mirror, panel_ranges
+from overparam.engines.panels import Cosines, UnitRows, fill_panel, mirror, panel_ranges
 from overparam.engines.plan import Plan
 from overparam.engines.tiles import Tiles, mirrored
 from overparam.engines.workers import Workers, worker_count

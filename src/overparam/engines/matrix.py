@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import abc
 import os
+from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, final
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf  # pyright: ignore[reportAttributeAccessIssue]
 
 from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
@@ -16,9 +18,6 @@ from overparam.core.progress import Progress, silent
 from overparam.core.words import byte_size
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.plan import Plan, make_plan
-
-if TYPE_CHECKING:
-    from overparam.engines.definiteness import Definiteness
 
 EngineName = Literal["auto", "dense", "matrix_free"]
 
@@ -89,8 +88,6 @@ class AbstractGram(abc.ABC):
 
     def definiteness(self) -> Definiteness:
         """Whether the computed matrix is positive semi-definite up to `rounding`, by one Cholesky factorisation."""
-        from overparam.engines.definiteness import definiteness
-
         return definiteness(self)
 
     @property
@@ -158,6 +155,46 @@ class AbstractHostGram(AbstractGram):
                 f"the matrix of {self.n:,} rows takes {byte_size(need)} and {byte_size(free)} is free; "
                 "use `H @ v` or `H.block(rows, columns)`"
             )
+
+
+@final
+@dataclass(frozen=True)
+class Definiteness:
+    """Whether λ_min ≥ −rounding, as it must be where the kernel is positive semi-definite and `rounding` is right.
+
+    `holds` is True where proved up to the rounding of the proof, False where refuted, None where not checked.
+    """
+
+    holds: bool | None
+    lower: float
+    """A certified bound, lower ≤ λ_min of the computed matrix; −∞ where there is none."""
+    shift: float
+    """What was added to the diagonal: the stated rounding, and that of the factorisation."""
+    reason: str
+
+
+def definiteness(H: AbstractGram) -> Definiteness:
+    """By a Cholesky factorisation of H + shift, which takes n³/3 operations.
+
+    With c = 2 (n + 2) ε tr(H + shift) the rounding of the factorisation (Rump 2006) and shift = rounding + c: one that
+    runs to its end proves λ_min ≥ −shift − c, and one that breaks down proves λ_min < −rounding.
+    """
+    n = H.n
+    need, free = 16 * n * n, available_memory()
+    if need > 0.9 * free:
+        words = f"a factor of {n:,} rows takes {byte_size(need)} and {byte_size(free)} is free"
+        return Definiteness(None, -np.inf, 0.0, words)
+    epsilon = 2 * (n + 2) * float(np.finfo(float).eps)
+    trace = float(np.abs(H.diagonal()).sum())
+    shift = max(H.rounding + 2 * epsilon * trace, 1e-290)  # a matrix of zeros has no trace
+    slack = epsilon * (trace + n * shift)
+    A = np.array(H.dense().T, order="F", copy=True)  # the transpose of a symmetric matrix is itself
+    A.ravel(order="K")[:: n + 1] += shift
+    _, info = dpotrf(A, lower=1, clean=0, overwrite_a=1)
+    if info:
+        words = f"H + {shift:.1e} has no Cholesky factor: an eigenvalue lies below −{H.rounding:.1e}"
+        return Definiteness(False, -np.inf, shift, words)
+    return Definiteness(True, -shift - slack, shift, f"H + {shift:.1e} has a Cholesky factor")
 
 
 def gram(
@@ -239,7 +276,7 @@ def _from_blocks(
 ) -> AbstractGram:
     """By `kernel.block`; kept on the CPU, where the kernel hands its blocks over, unless a device is asked for."""
     from overparam.engines.dense import DenseGram
-    from overparam.engines.recomputed import RecomputedGram
+    from overparam.engines.matrix_free import RecomputedGram
     from overparam.engines.tiles import Tiles
 
     place = "cpu" if device is None else chosen_device(device)
@@ -262,7 +299,7 @@ def _from_blocks(
     H = DenseGram.of_blocks(kernel, X, get, plan, tiles, threads)
     if place == "cpu":
         return H
-    from overparam.engines.device_values import DeviceValuesGram
+    from overparam.engines.on_device import DeviceValuesGram
 
     return DeviceValuesGram(H, place)
 

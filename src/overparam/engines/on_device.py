@@ -1,7 +1,8 @@
 """Both engines on an accelerator, in JAX: square tiles of the lower triangle, the epilogue fused by XLA.
 
 Everything runs inside `jax.enable_x64(True)`, so that a user's JAX settings stay as they are and
-results are float64. The same code runs on JAX's CPU device, which is how it is tested.
+results are float64. The same code runs on JAX's CPU device, which is how it is tested. A matrix of other kernels is made
+on the host and moved to the device, where its products and factors are fast.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
 from overparam.core.words import byte_size
 from overparam.engines.cross import require_alike
+from overparam.engines.dense import DenseGram
 from overparam.engines.matrix import AbstractGram
 from overparam.engines.panels import UnitRows, exact_values
 from overparam.engines.plan import Plan, Rates
@@ -485,3 +487,37 @@ class DeviceMatrixFreeGram(_DeviceGram):
             squared, _ = self._sweep_tiles(ones, self._function.squared(), silent)
             self._square_sum = float(squared.sum() + np.sum(self._diagonal**2) + self._pairs[3])
             return self._square_sum
+
+
+@final
+class DeviceValuesGram(AbstractGram):
+    """H stored on the device in float64; `values` is the matrix there."""
+
+    def __init__(self, H: DenseGram, device: str) -> None:
+        self.n, self.plan, self.kernel, self.X, self.get, self.repaired = H.n, H.plan, H.kernel, H.X, H.get, H.repaired
+        self._device = pick(device)
+        self._diagonal = H.diagonal()
+        self.values = put(H.values, self._device)
+
+    @property
+    def xp(self) -> ModuleType:
+        return jnp
+
+    @property
+    def device(self) -> str:
+        return f"{self._device.platform}: {self._device.device_kind}"
+
+    def to_device(self, V: np.ndarray) -> Any:
+        return put(V, self._device)
+
+    def product(self, V: Any, progress: Progress | None = None) -> Any:
+        return multiplied(self.values, V)
+
+    def diagonal(self) -> np.ndarray:
+        return self._diagonal.copy()
+
+    def dense(self) -> np.ndarray:
+        return on_host(self.values)
+
+    def square_sum(self) -> float:
+        return square_sum(self.values)

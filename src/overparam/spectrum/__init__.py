@@ -4,8 +4,7 @@ from overparam.spectrum.bounds import EigenvalueBounds, eigenvalue_bounds
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.eigenvectors import Eigenpairs, eigenpairs, power_iteration
 from overparam.spectrum.integrands import AbstractIntegrand, Inverse, Loss
-from overparam.spectrum.krylov_functions import MatrixFunction, matrix_function
-from overparam.spectrum.lanczos import Interrupted
+from overparam.spectrum.lanczos import Interrupted, MatrixFunction, matrix_function
 from overparam.spectrum.left_out import LeaveOneOut, leave_one_out
 from overparam.spectrum.solve import Factor, factor
 from overparam.spectrum.sweep import quadrature

@@ -12,8 +12,8 @@ from scipy.sparse.linalg import eigsh
 from overparam.core.kernel import AbstractAngularKernel
 from overparam.core.machine import available_memory
 from overparam.engines.matrix import AbstractGram, as_gram
-from overparam.spectrum.jacobi import EPS
-from overparam.spectrum.operators import operator
+from overparam.spectrum.eigenvectors import operator
+from overparam.spectrum.rules import EPS
 from overparam.spectrum.separation import separation_bound
 
 Method = Literal["auto", "separation", "cholesky", "none"]
@@ -110,8 +110,8 @@ def _cholesky_upper(H: AbstractGram, b: float) -> float | None:
 
 
 def _ritz_values(H: AbstractGram, steps: int = 24) -> np.ndarray:
-    from overparam.spectrum.jacobi import gauss
     from overparam.spectrum.lanczos import Lanczos
+    from overparam.spectrum.rules import gauss
 
     start = 1.0 + 0.1 * np.random.default_rng(0).standard_normal((H.n, 1))
     sweep = Lanczos(H, start)

@@ -12,7 +12,7 @@ from overparam.core.bracketed import Bracketed
 from overparam.core.provenance import Provenance
 from overparam.spectrum.bounds import EigenvalueBounds
 from overparam.spectrum.integrands import AbstractIntegrand, Estimate
-from overparam.spectrum.jacobi import Rule, gauss, lobatto, radau
+from overparam.spectrum.rules import Rule, gauss, lobatto, radau
 
 CLEARANCE = 1e-12
 """How far prescribed nodes are moved outwards, relative to λ_max."""

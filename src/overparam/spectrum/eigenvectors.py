@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -12,7 +13,11 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from overparam.core.machine import available_memory
 from overparam.core.words import byte_size
 from overparam.engines.matrix import AbstractGram, as_gram
-from overparam.spectrum.operators import operator
+
+
+def operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
+    """The n × n operator v ↦ product(v)."""
+    return LinearOperator((n, n), matvec=product, dtype=np.float64)  # pyright: ignore[reportCallIssue]
 
 
 @final

@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.spectrum.jacobi import EPS, Rule
+from overparam.spectrum.rules import EPS, Rule
 
 
 class AbstractIntegrand(abc.ABC):

@@ -13,7 +13,7 @@ from overparam.core.words import byte_size
 from overparam.engines.matrix import AbstractGram, as_gram
 
 if TYPE_CHECKING:
-    from overparam.spectrum.device_factor import DeviceFactor
+    from overparam.spectrum.on_device import DeviceFactor
 
 
 @final
@@ -55,7 +55,7 @@ def factor(H: Any, ridge: float = 0.0) -> Factor | DeviceFactor:
     if not (np.isfinite(ridge) and ridge >= 0):
         raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
     if H.xp is not np:
-        from overparam.spectrum.device_factor import DeviceFactor
+        from overparam.spectrum.on_device import DeviceFactor
 
         made = DeviceFactor(H, ridge)
         if made.definite:

@@ -16,8 +16,8 @@ from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.bounds import EigenvalueBounds, largest_bound, smallest_bound
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse
-from overparam.spectrum.jacobi import EPS, gauss, inverse_entries, radau_inverse_entries
 from overparam.spectrum.lanczos import Interrupted, Lanczos
+from overparam.spectrum.rules import EPS, gauss, inverse_entries, radau_inverse_entries
 
 FALLBACK_RIDGE = 1e-2
 """Times the mean diagonal: what stopping looks at where no positive bound on λ_min is known."""

@@ -25,10 +25,8 @@ from overparam.kernels import (
     spectrum_on_cube,
 )
 from overparam.theory import tuned_regression
-from overparam.theory.dimension_certificate import dimension_certificate
-from overparam.theory.exact_error import exact_error
-from overparam.theory.learning_curves import learning_curve
-from overparam.theory.spectral_certificate import lower_bound, spectral_certificate
+from overparam.theory.kernel_certificates import dimension_certificate, lower_bound, spectral_certificate
+from overparam.theory.learning_curves import exact_error, learning_curve
 
 KERNELS: dict[str, tuple[AbstractInnerProductKernel, str]] = {
     "NTK, depth 2": (FullyConnected(depth=2), "ntk"),

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.studies.beyond_kernels_theorem2_networks import chosen
-from overparam.theory.dimension_certificate import dimension_certificate, printed_range
+from overparam.theory.kernel_certificates import dimension_certificate, printed_range
 
 Arrays = Mapping[str, np.ndarray]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

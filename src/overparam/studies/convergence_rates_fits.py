@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from overparam.theory.linear_rates import straight_line
+from overparam.theory.iteration_laws import straight_line
 
 STRETCHES = 8
 """A tail is cut into that many stretches; their scatter gives the standard error of its rate."""

@@ -17,7 +17,7 @@ from overparam.studies.convergence_rates_fits import (
 )
 from overparam.studies.convergence_rates_losses import LOSSES
 from overparam.studies.convergence_rates_settings import IMAGES, LABELS, VARIABLES, Cell, Point, Settings
-from overparam.theory.accuracy_laws import PERFECT
+from overparam.theory.descent_laws import PERFECT
 from overparam.theory.iteration_laws import iteration_law
 
 Part = Mapping[str, np.ndarray]

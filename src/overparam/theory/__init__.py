@@ -2,8 +2,6 @@
 
 from overparam.core.assumptions import Assumption, AssumptionStatus
 from overparam.core.bracketed import Bracketed
-from overparam.theory.accuracy_laws import AccuracyLaw
-from overparam.theory.after_training import Certificate, certificate
 from overparam.theory.complexity import (
     Alignment,
     EffectiveDimension,
@@ -14,19 +12,19 @@ from overparam.theory.complexity import (
     random_label_complexity,
     worst_case_labels,
 )
-from overparam.theory.coupled_regression import coupled_regression
-from overparam.theory.descent_laws import DescentLaw, iterations_needed
-from overparam.theory.dimension_certificate import (
+from overparam.theory.descent_laws import AccuracyLaw, DescentLaw, iterations_needed
+from overparam.theory.dynamics import LossCurve, StepsToLoss, predict_loss, predict_loss_flow, steps_to_loss
+from overparam.theory.generalization import Certificate, GeneralizationBound, Term, certificate, generalization_bound
+from overparam.theory.integrands import Flow
+from overparam.theory.iteration_laws import IterationLaw, LinearRate, iteration_law, linear_rate
+from overparam.theory.kernel_certificates import (
     DimensionCertificate,
     PrintedRange,
+    SpectralCertificate,
     dimension_certificate,
     printed_range,
+    spectral_certificate,
 )
-from overparam.theory.dynamics import LossCurve, StepsToLoss, predict_loss, predict_loss_flow, steps_to_loss
-from overparam.theory.exact_error import ExactError, exact_error
-from overparam.theory.generalization import GeneralizationBound, Term, generalization_bound
-from overparam.theory.integrands import Flow
-from overparam.theory.iteration_laws import IterationLaw, iteration_law
 from overparam.theory.lazy_regime import (
     Flips,
     Laziness,
@@ -36,9 +34,7 @@ from overparam.theory.lazy_regime import (
     sample_flips,
     width_for_laziness,
 )
-from overparam.theory.learning_curves import LearningCurve, learning_curve
-from overparam.theory.linear_rates import LinearRate, linear_rate
-from overparam.theory.linear_regression import linear_regression
+from overparam.theory.learning_curves import ExactError, LearningCurve, exact_error, learning_curve
 from overparam.theory.movement import (
     MovementBounds,
     MovementCurve,
@@ -48,11 +44,12 @@ from overparam.theory.movement import (
 )
 from overparam.theory.predictions import Coefficients, Prediction, dual_coefficients, predict
 from overparam.theory.rates import best_learning_rate, max_learning_rate
-from overparam.theory.spectral_certificate import SpectralCertificate, spectral_certificate
-from overparam.theory.tuned_regression import (
+from overparam.theory.regression import (
     BestRegression,
     TunedRegression,
     best_regression,
+    coupled_regression,
+    linear_regression,
     tuned_regression,
 )
 from overparam.theory.width import (

@@ -10,7 +10,7 @@ import numpy as np
 from overparam.core.bracketed import Bracketed
 from overparam.spectrum.brackets import Quadrature, over_outputs
 from overparam.spectrum.integrands import AbstractIntegrand, contraction
-from overparam.spectrum.jacobi import EPS, Rule
+from overparam.spectrum.rules import EPS, Rule
 
 
 @final

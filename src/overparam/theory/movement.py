@@ -11,7 +11,7 @@ from overparam.core.assumptions import INFINITE_WIDTH, RESIDUAL, Assumption, che
 from overparam.core.bracketed import AbstractBracketed, Bracketed
 from overparam.spectrum.brackets import Quadrature, over_outputs
 from overparam.spectrum.integrands import Inverse
-from overparam.spectrum.jacobi import EPS, Rule
+from overparam.spectrum.rules import EPS, Rule
 from overparam.theory.integrands import Growth, moved, path_length
 from overparam.theory.rates import (
     Stability,

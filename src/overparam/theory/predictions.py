@@ -13,7 +13,7 @@ from overparam.core.assumptions import INFINITE_WIDTH, Assumption, checked
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.bounds import CHOLESKY_FITS
-from overparam.spectrum.krylov_functions import matrix_function
+from overparam.spectrum.lanczos import matrix_function
 from overparam.spectrum.solve import factor
 from overparam.theory.integrands import growth
 from overparam.theory.rates import Stability, checked_rate, loss_scale
