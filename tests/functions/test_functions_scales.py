@@ -94,7 +94,10 @@ def test_hidden_product():
         (lambda: two_layer_scales(series("sin"), 0.1, p=0), "`p` is 0"),
         (lambda: two_layer_scales([], 0.1, p=1), "expected a PowerSeries"),
         (lambda: resnet_scales(series("sin"), series("sin"), 2.0, k=1, p_F=1, p_G=1), "`alpha` is 2.0"),
-        (lambda: resnet_scales(series("sin"), series("sin"), 0.1, k=1, p_F=1, p_G=1, opt=-1.0), "must be numbers ≥ 0"),
+        (
+            lambda: resnet_scales(series("sin"), series("sin"), 0.1, k=1, p_F=1, p_G=1, opt=-1.0),
+            "`opt` is -1.0; expected a finite number ≥ 0",
+        ),
         (lambda: hidden_product_scales(3, math.nan), "`alpha` is nan"),
     ],
 )

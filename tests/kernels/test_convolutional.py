@@ -94,6 +94,17 @@ def test_ways_of_calling_agree():
     np.testing.assert_allclose(gram(kernel, X, "dense").dense(), whole, rtol=1e-13)
 
 
+def test_the_diagonal_is_made_once(monkeypatch):
+    made = []
+    own = Convolutional._own
+    monkeypatch.setattr(Convolutional, "_own", lambda kernel, X: made.append(len(X)) or own(kernel, X))
+    X = np.random.default_rng(8).standard_normal((3, 3, 3, 1))
+    whole = Convolutional(1)(X)
+    assert made == [3]
+    assert np.array_equal(gram(Convolutional(1), X, "dense").dense(), whole)
+    assert sum(made) == 6
+
+
 def test_one_by_one_patches_are_a_fully_connected_network_at_every_pixel():
     from overparam.kernels.fully_connected import FullyConnected
 
@@ -160,10 +171,10 @@ def test_without_numba(monkeypatch):
         ({"depth": 2, "patch": 2.0}, "`patch` is 2.0"),
         ({"depth": 2, "W_std": 0.0}, "`W_std` is 0.0; expected finite numbers, more than 0"),
         ({"depth": 2, "b_std": (0.1, 0.2)}, "`b_std` has 2 numbers; a network of depth 2 has 3"),
-        ({"depth": 2, "head": "mean"}, "`head` is 'mean'; expected one of 'pool', 'flatten'"),
+        ({"depth": 2, "head": "mean"}, "`head` is 'mean'; expected 'pool' or 'flatten'"),
         ({"depth": 2, "activation": "erf"}, "op.networks.Sequence"),
         ({"depth": 1, "trained": "hidden"}, "`trained` is 'hidden'; expected 'all'"),
-        ({"depth": 2, "trained": (4,)}, "numbers from 1 to 3"),
+        ({"depth": 2, "trained": (4,)}, "numbers of layers from 1 to 3"),
         ({"depth": 2, "image": (3, 3)}, "`image` is"),
     ],
 )

@@ -328,8 +328,8 @@ def test_sizes_that_float64_cannot_hold_are_one_line():
         ({"activation": np.tanh}, "or a layer"),
         ({"trained": "none"}, "`trained` is 'none'"),
         ({"trained": (0,)}, "from 1 to 4"),
-        ({"trained": ()}, "no layer"),
-        ({"depth": 1, "trained": "hidden"}, "no layer"),
+        ({"trained": ()}, "numbers of layers from 1 to"),
+        ({"depth": 1, "trained": "hidden"}, "numbers of layers from 1 to"),
         ({"features": 0}, "`features` is 0"),
     ],
 )
@@ -342,7 +342,7 @@ def test_bad_settings_are_one_line(settings, words):
 
 def test_bad_calls_are_one_line():
     kernel = FullyConnected()
-    with pytest.raises(ValueError, match="'ntk' and 'nngp'"):
+    with pytest.raises(ValueError, match="'ntk' or 'nngp'"):
         kernel([[1.0]], get="both")
     with pytest.raises(ValueError, match="same features"):
         kernel.both([[1.0]], [[1.0, 2.0]])

@@ -13,6 +13,30 @@ from overparam.core.network import AbstractNetwork, ByRelu, Params, Trace
 from overparam.core.program_relus import traced
 
 
+@dataclass(frozen=True, eq=False)
+class AbstractModel(AbstractNetwork):
+    """A model of another framework, in evaluation: its weights, and what it does with any.
+
+    Two of these are equal only where they are the same object.
+    """
+
+    params: Params
+    without_weights: Any
+    """The function of (params, x) alone: equal for models of one structure, so that compiled code is shared."""
+
+    def init(self, key: Any, inputs: int | tuple[int, ...] = ()) -> Params:
+        """The model's own weights, whatever the key."""
+        return self.params
+
+    def apply(self, params: Params, x: Any) -> Any:
+        """Outputs of a batch (n, …): what the model gives for each sample; (n,) where that is one number."""
+        return self.without_weights(params, x)
+
+    def trace(self, params: Params, x: Any, shifts: ByRelu = None, gates: ByRelu = None) -> Trace:
+        """The output and every ReLU that is found in the steps of its program, units flat: (n, units)."""
+        return traced(self.apply, params, x, shifts, gates)
+
+
 @final
 @dataclass(frozen=True)
 class EquinoxForm:
@@ -34,34 +58,12 @@ class EquinoxForm:
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class EquinoxNetwork(AbstractNetwork):
+class EquinoxNetwork(AbstractModel):
     """An Equinox model in inference mode, applied to every sample of a batch. Made by `from_equinox`.
 
     params: trained, all floating point arrays of the model; fixed, its other arrays; state, its `eqx.nn.State` (running
-    averages), which does not change. Two of these are equal only where they are the same object.
+    averages), which does not change.
     """
-
-    params: Params
-    rest: Any
-
-    def init(self, key: Any, inputs: int | tuple[int, ...] = ()) -> Params:
-        """The model's own weights, whatever the key."""
-        return self.params
-
-    def apply(self, params: Params, x: Any) -> Any:
-        """Outputs of a batch (n, …): what the model gives for each sample; (n,) where that is one number."""
-        return self.without_weights(params, x)
-
-    @property
-    def without_weights(self) -> EquinoxForm:
-        """The function of (params, x) alone."""
-        leaves, tree = jax.tree.flatten(self.rest)
-        return EquinoxForm(tree, tuple(leaves))
-
-    def trace(self, params: Params, x: Any, shifts: ByRelu = None, gates: ByRelu = None) -> Trace:
-        """The output and every ReLU that is found in the steps of its program, units flat: (n, units)."""
-        return traced(self.apply, params, x, shifts, gates)
 
 
 def from_equinox(model: Any, state: Any = None) -> EquinoxNetwork:
@@ -92,7 +94,8 @@ def from_equinox(model: Any, state: Any = None) -> EquinoxNetwork:
     if not jax.tree.leaves(trained):
         raise ValueError("`model` has no array of floating point numbers to train")
     fixed, rest = eqx.partition(rest, eqx.is_array)
-    return EquinoxNetwork(Params(trained, fixed, () if state is None else state), rest)
+    leaves, tree = jax.tree.flatten(rest)
+    return EquinoxNetwork(Params(trained, fixed, () if state is None else state), EquinoxForm(tree, tuple(leaves)))
 
 
 EVALUATION = {
@@ -130,28 +133,12 @@ class FlaxForm:
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class FlaxNetwork(AbstractNetwork):
+class FlaxNetwork(AbstractModel):
     """A Flax model in evaluation. Made by `from_flax`.
 
     params: trained, the collection "params" (nnx: what is `nnx.Param`); fixed, all others, batch statistics among them,
     which do not change. Two of these are equal only where they are the same object.
     """
-
-    params: Params
-    without_weights: FlaxForm
-
-    def init(self, key: Any, inputs: int | tuple[int, ...] = ()) -> Params:
-        """The model's own weights, whatever the key."""
-        return self.params
-
-    def apply(self, params: Params, x: Any) -> Any:
-        """Outputs of a batch (n, …); (n,) where the model has one."""
-        return self.without_weights(params, x)
-
-    def trace(self, params: Params, x: Any, shifts: ByRelu = None, gates: ByRelu = None) -> Trace:
-        """The output and every ReLU that is found in the steps of its program, units flat: (n, units)."""
-        return traced(self.apply, params, x, shifts, gates)
 
 
 def from_flax(module: Any, variables: Any = None, **options: Any) -> FlaxNetwork:

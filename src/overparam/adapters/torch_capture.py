@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-from overparam.adapters.torch_state import outputs_of
+from overparam.adapters.torch_state import Weighted
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -167,15 +167,13 @@ class Captured:
     small: Mapping[str, Tensor]
 
 
-def forward(
-    module: nn.Module, leaves: Mapping[str, Tensor], rest: Mapping[str, Tensor], x: Tensor, skip: Iterable[str] = ()
-) -> Pass:
+def forward(model: Weighted, x: Tensor, skip: Iterable[str] = ()) -> Pass:
     """Run the module on a batch and sort its trained weights.
 
     A weight is structured when every place of the graph that takes it is a call of a known layer with the samples on
     the first axis. Others, and those in `skip`, are general. Weights the outputs do not depend on are neither.
     """
-    names = {id(leaf): name for name, leaf in leaves.items()}
+    names = {id(leaf): name for name, leaf in model.leaves.items()}
     calls: list[Call] = []
 
     def keep(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
@@ -193,9 +191,9 @@ def forward(
             Call(layer, value.detach(), value._version, averages, get_gradient_edge(out), tuple(out.shape), own, taken)
         )
 
-    hooks = [m.register_forward_hook(keep, with_kwargs=True) for m in module.modules() if is_known(m)]
+    hooks = [m.register_forward_hook(keep, with_kwargs=True) for m in model.module.modules() if is_known(m)]
     try:
-        outputs = outputs_of(module, {**leaves, **rest}, x)
+        outputs = model.outputs(x)
     finally:
         for hook in hooks:
             hook.remove()
@@ -238,17 +236,17 @@ def _uses(
     return found
 
 
-def weights_with_bias(module: nn.Module, leaves: Mapping[str, Tensor]) -> dict[str, str]:
+def weights_with_bias(model: Weighted) -> dict[str, str]:
     """Weights of linear layers to their biases where no other layer has either.
 
     Their inputs get a column of ones, so that one product does both.
     """
-    names = {id(weight): name for name, weight in module.named_parameters()}
-    counts = Counter(id(w) for layer in module.modules() for _, w in layer.named_parameters(recurse=False))
+    names = {id(weight): name for name, weight in model.module.named_parameters()}
+    counts = Counter(id(w) for layer in model.module.modules() for _, w in layer.named_parameters(recurse=False))
     pairs: dict[str, str] = {}
-    for layer in module.modules():
+    for layer in model.module.modules():
         own = {which: names[id(w)] for which, w in layer.named_parameters(recurse=False) if counts[id(w)] == 1}
-        if type(layer) is nn.Linear and own.keys() == {"weight", "bias"} and leaves.keys() >= set(own.values()):
+        if type(layer) is nn.Linear and own.keys() == {"weight", "bias"} and model.leaves.keys() >= set(own.values()):
             pairs[own["weight"]] = own["bias"]
     return pairs
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -107,17 +109,12 @@ class TorchModule(AbstractTangents):
             outputs: "full" gives (n, p, k, k); "trace" (n, p), the mean over equal outputs; an int that output's (n, p).
         """
         from overparam.adapters import torch_tangents
-        from overparam.adapters.torch_state import undisturbed
 
         chosen = _chosen(outputs, self.output_count)
-        with undisturbed(self.module):
-            model = self._model(params)
+        with self._differentiated(params) as model:
             x = self._batch(model, X, "X")
             z = None if Z is None else self._batch(model, Z, "Z")
-            try:
-                found = torch_tangents.contraction(model, x, z, chosen, outputs == "trace").numpy()
-            except RuntimeError as error:
-                raise _not_differentiable(error) from error
+            found = torch_tangents.contraction(model, x, z, chosen, outputs == "trace").numpy()
         return found if outputs == "full" else found[:, :, 0, 0]
 
     def diagonal(self, params: Params | None, X: Any, outputs: Literal["trace"] | int) -> np.ndarray:
@@ -129,18 +126,12 @@ class TorchModule(AbstractTangents):
             outputs: "trace" or the number of an output.
         """
         from overparam.adapters import torch_tangents
-        from overparam.adapters.torch_state import undisturbed
 
         if outputs == "full":
             raise ValueError("`outputs` is 'full'; a diagonal has 'trace' or the number of an output")
         chosen = _chosen(outputs, self.output_count)
-        with undisturbed(self.module):
-            model = self._model(params)
-            x = self._batch(model, X, "X")
-            try:
-                return torch_tangents.diagonal(model, x, chosen).numpy()
-            except RuntimeError as error:
-                raise _not_differentiable(error) from error
+        with self._differentiated(params) as model:
+            return torch_tangents.diagonal(model, self._batch(model, X, "X"), chosen).numpy()
 
     def product(self, params: Params | None, X: Any, Z: Any, V: Any) -> np.ndarray:
         """Σ_j Θ(x_i, z_j) v_j, of the shape of the outputs on X: one backward and one forward derivative, no Θ.
@@ -153,30 +144,36 @@ class TorchModule(AbstractTangents):
         import torch
 
         from overparam.adapters import torch_tangents
-        from overparam.adapters.torch_state import undisturbed
 
         k = self.output_count
         v = np.asarray(as_numbers(V, "V"), dtype=np.float64)
         require_finite(v, "V")
-        with undisturbed(self.module):
-            model = self._model(params)
+        with self._differentiated(params) as model:
             x = self._batch(model, X, "X")
             z = x if Z is None else self._batch(model, Z, "Z")
             if v.shape != (len(z), k) and (k > 1 or v.shape != (len(z),)):
                 raise ValueError(f"`V` has shape {v.shape}; expected ({len(z)}, {k}), the shape of the outputs on `Z`")
             dtype = next(iter(model.leaves.values())).dtype
             seeds = torch.tensor(v.reshape(len(z), k), dtype=dtype, device=x.device)
+            found = torch_tangents.product(model, x, z, seeds).cpu().numpy()
+        return found.reshape(len(x), *self.outputs)
+
+    @contextlib.contextmanager
+    def _differentiated(self, params: Params | None) -> Iterator[Any]:
+        """The module with its weights, in evaluation mode; what PyTorch cannot differentiate is one line."""
+        from overparam.adapters.torch_state import undisturbed
+
+        with undisturbed(self.module):
+            model = self._model(params)
             try:
-                found = torch_tangents.product(model, x, z, seeds).cpu().numpy()
+                yield model
             except RuntimeError as error:
                 raise _not_differentiable(error) from error
-        return found.reshape(len(x), *self.outputs)
 
     def _model(self, params: Params | None) -> Any:
         import torch
 
-        from overparam.adapters.torch_state import leaves_and_rest
-        from overparam.adapters.torch_tangents import Weighted
+        from overparam.adapters.torch_state import Weighted, leaves_and_rest
 
         given: dict[str, Any] = {}
         if params is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -82,6 +83,31 @@ def _value(own: Tensor, given: Any, dtype: torch.dtype | None) -> Tensor:
     if dtype is not None and value.is_floating_point():
         value = value.to(dtype)
     return value
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """A module with the weights it is evaluated at: `leaves` are trained, `rest` is not. `memory`: bytes for blocks."""
+
+    module: nn.Module
+    leaves: Mapping[str, Tensor]
+    rest: Mapping[str, Tensor]
+    memory: int
+
+    @property
+    def room(self) -> int:
+        """Bytes for one intermediate array."""
+        return max(1, self.memory // 8)
+
+    @property
+    def detached(self) -> dict[str, Tensor]:
+        """The trained weights without their graph."""
+        return {name: leaf.detach() for name, leaf in self.leaves.items()}
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """(n, k) outputs of a batch."""
+        return outputs_of(self.module, {**self.leaves, **self.rest}, x)
 
 
 def outputs_of(module: nn.Module, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:

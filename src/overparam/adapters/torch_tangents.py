@@ -13,31 +13,23 @@ from torch.func import functional_call, jacrev, jvp, vmap
 
 from overparam.adapters.torch_capture import Captured, Pass, backward, forward, weights_with_bias
 from overparam.adapters.torch_contraction import Sums, add_captured, gradients, own_squares
-from overparam.adapters.torch_state import outputs_of
+from overparam.adapters.torch_state import Weighted, outputs_of
 
 _FAILURES = (RuntimeError, NotImplementedError, ValueError, TypeError)
 """What `torch.func` raises for a module it cannot transform (numbers read from tensors, kernels without a rule)."""
 
 
-def jacobian(
-    module: nn.Module,
-    leaves: Mapping[str, Tensor],
-    rest: Mapping[str, Tensor],
-    x: Tensor,
-    names: Sequence[str],
-    outputs: Sequence[int],
-    at_once: int,
-) -> Tensor:
+def jacobian(model: Weighted, x: Tensor, names: Sequence[str], outputs: Sequence[int], at_once: int) -> Tensor:
     """(n, len(outputs), size): the gradients of these outputs by these weights, a few samples at once.
 
     By `torch.func` where it can, else one sample after the other.
     """
-    detached = {name: leaf.detach() for name, leaf in leaves.items()}
+    detached = model.detached
     chosen = {name: detached[name] for name in names}
     columns = torch.as_tensor(outputs, device=x.device)
 
     def one(weights: dict[str, Tensor], row: Tensor) -> Tensor:
-        out = functional_call(module, {**detached, **rest, **weights}, (row[None],))
+        out = functional_call(model.module, {**detached, **model.rest, **weights}, (row[None],))
         return out.reshape(-1)[columns]
 
     try:
@@ -45,20 +37,13 @@ def jacobian(
             warnings.filterwarnings("ignore", message="There is a performance drop")
             found = vmap(jacrev(one), (None, 0), chunk_size=at_once)(chosen, x)
     except _FAILURES:
-        return torch.stack([_of_one(module, leaves, rest, row, names, outputs) for row in x])
+        return torch.stack([_of_one(model, row, names, outputs) for row in x])
     return torch.cat([found[name].detach().reshape(len(x), len(outputs), -1) for name in names], 2)
 
 
-def _of_one(
-    module: nn.Module,
-    leaves: Mapping[str, Tensor],
-    rest: Mapping[str, Tensor],
-    row: Tensor,
-    names: Sequence[str],
-    outputs: Sequence[int],
-) -> Tensor:
-    out = outputs_of(module, {**leaves, **rest}, row[None])[0]
-    chosen = [leaves[name] for name in names]
+def _of_one(model: Weighted, row: Tensor, names: Sequence[str], outputs: Sequence[int]) -> Tensor:
+    out = model.outputs(row[None])[0]
+    chosen = [model.leaves[name] for name in names]
     lines = []
     for output in outputs:
         parts = torch.autograd.grad(out[output], chosen, retain_graph=True, allow_unused=True)
@@ -67,43 +52,28 @@ def _of_one(
     return torch.stack(lines)
 
 
-def pulled_back(
-    module: nn.Module,
-    leaves: Mapping[str, Tensor],
-    rest: Mapping[str, Tensor],
-    batches: Iterator[tuple[Tensor, Tensor]],
-) -> dict[str, Tensor]:
+def pulled_back(model: Weighted, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
     """Σ_j J(z_j)ᵀ v_j by name, over batches of (z, v)."""
-    total = {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+    total = {name: torch.zeros_like(leaf) for name, leaf in model.leaves.items()}
     for z, v in batches:
-        out = outputs_of(module, {**leaves, **rest}, z)
-        for name, part in zip(
-            leaves, torch.autograd.grad(out, list(leaves.values()), v, allow_unused=True), strict=True
-        ):
+        parts = torch.autograd.grad(model.outputs(z), list(model.leaves.values()), v, allow_unused=True)
+        for name, part in zip(model.leaves, parts, strict=True):
             if part is not None:
                 total[name] += part
     return total
 
 
-def pushed_forward(
-    module: nn.Module, leaves: Mapping[str, Tensor], rest: Mapping[str, Tensor], x: Tensor, u: Mapping[str, Tensor]
-) -> Tensor:
+def pushed_forward(model: Weighted, x: Tensor, u: Mapping[str, Tensor]) -> Tensor:
     """J(x) u of shape (n, k): forward differentiation, or where a layer has none the derivative of Jᵀw by w."""
-    detached = {name: leaf.detach() for name, leaf in leaves.items()}
 
     def function(weights: dict[str, Tensor]) -> Tensor:
-        return outputs_of(module, {**weights, **rest}, x)
+        return outputs_of(model.module, {**weights, **model.rest}, x)
 
     try:
-        return jvp(function, (detached,), (dict(u),))[1].detach()
+        return jvp(function, (model.detached,), (dict(u),))[1].detach()
     except _FAILURES:
-        return _by_two_backward_passes(function, leaves, u)
-
-
-def _by_two_backward_passes(
-    function: Callable[[dict[str, Tensor]], Tensor], leaves: Mapping[str, Tensor], u: Mapping[str, Tensor]
-) -> Tensor:
-    out = function(dict(leaves))
+        pass
+    leaves, out = model.leaves, model.outputs(x)
     w = torch.zeros_like(out, requires_grad=True)
     back = torch.autograd.grad(out, list(leaves.values()), w, create_graph=True, allow_unused=True)
     pairs = [(part, u[name]) for name, part in zip(leaves, back, strict=True) if part is not None]
@@ -118,22 +88,6 @@ _TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-3}
 
 OWN_ROWS = 64
 """Samples that a diagonal takes at once before it takes more outputs."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Weighted:
-    """A module with the weights it is evaluated at: `leaves` are trained, `rest` is not. `memory`: bytes for blocks."""
-
-    module: nn.Module
-    leaves: Mapping[str, Tensor]
-    rest: Mapping[str, Tensor]
-    memory: int
-
-    @property
-    def room(self) -> int:
-        """Bytes for one intermediate array."""
-        return max(1, self.memory // 8)
 
 
 @final
@@ -169,7 +123,7 @@ def plan_from(model: Weighted, x: Tensor) -> Plan:
     each sample alone; a weight where they differ is done by the general method.
     """
     rows = x[[0, -1]]
-    together = forward(model.module, model.leaves, model.rest, rows)
+    together = forward(model, rows)
     alone, live = [], 0
     for row in rows:
         one, live = _measured(model, row[None])
@@ -187,7 +141,7 @@ def plan_from(model: Weighted, x: Tensor) -> Plan:
         wrong |= _disagreeing(model, captured, one, seeds[0, i : i + 1], i, structured, 10 * tolerance)
     structured -= wrong
     general = (together.general.union(*(one.general for one in alone)) | wrong) - structured
-    with_bias = weights_with_bias(model.module, model.leaves)
+    with_bias = weights_with_bias(model)
     return Plan(k, structured, frozenset(general), with_bias, live, kept)
 
 
@@ -203,7 +157,7 @@ def _measured(model: Weighted, x: Tensor) -> tuple[Pass, int]:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        passed = forward(model.module, model.leaves, model.rest, x)
+        passed = forward(model, x)
     return passed, sum(sizes.values())
 
 
@@ -366,7 +320,7 @@ def _finite(values: Tensor) -> Tensor:
 
 def capture(model: Weighted, plan: Plan, x: Tensor, outputs: Sequence[int]) -> Captured:
     """Inputs and cotangents of the known layers on a block, for these outputs."""
-    passed = forward(model.module, model.leaves, model.rest, x, plan.general)
+    passed = forward(model, x, plan.general)
     lost = plan.structured & passed.general | (passed.general | passed.structured) - plan.structured - plan.general
     if lost:
         raise _StructureChanged(frozenset(lost))
@@ -388,7 +342,7 @@ def _jacobian(model: Weighted, plan: Plan, x: Tensor, names: Sequence[str], outp
     """(n, len(outputs), size): gradients by weights without a closed form; halves as float32."""
     size = sum(model.leaves[name].numel() for name in names)
     at_once = max(1, model.room // (len(outputs) * (plan.live + 8 * size)))
-    found = jacobian(model.module, model.leaves, model.rest, x, names, outputs, at_once)
+    found = jacobian(model, x, names, outputs, at_once)
     return found.to(torch.promote_types(model.leaves[names[0]].dtype, torch.float32))
 
 
@@ -413,8 +367,8 @@ def product(model: Weighted, x: Tensor, z: Tensor, v: Tensor) -> Tensor:
         raise ValueError(f"`V` has shape {tuple(v.shape)}; expected ({len(z)}, {plan.k}), the outputs' on `Z`")
     step = max(1, model.memory // (4 * max(1, plan.live)))
     pieces = ((z[i : i + step], v[i : i + step]) for i in range(0, len(z), step))
-    u = pulled_back(model.module, model.leaves, model.rest, pieces)
-    parts = [pushed_forward(model.module, model.leaves, model.rest, x[i : i + step], u) for i in range(0, len(x), step)]
+    u = pulled_back(model, pieces)
+    parts = [pushed_forward(model, x[i : i + step], u) for i in range(0, len(x), step)]
     found = torch.cat(parts).double()
     if not bool(torch.isfinite(found.sum())):
         raise ValueError("the product overflows; scale the inputs or `V`, or pass dtype='float64' to `from_torch`")

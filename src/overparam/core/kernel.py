@@ -13,6 +13,9 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.angles import exact_gaps, gaps_of_pairs, near_parallel
 
+KINDS = ("ntk", "nngp")
+"""What `get` may be: the tangent kernel, and the conjugate kernel, the covariance of outputs over initial weights."""
+
 
 class AbstractKernel(abc.ABC):
     """A positive semi-definite function of two inputs.

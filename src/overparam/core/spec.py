@@ -15,9 +15,13 @@ from typing import Any, final
 import numpy as np
 
 TABLE: Mapping[str, tuple[str, ...]] = {
+    "core": (
+        "AngularSum", "Combination", "InnerProductCombination", "Normalised", "NormalisedInnerProduct", "PowerProduct",
+        "WeightedSum",
+    ),
     "networks": (
-        "BiasedTwoLayer", "Convolutional", "Frozen", "FullyConnected", "ImageResNet", "Plain", "Residual", "Sequence",
-        "ThreeLayer", "ThreeLayerResNet", "TwoLayer", "Vgg",
+        "BiasedTwoLayer", "CompositionKernel", "Convolutional", "Frozen", "FullyConnected", "ImageResNet", "Plain",
+        "Residual", "Sequence", "ThreeLayer", "ThreeLayerResNet", "TwoLayer", "Vgg",
     ),
     "kernels": (
         "ArcCosine", "Arcsine", "Composed", "Convolutional", "FullyConnected", "Gaussian", "Laplace", "Polynomial",
@@ -29,7 +33,8 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     ),
     "layers": (
         "AppendConstant", "BatchNorm", "Bias", "Composition", "Concatenate", "Constant", "Convolution", "Dense", "Erf",
-        "Exponential", "Flatten", "Gelu", "GlobalPool", "Identity", "LayerNorm", "LeakyRelu", "LocallyConnected", "MaxPool",
+        "Exponential", "Flatten", "Gelu", "GlobalPool", "Identity", "Joined", "LayerNorm", "LeakyRelu", "Linear",
+        "LocallyConnected", "MaxPool",
         "Normal", "OneOutput", "PaddedSkip", "Pool", "Product", "Relu", "Signs", "Sine", "Skip", "Sum", "Twinned",
         "ZeroOrNormal",
     ),

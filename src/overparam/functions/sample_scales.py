@@ -14,6 +14,7 @@ from typing import final
 
 import numpy as np
 
+from overparam.core import checks
 from overparam.core.assumptions import Assumption, checked
 from overparam.functions.complexity import (
     CONSTANT,
@@ -104,7 +105,8 @@ def two_layer_scales(
     >>> print(two_layer_scales(series("exp"), 0.01, p=4, C=10.0).of("N"))
     N ≥ Ω̃(poly(C(φ, √log(p/ε)), 1/ε)), C(φ, √log(p/ε)) = e^24.4775, 1/ε = e^4.60517  [hidden: poly's degree and coefficients; powers of log m]
     """
-    _require(epsilon, p=p, k=k)
+    checks.share(epsilon, "epsilon")
+    _require_counts(p=p, k=k)
     found = largest([complexity_of(f, math.sqrt(math.log(p / epsilon)), C) for f in _many(functions)])
     parts = (("C(φ, √log(p/ε))", found.log_upper), ("1/ε", -math.log(epsilon)))
     formula = "poly(C(φ, √log(p/ε)), 1/ε)"
@@ -155,7 +157,8 @@ def three_layer_scales(
     >>> second.of("N").parts[1][0], round(float(second.of("N").parts[1][1]) / 2.146e6, 3)
     ('C(Φ, R₂)', 1.0)
     """
-    _require(epsilon, p1=p1, p2=p2, k=k)
+    checks.share(epsilon, "epsilon")
+    _require_counts(p1=p1, p2=p2, k=k)
     far = math.sqrt(math.log(1 / epsilon))
     first = largest([complexity_of(f, far, C) for f in _many(inner)])
     _, second = second_layer(first.log_upper, _many(outer), p2=p2, epsilon=epsilon, C=C)
@@ -228,11 +231,10 @@ def resnet_scales(
     >>> round(math.exp(found.of("δ").log_value) / (0.2**4 * 4), 9)
     1.0
     """
-    if not 0 < alpha < 1:
-        raise ValueError(f"`alpha` is {alpha!r}; expected a number between 0 and 1")
-    if not (0 <= opt < math.inf and 0 <= B_F < math.inf):
-        raise ValueError(f"`opt` = {opt!r} and `B_F` = {B_F!r} must be numbers ≥ 0")
-    _require(None, k=k, p_F=p_F, p_G=p_G)
+    checks.share(alpha, "alpha")
+    checks.positive(opt, "opt", zero=True)
+    checks.positive(B_F, "B_F", zero=True)
+    _require_counts(k=k, p_F=p_F, p_G=p_G)
     s_F, s_G = (largest([complexity_s(f, C) for f in _many(fs)]) for fs in (F, G))
     e_F, e_G = (largest([complexity_eps(f, alpha, C) for f in _many(fs)]) for fs in (F, G))
     size_F, size_G = math.log(k * p_F) + s_F.log_upper, math.log(k * p_G) + s_G.log_upper
@@ -280,9 +282,8 @@ def hidden_product_scales(d: int, alpha: float) -> TheoremScales:
     >>> round(math.exp(hidden_product_scales(64, 0.5).of("N").log_value), 6)  # 64 · 2⁸
     16384.0
     """
-    if not 0 < alpha < 1:
-        raise ValueError(f"`alpha` is {alpha!r}; expected a number between 0 and 1")
-    _require(None, d=d)
+    checks.share(alpha, "alpha")
+    _require_counts(d=d)
     log_a = math.log(alpha)
     parts = (("d", math.log(d)), ("1/α", -log_a))
     hidden = (LOG_M, "factors of k, a constant")
@@ -327,9 +328,6 @@ def _shown(log_value: float | Decimal) -> str:
     return "infinite" if log_value == math.inf else f"e^{log_value:.6g}"
 
 
-def _require(epsilon: float | None, **counts: int) -> None:
-    if epsilon is not None and not 0 < epsilon < 1:
-        raise ValueError(f"`epsilon` is {epsilon!r}; expected a number between 0 and 1")
+def _require_counts(**counts: int) -> None:
     for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= 1 or value % 1:
-            raise ValueError(f"`{name}` is {value!r}; expected a whole number ≥ 1")
+        checks.whole_number(value, name, least=1)

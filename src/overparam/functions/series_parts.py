@@ -292,14 +292,12 @@ class Polynomial(AbstractPart):
         return found
 
 
-@final
 @dataclass(frozen=True, eq=False)
-class Sum(AbstractPart):
-    """f + g."""
+class AbstractPair(AbstractPart):
+    """Two series put together."""
 
     f: AbstractPart
     g: AbstractPart
-    long: bool = False
 
     @property
     def radius(self) -> float:
@@ -308,6 +306,15 @@ class Sum(AbstractPart):
     @property
     def nonnegative(self) -> bool:
         return self.f.nonnegative and self.g.nonnegative
+
+
+@final
+class Sum(AbstractPair):
+    """f + g."""
+
+    @property
+    def long(self) -> bool:
+        return False
 
     @property
     def exact(self) -> bool:
@@ -346,20 +353,8 @@ class Sum(AbstractPart):
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Product(AbstractPart):
+class Product(AbstractPair):
     """f · g; a monomial among them leaves the other's majorant exact."""
-
-    f: AbstractPart
-    g: AbstractPart
-
-    @property
-    def radius(self) -> float:
-        return min(self.f.radius, self.g.radius)
-
-    @property
-    def nonnegative(self) -> bool:
-        return self.f.nonnegative and self.g.nonnegative
 
     @property
     def exact(self) -> bool:

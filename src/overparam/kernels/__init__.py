@@ -30,25 +30,19 @@ if TYPE_CHECKING:
     from overparam.kernels.two_layer import TwoLayer as TwoLayer
 
 _PLACES = {
-    "ArcCosine": "kernels.two_layer",
-    "Arcsine": "kernels.two_layer",
-    "Composed": "kernels.composed",
-    "Convolutional": "kernels.convolutional",
-    "DegreeSpectrum": "kernels.spectra",
-    "Empirical": "kernels.empirical",
-    "FullyConnected": "kernels.fully_connected",
-    "Gaussian": "kernels.classical",
-    "Laplace": "kernels.classical",
-    "Polynomial": "kernels.classical",
-    "RandomFeatures": "kernels.random_features",
-    "Recursive": "kernels.classical",
-    "Residual": "kernels.composed",
-    "ResidualConvolutional": "kernels.composed",
-    "TwoLayer": "kernels.two_layer",
-    "median_distance": "kernels.classical",
-    "normalised": "core.kernel_algebra",
-    "spectrum_on_cube": "kernels.spectra",
-    "spectrum_on_sphere": "kernels.spectra",
+    name: module
+    for module, names in {
+        "core.kernel_algebra": "normalised",
+        "kernels.classical": "Gaussian Laplace Polynomial Recursive median_distance",
+        "kernels.composed": "Composed Residual ResidualConvolutional",
+        "kernels.convolutional": "Convolutional",
+        "kernels.empirical": "Empirical",
+        "kernels.fully_connected": "FullyConnected",
+        "kernels.random_features": "RandomFeatures",
+        "kernels.spectra": "DegreeSpectrum spectrum_on_cube spectrum_on_sphere",
+        "kernels.two_layer": "ArcCosine Arcsine TwoLayer",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [

@@ -5,14 +5,13 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from types import ModuleType
 from typing import Any, Literal, final
 
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.kernel import AbstractInnerProductKernel
+from overparam.core.kernel import KINDS, AbstractInnerProductKernel
 from overparam.core.kernel_algebra import whole_power
 from overparam.core.words import count_of
 
@@ -33,17 +32,17 @@ class AbstractClassicalKernel(AbstractInnerProductKernel):
 
     def from_cosines(self, xp: ModuleType, rho: Any, size: Any, other: Any, get: str = "ntk") -> Any:
         """The quick way."""
-        self._known(get)
+        checks.one_of(get, "get", KINDS)
         return self.quick(xp, rho, size, other)
 
     def from_gaps(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any, get: str = "ntk") -> Any:
         """The formula."""
-        self._known(get)
+        checks.one_of(get, "get", KINDS)
         return self.formula(xp, apart, together, size, other)
 
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """The kernel of every row with itself."""
-        self._known(get)
+        checks.one_of(get, "get", KINDS)
         norms = checks.usable_norms(X, "X", zero=self.zero_rows)
         return self.formula(np, np.zeros_like(norms), np.full_like(norms, 2.0), norms, norms)
 
@@ -51,10 +50,6 @@ class AbstractClassicalKernel(AbstractInnerProductKernel):
     def any_digits(self) -> bool:
         """A formula is a formula."""
         return True
-
-    def _known(self, get: str) -> None:
-        if get not in ("ntk", "nngp"):
-            raise ValueError(f"`get` is {get!r}; {type(self).__name__} has 'ntk' and 'nngp', which are the same")
 
 
 class AbstractExpectedKernel(AbstractClassicalKernel):
@@ -69,13 +64,14 @@ class AbstractExpectedKernel(AbstractClassicalKernel):
         """φ_w(x) of every row of `X` for every weight, a column or two a weight."""
 
 
+@dataclass(frozen=True)
 class AbstractDistanceKernel(AbstractExpectedKernel):
     """A kernel of ‖x − z‖ over a bandwidth, with the Fourier features of its random frequencies."""
 
-    bandwidth: float
+    bandwidth: float = 1.0
 
     def __post_init__(self) -> None:
-        positive(self.bandwidth, "bandwidth")
+        checks.positive(self.bandwidth, "bandwidth")
 
     def quick(self, xp: ModuleType, rho: Any, size: Any, other: Any) -> Any:
         """The formula from cos θ: a distance loses nothing where |cos θ| is not close to 1."""
@@ -108,13 +104,6 @@ def squared_distance(apart: Any, size: Any, other: Any) -> Any:
     25.0
     """
     return (size - other) ** 2 + 2 * size * other * apart
-
-
-def positive(value: Any, name: str, *, zero: bool = False) -> None:
-    """Check that a setting of a kernel is a finite number above 0, or from 0 on."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else np.nan
-    if not (0 < number < np.inf or (zero and number == 0)):
-        raise ValueError(f"`{name}` is {value!r}; expected a finite number {'from 0 on' if zero else 'above 0'}")
 
 
 LARGEST_RATIO = 1e4
@@ -162,8 +151,8 @@ class Polynomial(AbstractClassicalKernel):
     def __post_init__(self) -> None:
         if not isinstance(self.degree, int | np.integer) or isinstance(self.degree, bool) or self.degree < 1:
             raise ValueError(f"`degree` is {self.degree!r}; expected a whole number from 1 on")
-        positive(self.constant, "constant", zero=True)
-        positive(self.scale, "scale")
+        checks.positive(self.constant, "constant", zero=True)
+        checks.positive(self.scale, "scale")
 
     def formula(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any) -> Any:
         """(scale ‖x‖‖z‖ cos θ + constant)^degree."""
@@ -194,7 +183,6 @@ class Polynomial(AbstractClassicalKernel):
 
 
 @final
-@dataclass(frozen=True)
 class Gaussian(AbstractDistanceKernel):
     """k(x, z) = exp(−‖x − z‖² / (2 s²)), s the bandwidth.
 
@@ -211,8 +199,6 @@ class Gaussian(AbstractDistanceKernel):
            [0.3679, 1.    ]])
     """
 
-    bandwidth: float = 1.0
-
     @classmethod
     def from_gamma(cls, gamma: float) -> Gaussian:
         """exp(−gamma ‖x − z‖²), as scikit-learn writes it: the bandwidth is 1/√(2 gamma).
@@ -220,7 +206,7 @@ class Gaussian(AbstractDistanceKernel):
         >>> Gaussian.from_gamma(0.5)
         Gaussian(bandwidth=1.0)
         """
-        positive(gamma, "gamma")
+        checks.positive(gamma, "gamma")
         return cls(float(1 / np.sqrt(2 * gamma)))
 
     def formula(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any) -> Any:
@@ -264,7 +250,6 @@ def median_distance(X: Any, *, rows: int = 1000, key: int = 0) -> float:
 
 
 @final
-@dataclass(frozen=True)
 class Laplace(AbstractDistanceKernel):
     """k(x, z) = exp(−‖x − z‖ / s), s the bandwidth and ‖·‖ the Euclidean norm.
 
@@ -281,8 +266,6 @@ class Laplace(AbstractDistanceKernel):
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])
     """
-
-    bandwidth: float = 1.0
 
     def formula(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any) -> Any:
         """exp(−√((‖x‖ − ‖z‖)² + 2‖x‖‖z‖(1 − cos θ)) / s)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, final
 
-from overparam.layers.arguments import Trained, require_count, require_scale, trains
+from overparam.core.architecture import Trained, require_counts, require_scale, trains
 from overparam.layers.composition import Composition
 from overparam.layers.layer import AbstractLayer, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
@@ -83,8 +83,7 @@ class Residual(AbstractCompositionKernel):
     width: int = 512
 
     def __post_init__(self) -> None:
-        for name in ("depth", "per_block", "width"):
-            require_count(getattr(self, name), name)
+        require_counts(self, "depth", "per_block", "width")
         require_scale(self.W_std, "W_std")
         require_scale(self.b_std or 0.0, "b_std")
         trains(self.trained, "hidden")
@@ -141,8 +140,7 @@ class ResidualConvolutional(AbstractCompositionKernel):
     width: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("groups", "blocks", "patch", "width"):
-            require_count(getattr(self, name), name)
+        require_counts(self, "groups", "blocks", "patch", "width")
         require_scale(self.W_std, "W_std")
         require_scale(self.b_std or 0.0, "b_std")
         trains(self.trained, "hidden")

@@ -217,7 +217,7 @@ class OnDevice:
         """
         with self._setting():
             if fused is None:
-                fused = pooled and not self._x64 and self._place.platform == "gpu" and fused_works(patches)
+                fused = bool(pooled and not self._x64 and self._place.platform == "gpu" and fused_works(patches))
             learned = jnp.asarray(taught, self._x.pixels.dtype)
             # few lengths, since each is compiled: powers of 2, then eight batches at a time
             batch = min(2 ** math.ceil(math.log2(len(i))), 256 if fused else self._batch(patches, pooled))

@@ -6,13 +6,14 @@ import importlib.util
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from math import isfinite, isqrt
+from math import isqrt
 from typing import Any, Literal, final
 
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.kernel import AbstractKernel
+from overparam.core.architecture import per_layer, require_counts, set_tuples, trained_layers
+from overparam.core.kernel import KINDS, AbstractKernel
 from overparam.core.machine import has_accelerator
 from overparam.core.provenance import usable_cores
 from overparam.kernels.convolution_images import Images, Patches
@@ -81,23 +82,10 @@ class Convolutional(AbstractKernel):
     def __post_init__(self) -> None:
         if self.b_std is None:  # as neural-tangents writes it
             object.__setattr__(self, "b_std", 0.0)
-        for name in ("W_std", "b_std", "trained"):
-            if isinstance(getattr(self, name), list):
-                object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name in ("depth", "patch") + (("threads",) if self.threads is not None else ()):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"`{name}` is {value!r}; expected a whole number, 1 or more")
-        for name, least in (("W_std", 1e-100), ("b_std", 0.0)):
-            values = self._each(name)
-            if len(values) != self.depth + 1:
-                raise ValueError(
-                    f"`{name}` has {len(values)} numbers; a network of depth {self.depth} has {self.depth + 1} layers"
-                )
-            if not all(isinstance(v, int | float | np.number) and isfinite(v) and v >= least for v in values):
-                raise ValueError(
-                    f"`{name}` is {getattr(self, name)!r}; expected finite numbers, {'more than ' * (least > 0)}0{' or more' * (least == 0)}"
-                )
+        set_tuples(self, "W_std", "b_std", "trained", "image")
+        require_counts(self, "depth", "patch", *(() if self.threads is None else ("threads",)))
+        for setting in (self._each("W_std"), self._each("b_std"), self._trained):  # checked by looking
+            assert len(setting) == self.depth + 1
         choices = {
             "head": ("pool", "flatten"),
             "padding": ("SAME", "CIRCULAR", "VALID"),
@@ -105,25 +93,24 @@ class Convolutional(AbstractKernel):
             "device": ("cpu", "gpu", "jax", None),
         }
         for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"`{name}` is {getattr(self, name)!r}; expected one of {', '.join(map(repr, allowed))}"
-                )
+            checks.one_of(getattr(self, name), name, allowed)
         if self.activation != "relu":
             raise ValueError(
                 f"`activation` is {self.activation!r}; this kernel has 'relu', others come with `op.networks.Sequence`"
             )
-        if self.image is not None:
-            object.__setattr__(self, "image", tuple(self.image))
-            if len(self.image) != 3 or not all(isinstance(size, int | np.integer) and size > 0 for size in self.image):
-                raise ValueError(f"`image` is {self.image!r}; expected (rows, columns, channels)")
-        if not any(self._trained):
-            raise ValueError(f"`trained` is {self.trained!r}: no layer of a network of depth {self.depth} is trained")
+        sizes = self.image or (1, 1, 1)
+        if len(sizes) != 3 or not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
+            raise ValueError(f"`image` is {self.image!r}; expected (rows, columns, channels)")
 
     @property
     def entry_rounding(self) -> float:
         """As measured on photographs of 32 × 32 at depth 21, copies of an image included; most entries keep 6 digits."""
         return 1e-13 if self.dtype == "float64" else 5e-5
+
+    @property
+    def exact_diagonal(self) -> bool:
+        """`block` of images with themselves puts the diagonal of float64 in its place."""
+        return True
 
     @property
     def way(self) -> str:
@@ -177,13 +164,11 @@ class Convolutional(AbstractKernel):
 
     def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
         """Of all pairs; of `X` with itself (the same array) each pair once."""
-        _known(get)
-        return self._matrices(X, Z)[get == "nngp"]
+        return self._matrices(X, Z)[KINDS.index(checks.one_of(get, "get", KINDS))]
 
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """Of every image with itself, always in float64: all its patches are parallel to themselves."""
-        _known(get)
-        return self._own(self.inputs(X))[get == "nngp"]
+        return self._own(self.inputs(X))[KINDS.index(checks.one_of(get, "get", KINDS))]
 
     def _own(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         kernel, parts = replace(self, dtype="float64"), []
@@ -265,19 +250,11 @@ class Convolutional(AbstractKernel):
         return Patches(self.patch, self.padding, self.depth, *shape)
 
     def _each(self, name: str) -> tuple[float, ...]:
-        value = getattr(self, name)
-        return tuple(value) if isinstance(value, tuple | list) else (value,) * (self.depth + 1)
+        return per_layer(getattr(self, name), self.depth, name, zero=name == "b_std")
 
     @property
     def _trained(self) -> tuple[bool, ...]:
-        numbers = range(1, self.depth + 2)
-        chosen = {"all": numbers, "hidden": numbers[1:-1], "last": numbers[-1:]}
-        trained = chosen.get(self.trained, ()) if isinstance(self.trained, str) else self.trained
-        if not trained or not set(trained) <= set(numbers):
-            raise ValueError(
-                f"`trained` is {self.trained!r}; expected 'all', 'hidden' (from depth 2 on), 'last', or numbers from 1 to {self.depth + 1}"
-            )
-        return tuple(number in trained for number in numbers)
+        return trained_layers(self.trained, self.depth)
 
 
 def _square(numbers: int, name: str) -> tuple[int, int, int]:
@@ -311,8 +288,3 @@ def _backend() -> str:
     import jax
 
     return jax.default_backend()
-
-
-def _known(get: str) -> None:
-    if get not in ("ntk", "nngp"):
-        raise ValueError(f"`get` is {get!r}; Convolutional has 'ntk' and 'nngp'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite, pi, sqrt
+from math import pi, sqrt
 from types import ModuleType
 from typing import Any, Literal, final
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.angles import gaps_of_pairs, near_parallel
-from overparam.core.kernel import AbstractInnerProductKernel
+from overparam.core.architecture import per_layer, require_count, require_counts, set_tuples, trained_layers
+from overparam.core.kernel import KINDS, AbstractInnerProductKernel
 from overparam.kernels.fully_connected_quick import Chain, kinked, plain_angles, smooth
 from overparam.layers import (
     AbstractActivation,
@@ -92,22 +93,12 @@ class FullyConnected(AbstractInnerProductKernel):
     features: int | None = None
 
     def __post_init__(self) -> None:
-        if not _whole(self.depth) or self.depth < 1:
-            raise ValueError(f"`depth` is {self.depth!r}; expected a whole number of activations, 1 or more")
+        require_counts(self, "depth")
         if self.b_std is None:  # as neural-tangents writes it
             object.__setattr__(self, "b_std", 0.0)
-        for name in ("W_std", "b_std", "trained"):
-            if isinstance(getattr(self, name), list):
-                object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name in ("W_std", "b_std"):
-            values = self._each(name)
-            if len(values) != self.depth + 1:
-                raise ValueError(
-                    f"`{name}` has {len(values)} numbers; a network of depth {self.depth} has {self.depth + 1} layers"
-                )
-            for value in values:
-                if not isinstance(value, int | float | np.number) or not isfinite(value) or value < 0:
-                    raise ValueError(f"`{name}` is {getattr(self, name)!r}; expected finite numbers, 0 or more")
+        set_tuples(self, "W_std", "b_std", "trained")
+        for setting in (self._each("W_std"), self._each("b_std"), self._trained):  # checked by looking
+            assert len(setting) == self.depth + 1
         if isinstance(self.activation, str) and self.activation not in ACTIVATIONS:
             raise ValueError(
                 f"`activation` is {self.activation!r}; expected one of {', '.join(ACTIVATIONS)}, or a layer"
@@ -116,10 +107,8 @@ class FullyConnected(AbstractInnerProductKernel):
             raise ValueError(
                 f"`activation` is {self.activation!r}; expected a name such as 'relu', or a layer such as `Erf()`"
             )
-        if self.features is not None and (not _whole(self.features) or self.features < 1):
-            raise ValueError(f"`features` is {self.features!r}; expected a whole number, 1 or more")
-        if not any(self._trained):
-            raise ValueError(f"`trained` is {self.trained!r}: no layer of a network of depth {self.depth} is trained")
+        if self.features is not None:
+            require_counts(self, "features")
 
     @classmethod
     def of_convergence(cls, depth: int) -> FullyConnected:
@@ -133,10 +122,7 @@ class FullyConnected(AbstractInnerProductKernel):
         >>> round(FullyConnected.of_convergence(4).evaluate([0.6, 0.8], [0.6, 0.8]), 12)
         1.5
         """
-        if not _whole(depth) or depth < 2:
-            raise ValueError(
-                f"`depth` is {depth!r}; expected a whole number, 2 or more: with 1 no layer would be trained"
-            )
+        require_count(depth, "depth", least=2)  # with 1 no layer would be trained
         return cls(depth, (2**0.5,) * depth + (0.5**0.5,), trained="hidden", input_scaling=False)
 
     @classmethod
@@ -280,26 +266,11 @@ class FullyConnected(AbstractInnerProductKernel):
 
     @cached_property
     def _trained(self) -> tuple[bool, ...]:
-        numbers = range(1, self.depth + 2)
-        chosen = {"all": numbers, "hidden": numbers[1:-1], "last": numbers[-1:]}
-        if isinstance(self.trained, str) and self.trained in chosen:
-            return tuple(number in chosen[self.trained] for number in numbers)
-        if isinstance(self.trained, tuple) and all(_whole(number) and number in numbers for number in self.trained):
-            return tuple(number in self.trained for number in numbers)
-        raise ValueError(
-            f"`trained` is {self.trained!r}; expected 'all', 'hidden', 'last' or numbers of layers from 1 to {self.depth + 1}"
-        )
+        return trained_layers(self.trained, self.depth)
 
     def _each(self, name: str) -> tuple[float, ...]:
-        value = getattr(self, name)
-        return value if isinstance(value, tuple) else (value,) * (self.depth + 1)
+        return per_layer(getattr(self, name), self.depth, name)
 
 
 def _place(get: str) -> int:
-    if get not in ("ntk", "nngp"):
-        raise ValueError(f"`get` is {get!r}; FullyConnected has 'ntk' and 'nngp'")
-    return ("ntk", "nngp").index(get)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return KINDS.index(checks.one_of(get, "get", KINDS))

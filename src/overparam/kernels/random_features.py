@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.kernel import AbstractKernel
+from overparam.core.kernel import KINDS, AbstractKernel
 from overparam.kernels.classical import AbstractExpectedKernel
 
 PANEL = 256
@@ -68,7 +68,7 @@ class RandomFeatures(AbstractKernel):
 
     def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
         """Φ(X) Φ(Z)ᵀ, in panels of rows."""
-        _known(get)
+        checks.one_of(get, "get", KINDS)
         right = self._features(Z)
         values = np.empty((len(X), len(Z)))
         for start in range(0, len(X), PANEL):
@@ -79,7 +79,7 @@ class RandomFeatures(AbstractKernel):
 
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """‖Φ(x)‖² of every row."""
-        _known(get)
+        checks.one_of(get, "get", KINDS)
         pieces = [np.square(self._features(X[start : start + PANEL])).sum(axis=1) for start in range(0, len(X), PANEL)]
         return np.concatenate(pieces)
 
@@ -127,8 +127,3 @@ def _number(key: Any) -> int:
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _known(get: str) -> None:
-    if get not in ("ntk", "nngp"):
-        raise ValueError(f"`get` is {get!r}; RandomFeatures has 'ntk' and 'nngp', which are the same")

@@ -17,6 +17,15 @@ from overparam.functions.precise import Precise, pi, sine_and_cosine
 
 FLOAT_ROUNDING = Decimal(2) ** -50
 """How far values computed in float64 are taken to be from the truth, relative to the largest: four roundings."""
+SLACK = 8
+"""Digits that a formula may lose between its argument and its value."""
+SPHERE_DIGITS, CUBE_DIGITS = (50, 100, 200), (60, 120, 240, 480)
+"""Tried in turn, until every eigenvalue has 16 digits left."""
+ZERO = Decimal("1e-80")
+"""Eigenvalues not seen above this part of the mean of |k| are taken for 0: no more digits are tried for them."""
+MOST_NODES = 3000
+"""No finer rule is tried from here on; the error says what is left."""
+LARGEST_DEGREE = LARGEST_DIMENSION = 1000
 
 
 @final
@@ -217,17 +226,6 @@ def _shown(count: int) -> str | int:
     return count if count < 10**6 else f"{Decimal(count):.3e}"
 
 
-SPHERE_DIGITS = (50, 100, 200)
-"""Tried in turn, until every eigenvalue has 16 digits left."""
-ZERO = Decimal("1e-80")
-"""Eigenvalues not seen above this part of the mean of |k| are taken for 0: no more digits are tried for them."""
-SLACK = 8
-"""Digits that a formula may lose between its argument and its value."""
-MOST_NODES = 3000
-"""No finer rule is tried from here on; the error says what is left."""
-LARGEST_DEGREE = 1000
-
-
 def spectrum_on_sphere(
     kernel: AbstractInnerProductKernel | Any,
     dimension: int,
@@ -372,13 +370,6 @@ def _point(u: Decimal, d: int) -> tuple[Decimal, Decimal, Decimal]:
 
 def _arcsinh(x: Decimal) -> Decimal:
     return (x + (1 + x * x).sqrt()).ln()
-
-
-CUBE_DIGITS = (60, 120, 240, 480)
-"""Tried in turn, until every eigenvalue has 16 digits left."""
-SLACK = 8
-"""Digits that a formula may lose between its argument and its value."""
-LARGEST_DIMENSION = 1000
 
 
 def spectrum_on_cube(

@@ -10,8 +10,8 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.kernel import AbstractAngularKernel
-from overparam.kernels.classical import AbstractExpectedKernel, positive, squared_distance
+from overparam.core.kernel import KINDS, AbstractAngularKernel
+from overparam.kernels.classical import AbstractExpectedKernel, squared_distance
 
 
 @final
@@ -38,19 +38,19 @@ class TwoLayer(AbstractAngularKernel):
 
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """H(x, x) = ‖x‖²/2, both for the NTK and the conjugate kernel."""
-        _known(get)
+        checks.one_of(get, "get", KINDS)
         return checks.usable_norms(X, "X") ** 2 / 2
 
     def from_cosine(self, xp: ModuleType, rho: Any, get: str = "ntk") -> Any:
         """ρ (π − arccos ρ) / (2π)."""
         opening = np.pi - xp.arccos(rho)
-        if _known(get) == "ntk":
+        if checks.one_of(get, "get", KINDS) == "ntk":
             return rho * opening * (0.5 / np.pi)
         return (xp.sqrt((1 - rho) * (1 + rho)) + rho * opening) * (0.5 / np.pi)
 
     def from_angle(self, xp: ModuleType, theta: Any, opening: Any, get: str = "ntk") -> Any:
         """cos θ (π − θ) / (2π)."""
-        if _known(get) == "ntk":
+        if checks.one_of(get, "get", KINDS) == "ntk":
             return xp.cos(theta) * opening * (0.5 / np.pi)
         return (xp.sin(theta) + xp.cos(theta) * opening) * (0.5 / np.pi)
 
@@ -70,16 +70,10 @@ class TwoLayer(AbstractAngularKernel):
         l = np.arange(max(terms - 1, 0), dtype=np.float64)
         central = np.cumprod(np.concatenate([[1.0], (2 * l[1:] - 1) / (2 * l[1:])]))[: len(l)]
         ntk = central / (2 * l + 1) / (2 * np.pi)
-        if _known(get) == "ntk":
+        if checks.one_of(get, "get", KINDS) == "ntk":
             return np.concatenate([[0.0], ntk])[:terms]
         # ∫ of (π − arccos ρ)/(2π): the coefficient of ρ^{2l+2} is that of ρ^{2l+1} below it over 2l + 2
         return np.concatenate([[0.5 / np.pi], ntk / (2 * l + 2)])[:terms]
-
-
-def _known(get: str) -> str:
-    if get not in ("ntk", "nngp"):
-        raise ValueError(f"`get` is {get!r}; TwoLayer has 'ntk' and 'nngp'")
-    return get
 
 
 @final
@@ -174,8 +168,8 @@ class Arcsine(AbstractExpectedKernel):
 
     def __post_init__(self) -> None:
         if self.weight_std != math.inf:
-            positive(self.weight_std, "weight_std")
-        positive(self.bias_std, "bias_std", zero=True)
+            checks.positive(self.weight_std, "weight_std")
+        checks.positive(self.bias_std, "bias_std", zero=True)
         if self.weight_std == math.inf and self.bias_std > 0:
             raise ValueError("`weight_std` is infinite, so that a bias counts for nothing; pass `bias_std=0.0`")
 

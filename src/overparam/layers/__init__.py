@@ -14,6 +14,7 @@ from overparam.layers.normalisation import BatchNorm, LayerNorm
 from overparam.layers.pooling import Flatten, GlobalPool, MaxPool, Pool
 from overparam.layers.relu import Identity, LeakyRelu, Relu
 from overparam.layers.sine import Exponential, Sine
+from overparam.layers.standard import Joined, Linear
 
 __all__ = [
     "AbstractActivation",
@@ -33,8 +34,10 @@ __all__ = [
     "Gelu",
     "GlobalPool",
     "Identity",
+    "Joined",
     "LayerNorm",
     "LeakyRelu",
+    "Linear",
     "LocallyConnected",
     "MaxPool",
     "Normal",

@@ -6,12 +6,12 @@ import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from overparam.layers.kernel_pairs import Pairs, one_case
-from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight
+from overparam.layers.layer import AbstractLayer, ReluRecorder
 
 
 class AbstractActivation(AbstractLayer):
@@ -24,6 +24,17 @@ class AbstractActivation(AbstractLayer):
       near-parallel and near-opposite pairs and for variances of all sizes, so that the next layer loses nothing.
     - `dual` takes q. It is the textbook formula and the quicker one; near-parallel pairs lose digits in it.
     """
+
+    homogeneous: ClassVar[bool]
+    """Whether φ(cx) = cφ(x) for c > 0: then norms of inputs factor out where no layer has biases."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # pyright: ignore[reportArgumentType]
+            value = getattr(self, field.name)
+            if not isinstance(value, int | float | np.number) or not abs(value) < 1e70:
+                raise ValueError(
+                    f"`{field.name}` of {type(self).__name__} is {value!r}; expected a finite number, below 1e70"
+                )
 
     @abc.abstractmethod
     def function(self, x: Any) -> Any:
@@ -38,37 +49,14 @@ class AbstractActivation(AbstractLayer):
         """E[φ(u)φ(v)] and E[φ′(u)φ′(v)] of Gaussian u, v with variances xx, zz and covariance q; arrays broadcast."""
 
     @property
-    @abc.abstractmethod
-    def homogeneous(self) -> bool:
-        """Whether φ(cx) = cφ(x) for c > 0: then norms of inputs factor out where no layer has biases."""
-
-    @property
     def slope(self) -> float | None:
         """Below 0, of a function that is the identity above 0 and a line below; None for all others."""
         return None
-
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
-
-    def output(self, shape: Shape) -> Shape:
-        """The same."""
-        return shape
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """φ(x)."""
         h = self.function(x)
         return h if recorder is None else recorder.record(x, h, self.slope, type(self).__name__)
-
-
-def require_numbers(activation: Any) -> None:
-    """Raise unless all settings of an activation are numbers whose squares are in the range of float64."""
-    for field in fields(activation):
-        value = getattr(activation, field.name)
-        if not isinstance(value, int | float | np.number) or not abs(value) < 1e70:
-            raise ValueError(
-                f"`{field.name}` of {type(activation).__name__} is {value!r}; expected a finite number, below 1e70"
-            )
 
 
 def require_gaussian(pairs: Pairs, name: str) -> None:

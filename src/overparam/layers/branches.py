@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import abc
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, final
 
 import jax.numpy as jnp
 
-from overparam.layers.arguments import require_count
+from overparam.core.architecture import require_count
 from overparam.layers.kernel_pairs import Pairs, add, cases, one_case
 from overparam.layers.layer import (
     AbstractLayer,
@@ -25,44 +26,13 @@ from overparam.layers.layer import (
 )
 from overparam.layers.windows import grid_of
 
-Join = Callable[[list[Pairs]], Pairs]
 
-
-def weights_of_branches(branches: tuple[Chain, ...], shape: Shape) -> tuple[Weight, ...]:
-    """Branch by branch."""
-    return tuple(weight for chain in branches for weight in weights_of(chain, shape))
-
-
-def equal_output(branches: tuple[Chain, ...], shape: Shape, what: str) -> Shape:
-    """The shape that comes out of every branch."""
-    outputs = [output_of(chain, shape) for chain in branches]
-    if len(outputs) < 2 or len(set(outputs)) > 1:
-        raise ValueError(f"the branches of a {what} give shapes {outputs}; expected two or more of equal shapes")
-    return outputs[0]
-
-
-def joined(xp: ModuleType, branches: tuple[Chain, ...], pairs: Pairs, join: Join) -> Pairs:
-    """The pairs of all branches joined, and in the same way those of each input with itself."""
-    ways = [passed(chain, xp, replace(pairs, fresh=False)) for chain in branches]
-    fresh = all(way.fresh for way in ways)
-    out = replace(join(ways), fresh=fresh, own=None)
-    if any(way.own is None for way in ways):
-        return out
-    own = [join([way.own[side] for way in ways if way.own is not None]) for side in (0, 1)]
-    return replace(out, own=(own[0], own[1]))
-
-
-@final
 @dataclass(frozen=True)
-class Sum(AbstractLayer):
-    """F₁(h) + F₂(h) + …, each branch some layers one after the other; a branch without layers is h itself.
-
-    Kernel: covariances and tangent kernels add where all branches but one end in fresh linear weights, which make them
-    uncorrelated. The sum is Gaussian where all of them are; where one was rectified it is not, and no ReLU after it
-    has a kernel in closed form.
+class AbstractBranches(AbstractLayer):
+    """F₁(h), F₂(h), …, each branch some layers one after the other, joined in some way.
 
     Args:
-        branches: two or more, of equal output shapes.
+        branches: two or more.
     """
 
     branches: tuple[Chain, ...]
@@ -74,11 +44,41 @@ class Sum(AbstractLayer):
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
         """Branch by branch."""
-        return weights_of_branches(self.branches, shape)
+        return tuple(weight for chain in self.branches for weight in weights_of(chain, shape))
 
     def output(self, shape: Shape) -> Shape:
         """That of every branch."""
-        return equal_output(self.branches, shape, "sum")
+        outputs = [output_of(chain, shape) for chain in self.branches]
+        if len(outputs) < 2 or len(set(outputs)) > 1:
+            what = type(self).__name__.lower()
+            raise ValueError(f"the branches of a {what} give shapes {outputs}; expected two or more of equal shapes")
+        return outputs[0]
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """The pairs of all branches joined, and in the same way those of each input with itself."""
+        ways = [passed(chain, xp, replace(pairs, fresh=False)) for chain in self.branches]
+        out = replace(self.joined(xp, ways), fresh=all(way.fresh for way in ways), own=None)
+        if any(way.own is None for way in ways):
+            return out
+        own = [self.joined(xp, [way.own[side] for way in ways if way.own is not None]) for side in (0, 1)]
+        return replace(out, own=(own[0], own[1]))
+
+    @abc.abstractmethod
+    def joined(self, xp: ModuleType, ways: list[Pairs]) -> Pairs:
+        """What comes of the pairs that came out of the branches."""
+
+
+@final
+class Sum(AbstractBranches):
+    """F₁(h) + F₂(h) + …, each branch some layers one after the other; a branch without layers is h itself.
+
+    Kernel: covariances and tangent kernels add where all branches but one end in fresh linear weights, which make them
+    uncorrelated. The sum is Gaussian where all of them are; where one was rectified it is not, and no ReLU after it
+    has a kernel in closed form.
+
+    Args:
+        branches: two or more, of equal output shapes.
+    """
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The sum."""
@@ -87,23 +87,18 @@ class Sum(AbstractLayer):
             first = first + other
         return first
 
-    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """The sum of all ways."""
-        return joined(xp, self.branches, pairs, lambda ways: summed(xp, ways))
-
-
-def summed(xp: ModuleType, ways: list[Pairs]) -> Pairs:
-    """Of sums of units that have nothing in common."""
-    if sum(not (way.fresh and way.gaussian) for way in ways) > 1:
-        raise ValueError(
-            "two branches of a sum may be correlated: its kernel in closed form needs all branches but one to end in "
-            "a linear layer of their own; add one to the others, or take the kernel of a finite network"
-        )
-    gaussian = all(way.gaussian and len(way.shares) == 1 for way in ways)
-    first, *others = (one_case(xp, way) for way in ways)
-    for other in others:
-        first = add(xp, first, other)
-    return replace(first, gaussian=gaussian)
+    def joined(self, xp: ModuleType, ways: list[Pairs]) -> Pairs:
+        """Of sums of units that have nothing in common."""
+        if sum(not (way.fresh and way.gaussian) for way in ways) > 1:
+            raise ValueError(
+                "two branches of a sum may be correlated: its kernel in closed form needs all branches but one to end in "
+                "a linear layer of their own; add one to the others, or take the kernel of a finite network"
+            )
+        gaussian = all(way.gaussian and len(way.shares) == 1 for way in ways)
+        first, *others = (one_case(xp, way) for way in ways)
+        for other in others:
+            first = add(xp, first, other)
+        return replace(first, gaussian=gaussian)
 
 
 @final
@@ -160,10 +155,6 @@ class PaddedSkip(AbstractLayer):
         require_count(self.channels, "channels")
         require_count(self.strides, "strides")
 
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
-
     def output(self, shape: Shape) -> Shape:
         """⌈length / strides⌉ positions an axis."""
         if shape[-1] > self.channels:
@@ -184,8 +175,7 @@ class PaddedSkip(AbstractLayer):
 
 
 @final
-@dataclass(frozen=True)
-class Product(AbstractLayer):
+class Product(AbstractBranches):
     """F₁(h) F₂(h) …, unit by unit, each branch some layers one after the other.
 
     Kernel: second moments multiply, since every branch ends in weights of its own; the tangent kernel is
@@ -196,21 +186,6 @@ class Product(AbstractLayer):
         branches: two or more, of equal output shapes.
     """
 
-    branches: tuple[Chain, ...]
-
-    @property
-    def pools(self) -> bool:
-        """Where a branch does."""
-        return any(any_pools(chain) for chain in self.branches)
-
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """Branch by branch."""
-        return weights_of_branches(self.branches, shape)
-
-    def output(self, shape: Shape) -> Shape:
-        """That of every branch."""
-        return equal_output(self.branches, shape, "product")
-
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The product."""
         if recorder is not None:
@@ -220,35 +195,30 @@ class Product(AbstractLayer):
             first = first * other
         return first
 
-    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """The product of all ways."""
-        return joined(xp, self.branches, pairs, lambda ways: _multiplied(xp, ways))
-
-
-def _multiplied(xp: ModuleType, ways: list[Pairs]) -> Pairs:
-    if not all(way.fresh and way.gaussian for way in ways):
-        raise ValueError(
-            "the branches of a product may be dependent: its kernel in closed form needs each to end in a linear layer "
-            "of its own; add one, or take the kernel of a finite network"
-        )
-    if sum(len(way.shares) > 1 for way in ways) > 1:  # units of one place meet, not all with all
-        raise ValueError(
-            "two branches of a product have units of several kinds side by side (`concatenated`): which meets which is not "
-            "in the kernel's closed form; end all branches but one in one linear layer"
-        )
-    first, *others = (one_case(xp, way) for way in ways)
-    for other in others:
-        ntk = first.ntk * other.second_moment(xp) + other.ntk * first.second_moment(xp)
-        apart = (first.apart * other.together + first.together * other.apart) / 2
-        together = (first.apart * other.apart + first.together * other.together) / 2
-        xx, zz = first.xx * other.xx, first.zz * other.zz
-        first = replace(first, xx=xx, zz=zz, apart=apart, together=together, ntk=ntk)
-    return replace(first, gaussian=False)
+    def joined(self, xp: ModuleType, ways: list[Pairs]) -> Pairs:
+        """Second moments multiplied, the tangent kernels of one times the second moments of the others."""
+        if not all(way.fresh and way.gaussian for way in ways):
+            raise ValueError(
+                "the branches of a product may be dependent: its kernel in closed form needs each to end in a linear layer "
+                "of its own; add one, or take the kernel of a finite network"
+            )
+        if sum(len(way.shares) > 1 for way in ways) > 1:  # units of one place meet, not all with all
+            raise ValueError(
+                "two branches of a product have units of several kinds side by side (`concatenated`): which meets which is not "
+                "in the kernel's closed form; end all branches but one in one linear layer"
+            )
+        first, *others = (one_case(xp, way) for way in ways)
+        for other in others:
+            ntk = first.ntk * other.second_moment(xp) + other.ntk * first.second_moment(xp)
+            apart = (first.apart * other.together + first.together * other.apart) / 2
+            together = (first.apart * other.apart + first.together * other.together) / 2
+            xx, zz = first.xx * other.xx, first.zz * other.zz
+            first = replace(first, xx=xx, zz=zz, apart=apart, together=together, ntk=ntk)
+        return replace(first, gaussian=False)
 
 
 @final
-@dataclass(frozen=True)
-class Concatenate(AbstractLayer):
+class Concatenate(AbstractBranches):
     """(F₁(h), F₂(h), …): the channels of every branch, one after the other.
 
     Kernel: a unit is one of some branch, each as likely as it has units: a mixture, of Gaussians where all are.
@@ -256,17 +226,6 @@ class Concatenate(AbstractLayer):
     Args:
         branches: two or more, with equal positions.
     """
-
-    branches: tuple[Chain, ...]
-
-    @property
-    def pools(self) -> bool:
-        """Where a branch does."""
-        return any(any_pools(chain) for chain in self.branches)
-
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """Branch by branch."""
-        return weights_of_branches(self.branches, shape)
 
     def output(self, shape: Shape) -> Shape:
         """All channels."""
@@ -279,12 +238,8 @@ class Concatenate(AbstractLayer):
         """The last axes joined."""
         return jnp.concatenate([applied(chain, weights, x, recorder) for chain in self.branches], axis=-1)
 
-    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """A mixture of all ways."""
-        return joined(xp, self.branches, pairs, lambda ways: _side_by_side(xp, ways))
-
-
-def _side_by_side(xp: ModuleType, ways: list[Pairs]) -> Pairs:
-    units = sum(way.units for way in ways)
-    mixture = cases(xp, ways, tuple(way.units / units for way in ways))
-    return replace(mixture, units=units, gaussian=all(way.gaussian for way in ways))
+    def joined(self, xp: ModuleType, ways: list[Pairs]) -> Pairs:
+        """A mixture, each branch with the share of its units."""
+        units = sum(way.units for way in ways)
+        mixture = cases(xp, ways, tuple(way.units / units for way in ways))
+        return replace(mixture, units=units, gaussian=all(way.gaussian for way in ways))

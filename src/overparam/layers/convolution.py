@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -27,13 +28,9 @@ from overparam.layers.windows import (
 )
 
 
-@final
 @dataclass(frozen=True)
-class Convolution(AbstractLayer):
-    """g_j = s W h_{Q_j}: every position sees its neighbourhood Q_j through the same weights.
-
-    W has shape (units, *patch, channels). Kernel: that of `Dense` on the neighbourhoods, the same place of Q_j with the
-    same place of Q_k, for all pairs of positions j, k that are asked for.
+class AbstractConvolution(AbstractLayer):
+    """Windows that every output position reads through its weights.
 
     Args:
         patch: side of Q_j, one number or one an axis.
@@ -50,15 +47,38 @@ class Convolution(AbstractLayer):
     strides: Sides = 1
     padding: Padding = "CIRCULAR"
 
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """W."""
-        sides = self._windows(grid_of(shape, f"the layer `{self.name}`")).sides
-        return (Weight(self.name, (self.units, *sides, shape[-1]), self.law, self.trained),)
-
     def output(self, shape: Shape) -> Shape:
         """One position a window."""
         grid = grid_of(shape, f"the layer `{self.name}`")
         return (*self._windows(grid).output(grid), self.units)
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """That of `Dense` on the neighbourhoods."""
+        around = summed_over(xp, one_case(xp, pairs), self._windows(grid_lengths(pairs)))
+        return self._among(xp, Dense(self.name, self.units, self.law, self.trained, self.scale).kernel(xp, around))
+
+    @abc.abstractmethod
+    def _among(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """What different positions have in common."""
+
+    def _windows(self, grid: Shape) -> Windows:
+        return windows_on(grid, self.patch, self.strides, self.padding, "patch")
+
+
+@final
+class Convolution(AbstractConvolution):
+    """g_j = s W h_{Q_j}: every position sees its neighbourhood Q_j through the same weights.
+
+    W has shape (units, *patch, channels). Kernel: that of `Dense` on the neighbourhoods, the same place of Q_j with the
+    same place of Q_k, for all pairs of positions j, k that are asked for.
+
+    Args: as `AbstractConvolution`.
+    """
+
+    def weights(self, shape: Shape) -> tuple[Weight, ...]:
+        """W."""
+        sides = self._windows(grid_of(shape, f"the layer `{self.name}`")).sides
+        return (Weight(self.name, (self.units, *sides, shape[-1]), self.law, self.trained),)
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """Padded, then convolved."""
@@ -69,18 +89,13 @@ class Convolution(AbstractLayer):
         )
         return g if self.scale == 1.0 else g * self.scale
 
-    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """Of the neighbourhoods."""
-        around = summed_over(xp, one_case(xp, pairs), self._windows(grid_lengths(pairs)))
-        return Dense(self.name, self.units, self.law, self.trained, self.scale).kernel(xp, around)
-
-    def _windows(self, grid: Shape) -> Windows:
-        return windows_on(grid, self.patch, self.strides, self.padding, "patch")
+    def _among(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """Whatever the same weights see in them."""
+        return pairs
 
 
 @final
-@dataclass(frozen=True)
-class LocallyConnected(AbstractLayer):
+class LocallyConnected(AbstractConvolution):
     """g_j = s W_j h_{Q_j}: position j sees its neighbourhood Q_j through weights of its own.
 
     W has shape (*outputs, units, q · channels). Kernel: that of `Dense` on the neighbourhood, position by position;
@@ -88,20 +103,8 @@ class LocallyConnected(AbstractLayer):
 
     Ref: convergence, App. B
 
-    Args:
-        patch: side of Q_j, one number or one an axis.
-        strides: one position of this many gives an output.
-        padding: "CIRCULAR" (periodic, the paper's), "SAME" (zeros) or "VALID".
+    Args: as `AbstractConvolution`.
     """
-
-    name: str
-    units: int
-    patch: Sides
-    law: AbstractLaw
-    trained: bool = False
-    scale: float = 1.0
-    strides: Sides = 1
-    padding: Padding = "CIRCULAR"
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
         """W."""
@@ -109,22 +112,12 @@ class LocallyConnected(AbstractLayer):
         sides = self._windows(shape[:-1]).sides
         return (Weight(self.name, (*outputs, units, prod(sides) * shape[-1]), self.law, self.trained),)
 
-    def output(self, shape: Shape) -> Shape:
-        """One position a window."""
-        grid = grid_of(shape, f"the layer `{self.name}`")
-        return (*self._windows(grid).output(grid), self.units)
-
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """One matrix product a position, batched."""
         patches = jnp.concatenate(self._windows(x.shape[1:-1]).slices(x), axis=-1)
         g = jnp.einsum("n...c,...uc->n...u", patches, weights[self.name])
         return g if self.scale == 1.0 else g * self.scale
 
-    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """Of the neighbourhoods, equal positions alone."""
-        around = summed_over(xp, one_case(xp, pairs), self._windows(grid_lengths(pairs)))
-        linear = Dense(self.name, self.units, self.law, self.trained, self.scale).kernel(xp, around)
-        return unequal_uncorrelated(xp, linear)
-
-    def _windows(self, grid: Shape) -> Windows:
-        return windows_on(grid, self.patch, self.strides, self.padding, "patch")
+    def _among(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """Nothing: each has weights of its own."""
+        return unequal_uncorrelated(xp, pairs)

@@ -15,7 +15,6 @@ from overparam.layers.activation import (
     log_series,
     midpoint_gap,
     require_gaussian,
-    require_numbers,
 )
 from overparam.layers.kernel_pairs import Pairs, add, level
 
@@ -43,17 +42,10 @@ class Erf(AbstractActivation):
     array([0.33333333])
     """
 
+    homogeneous = False
     a: float = 1.0
     b: float = 1.0
     c: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_numbers(self)
-
-    @property
-    def homogeneous(self) -> bool:
-        """No."""
-        return False
 
     def function(self, x: Any) -> Any:
         """a erf(bx) + c."""
@@ -150,10 +142,7 @@ class Gelu(AbstractActivation):
     (array([0.07957747]), array([0.25]))
     """
 
-    @property
-    def homogeneous(self) -> bool:
-        """No."""
-        return False
+    homogeneous = False
 
     def function(self, x: Any) -> Any:
         """x Φ(x)."""

@@ -33,13 +33,13 @@ class AbstractLayer(abc.ABC):
     Shapes are of one sample: (features,) or (*grid, channels).
     """
 
-    @abc.abstractmethod
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """The weights it needs for inputs of that shape."""
+        """The weights it needs for inputs of that shape; most layers need none."""
+        return ()
 
-    @abc.abstractmethod
     def output(self, shape: Shape) -> Shape:
-        """The shape that comes out."""
+        """The shape that comes out; of most layers the one that went in."""
+        return shape
 
     @abc.abstractmethod
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:

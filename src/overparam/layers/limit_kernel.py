@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.kernel import AbstractKernel
+from overparam.core.kernel import KINDS, AbstractKernel
 from overparam.layers.composition import Composition
 from overparam.layers.kernel_pairs import Pairs
 from overparam.layers.layer import Shape
@@ -75,7 +75,7 @@ class AbstractCompositionKernel(AbstractKernel):
 
     def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
         """Of all pairs of a row of `X` with a row of `Z`; of `X` with itself each pair once."""
-        _known(get)
+        checks.one_of(get, "get", KINDS)
         values = np.empty((len(X), len(Z)))
         for rows, columns, out in self._pieces(X, Z, get):
             values[rows, columns] = _read(out, get)
@@ -85,7 +85,7 @@ class AbstractCompositionKernel(AbstractKernel):
 
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """Of every row with itself."""
-        _known(get)
+        checks.one_of(get, "get", KINDS)
         composition = self._read_from(X, get)
         step = max(1, _CELLS // composition.cells)
         parts = []
@@ -161,8 +161,3 @@ def _mirror(values: np.ndarray) -> None:
     """What is above the diagonal also below it."""
     for row in range(len(values)):
         values[row + 1 :, row] = values[row, row + 1 :]
-
-
-def _known(get: str) -> None:
-    if get not in ("ntk", "nngp"):
-        raise ValueError(f"`get` is {get!r}; the kernel of a network has 'ntk' and 'nngp'")

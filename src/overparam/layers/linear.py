@@ -90,10 +90,6 @@ class Bias(AbstractLayer):
         """b."""
         return (Weight(self.name, shape[-1:] if self.shared else shape, self.law, self.trained),)
 
-    def output(self, shape: Shape) -> Shape:
-        """The same."""
-        return shape
-
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """x + s b."""
         b = weights[self.name]
@@ -131,10 +127,6 @@ class AppendConstant(AbstractLayer):
 
     constant: float = 1.0
 
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
-
     def output(self, shape: Shape) -> Shape:
         """One feature more."""
         return (*shape[:-1], shape[-1] + 1)
@@ -154,10 +146,6 @@ class AppendConstant(AbstractLayer):
 @dataclass(frozen=True)
 class OneOutput(AbstractLayer):
     """(n, 1) to (n,), the shape of labels of two classes; (n, k) stays."""
-
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
 
     def output(self, shape: Shape) -> Shape:
         """() for one output."""

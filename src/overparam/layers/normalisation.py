@@ -36,12 +36,8 @@ class LayerNorm(AbstractLayer):
         if not self.epsilon > 0:
             raise ValueError(f"`epsilon` is {self.epsilon!r}; expected a number more than 0, such as 1e-12")
 
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
-
     def output(self, shape: Shape) -> Shape:
-        """The same."""
+        """As it came in, where the axes are there."""
         if any(axis not in range(len(shape) - 1) for axis in self.axes) or len(set(self.axes)) < len(self.axes):
             raise ValueError(
                 f"`axes` of a layer norm are {self.axes} and its inputs have shape {shape}; positions have axes "
@@ -120,10 +116,6 @@ class BatchNorm(AbstractLayer):
             Weight(f"{self.name}.mean", channels, zero, trained=False, running=True),
             Weight(f"{self.name}.variance", channels, one, trained=False, running=True),
         )
-
-    def output(self, shape: Shape) -> Shape:
-        """The same."""
-        return shape
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """By the batch's own moments in training, else by the running ones."""

@@ -12,8 +12,8 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.layers.kernel_pairs import Pairs, one_case, total
-from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight
+from overparam.layers.kernel_pairs import Pairs, mapped, one_case, total
+from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape
 from overparam.layers.windows import Padding, Sides, Windows, equal_positions, grid_lengths, grid_of, windows_on
 
 
@@ -44,12 +44,8 @@ class Pool(AbstractLayer):
 
     @property
     def pools(self) -> bool:
-        """Yes."""
+        """Windows mix positions."""
         return True
-
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
 
     def output(self, shape: Shape) -> Shape:
         """One position a window."""
@@ -100,12 +96,8 @@ class GlobalPool(AbstractLayer):
 
     @property
     def pools(self) -> bool:
-        """Yes."""
+        """Windows mix positions."""
         return True
-
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
 
     def output(self, shape: Shape) -> Shape:
         """The channels."""
@@ -122,9 +114,8 @@ class GlobalPool(AbstractLayer):
         grid = grid_lengths(pairs)
         shares = [np.full((1, side), 1 / side if self.average else 1.0) for side in grid]
         out = pooled(xp, pairs, Windows(grid, (1,) * len(grid), "VALID"), shares)
-        arrays = {name: getattr(out, name) for name in ("xx", "zz", "apart", "together", "ntk")}
-        flat = {name: array.reshape(array.shape[: array.ndim - 2 * len(grid)]) for name, array in arrays.items()}
-        return replace(out, **flat, grid=0, across=False, own=None)
+        out = mapped(out, lambda array: array.reshape(array.shape[: array.ndim - 2 * len(grid)]))
+        return replace(out, grid=0, across=False, own=None)
 
 
 def pooled(xp: ModuleType, pairs: Pairs, windows: Windows, shares: list[np.ndarray]) -> Pairs:
@@ -249,10 +240,6 @@ class MaxPool(AbstractLayer):
     window: Sides
     strides: Sides | None = None
 
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
-
     def output(self, shape: Shape) -> Shape:
         """One position a window."""
         grid = grid_of(shape, "a pooling layer")
@@ -284,10 +271,6 @@ class Flatten(AbstractLayer):
 
     Kernel: second moments and tangent kernels are averaged over the positions, of as many units more.
     """
-
-    def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """None."""
-        return ()
 
     def output(self, shape: Shape) -> Shape:
         """One axis."""

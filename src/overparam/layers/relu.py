@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.layers.activation import AbstractActivation, activated, require_gaussian, require_numbers
+from overparam.layers.activation import AbstractActivation, activated, require_gaussian
 from overparam.layers.kernel_pairs import Pairs
 
 
@@ -34,18 +34,14 @@ class LeakyRelu(AbstractActivation):
     array([1., 1.])
     """
 
+    homogeneous = True
     negative: float
     positive: float = 1.0
 
     def __post_init__(self) -> None:
-        require_numbers(self)
+        super().__post_init__()
         if self.negative == self.positive == 0:
             raise ValueError("`negative` and `positive` are both 0; the function would be 0 everywhere")
-
-    @property
-    def homogeneous(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def power(self) -> float:
@@ -143,10 +139,7 @@ class Relu(AbstractActivation):
     (array([0.15915494]), array([0.25]))
     """
 
-    @property
-    def homogeneous(self) -> bool:
-        """Yes."""
-        return True
+    homogeneous = True
 
     @property
     def slope(self) -> float:
@@ -186,10 +179,7 @@ class Identity(AbstractActivation):
     (0.3, 1.0)
     """
 
-    @property
-    def homogeneous(self) -> bool:
-        """Yes."""
-        return True
+    homogeneous = True
 
     @property
     def slope(self) -> float:

@@ -16,7 +16,6 @@ from overparam.layers.activation import (
     log_series,
     midpoint_gap,
     require_gaussian,
-    require_numbers,
 )
 from overparam.layers.kernel_pairs import Pairs
 
@@ -45,17 +44,10 @@ class Sine(AbstractActivation):
     0.367879441171
     """
 
+    homogeneous = False
     a: float = 1.0
     b: float = 1.0
     c: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_numbers(self)
-
-    @property
-    def homogeneous(self) -> bool:
-        """No."""
-        return False
 
     @property
     def parts(self) -> tuple[float, float]:
@@ -159,16 +151,9 @@ class Exponential(AbstractActivation):
     np.True_
     """
 
+    homogeneous = False
     a: float = 1.0
     b: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_numbers(self)
-
-    @property
-    def homogeneous(self) -> bool:
-        """No."""
-        return False
 
     def function(self, x: Any) -> Any:
         """a e^{bx}."""

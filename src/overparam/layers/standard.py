@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, final
 
+from overparam.core.architecture import require_count, require_scale
 from overparam.layers.activation import AbstractActivation
-from overparam.layers.arguments import require_count, require_scale
 from overparam.layers.branches import Concatenate, Product, Sum
 from overparam.layers.composition import Composition
 from overparam.layers.convolution import Convolution, LocallyConnected
@@ -80,7 +80,7 @@ def dense(
         trained: whether its weights and biases are.
         parameterisation: "ntk", or "standard": W ~ N(0, W_std²/fan_in), b ~ N(0, b_std²), no factors in front.
     """
-    return _Linear(units, None, 1, "VALID", W_std, b_std, True, trained, parameterisation)
+    return Linear(units, None, 1, "VALID", W_std, b_std, True, trained, parameterisation)
 
 
 def conv(
@@ -106,7 +106,7 @@ def conv(
         shared: False for weights of every position's own; biases too.
         trained, parameterisation: as `dense`.
     """
-    return _Linear(units, patch, strides, padding, W_std, b_std, shared, trained, parameterisation)
+    return Linear(units, patch, strides, padding, W_std, b_std, shared, trained, parameterisation)
 
 
 def avg_pool(
@@ -133,17 +133,17 @@ def global_sum_pool() -> AbstractLayer:
 
 def sum_of(*branches: Iterable[Part]) -> AbstractUnnamed:
     """The sum of branches, each a list of parts; [] is the input itself, a skip."""
-    return _Joined("sum", tuple(tuple(branch) for branch in branches))
+    return Joined("sum", tuple(tuple(branch) for branch in branches))
 
 
 def product_of(*branches: Iterable[Part]) -> AbstractUnnamed:
     """The product of branches, unit by unit."""
-    return _Joined("product", tuple(tuple(branch) for branch in branches))
+    return Joined("product", tuple(tuple(branch) for branch in branches))
 
 
 def concatenated(*branches: Iterable[Part]) -> AbstractUnnamed:
     """The channels of all branches."""
-    return _Joined("concatenate", tuple(tuple(branch) for branch in branches))
+    return Joined("concatenate", tuple(tuple(branch) for branch in branches))
 
 
 def activates_after_pooling(parts: Iterable[Any]) -> bool:
@@ -173,8 +173,8 @@ def _activates(parts: Iterable[Any], pooled: bool) -> tuple[bool, bool]:
 
 @final
 @dataclass(frozen=True)
-class _Linear(AbstractUnnamed):
-    """Weights and biases; patch None is a fully connected layer."""
+class Linear(AbstractUnnamed):
+    """Weights and biases; patch None is a fully connected layer. Made by `dense` and `conv`."""
 
     units: int
     patch: Sides | None
@@ -223,8 +223,8 @@ class _Linear(AbstractUnnamed):
 
 @final
 @dataclass(frozen=True)
-class _Joined(AbstractUnnamed):
-    """Branches; the weights of part i of branch j of part p are "p.j.i.W"."""
+class Joined(AbstractUnnamed):
+    """Branches; the weights of part i of branch j of part p are "p.j.i.W". Made by `sum_of`, `product_of`, `concatenated`."""
 
     how: Literal["sum", "product", "concatenate"]
     branches: tuple[tuple[Part, ...], ...]

@@ -1,6 +1,6 @@
 """Finite networks with their papers' initialisations, one file an architecture."""
 
-from overparam.networks.composed import Sequence
+from overparam.networks.composed import CompositionKernel, Sequence
 from overparam.networks.convolutional import Convolutional, ImageResNet, Vgg
 from overparam.networks.fully_connected import FullyConnected, Residual
 from overparam.networks.three_layer import Plain, ThreeLayer, ThreeLayerResNet
@@ -9,6 +9,7 @@ from overparam.networks.wrappers import Frozen, Given
 
 __all__ = [
     "BiasedTwoLayer",
+    "CompositionKernel",
     "Convolutional",
     "Frozen",
     "FullyConnected",

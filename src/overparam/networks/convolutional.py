@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, final
 
+from overparam.core.architecture import Trained, require_count, require_counts, require_scale, trains
 from overparam.layers import (
     AbstractLayer,
     BatchNorm,
@@ -25,7 +26,6 @@ from overparam.layers import (
     Skip,
     Sum,
 )
-from overparam.layers.arguments import Trained, require_count, require_scale, trains
 from overparam.networks.composed import AbstractComposed
 
 
@@ -84,8 +84,7 @@ class Convolutional(AbstractComposed):
             raise ValueError(f"`positions` is {self.positions}; expected a number, or (rows, columns) of an image")
         for size in self.grid:
             require_count(size, "positions")
-        for name in ("patch", "outputs", "channels"):
-            require_count(getattr(self, name), name)
+        require_counts(self, "patch", "outputs", "channels")
         if self.patch > min(self.grid):
             raise ValueError(f"`patch` is {self.patch} and `positions` {self.positions}; take a smaller `patch`")
         if self.last_width is not None:

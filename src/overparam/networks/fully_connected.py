@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import log
 from typing import final
 
+from overparam.core.architecture import Trained, require_count, require_counts, require_scale, trains
 from overparam.layers import AbstractLayer, Composition, Dense, Normal, OneOutput, Relu, Skip
-from overparam.layers.arguments import Trained, require_count, require_scale, trains
 from overparam.networks.composed import AbstractComposed
 
 
@@ -43,8 +43,7 @@ class FullyConnected(AbstractComposed):
     trained: Trained = "hidden"
 
     def __post_init__(self) -> None:
-        require_count(self.width, "width")
-        require_count(self.outputs, "outputs")
+        require_counts(self, "width", "outputs")
         trains(self.trained, "hidden")
         require_count(self.depth, "depth", least=2 if self.trained == "hidden" else 1)
 

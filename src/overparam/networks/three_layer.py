@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, final
 
+from overparam.core.architecture import Trained, require_count, require_counts, require_scale, trains
 from overparam.layers import AppendConstant, Bias, Composition, Dense, Normal, OneOutput, Relu, Skip, ZeroOrNormal
-from overparam.layers.arguments import Trained, require_count, require_scale, trains
 from overparam.networks.composed import AbstractComposed
 
 
@@ -46,8 +46,7 @@ class ThreeLayer(AbstractComposed):
     def __post_init__(self) -> None:
         require_count(self.width, "width")
         if self.second_width is not None:
-            require_count(self.second_width, "second_width")
-        require_count(self.outputs, "outputs")
+            require_counts(self, "second_width", "outputs")
         require_scale(self.output_std, "output_std")
         trains(self.trained, "hidden")
 
@@ -106,8 +105,7 @@ class ThreeLayerResNet(AbstractComposed):
     trained: Trained = "hidden"
 
     def __post_init__(self) -> None:
-        require_count(self.width, "width")
-        require_count(self.outputs, "outputs")
+        require_counts(self, "width", "outputs")
         trains(self.trained, "hidden")
         if self.scaling not in ("experiments", "theory"):
             raise ValueError(f"`scaling` is {self.scaling!r}; expected 'experiments' or 'theory'")
@@ -179,8 +177,7 @@ class Plain(AbstractComposed):
     trained: Trained = "hidden"
 
     def __post_init__(self) -> None:
-        require_count(self.width, "width")
-        require_count(self.outputs, "outputs")
+        require_counts(self, "width", "outputs")
         if self.depth not in (1, 2):
             raise ValueError(f"`depth` is {self.depth!r}; expected 1 (`2layer`) or 2 (`3layer`) ReLU layers")
         trains(self.trained, "hidden")

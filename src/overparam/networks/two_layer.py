@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from overparam.core.architecture import Trained, require_count, require_counts, require_scale, trains
 from overparam.layers import Bias, Composition, Dense, Normal, OneOutput, Relu, Signs, Twinned, ZeroOrNormal
-from overparam.layers.arguments import Trained, require_count, require_scale, trains
 from overparam.networks.composed import AbstractComposed
 
 
@@ -98,8 +98,7 @@ class BiasedTwoLayer(AbstractComposed):
     trained: Trained = "hidden"
 
     def __post_init__(self) -> None:
-        require_count(self.width, "width")
-        require_count(self.outputs, "outputs")
+        require_counts(self, "width", "outputs")
         require_scale(self.output_std, "output_std")
         trains(self.trained, "hidden")
 
