@@ -125,7 +125,7 @@ def test_unknown_choices() -> None:
     with pytest.raises(ValueError, match="expected a kernel such as"):
         gram("rbf", X)
     for engine, device in ENGINES:
-        with pytest.raises(ValueError, match="'ntk' and 'nngp'"):
+        with pytest.raises(ValueError, match="'ntk' or 'nngp'"):
             gram(TwoLayer(), X, engine=engine, device=device, get="cnn")
         with pytest.raises(ValueError, match=r"`X` has 1 row of norm 0 \(first: row 2\)"):
             gram(TwoLayer(), np.vstack([X[:2], np.zeros(4)]), engine=engine, device=device)

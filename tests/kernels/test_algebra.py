@@ -79,7 +79,7 @@ def test_a_sum_of_angular_kernels_keeps_its_certificates() -> None:
 def test_parts_are_passed_on() -> None:
     X = rows()
     np.testing.assert_allclose((G + T)(X, get="nngp"), G(X) + T(X, get="nngp"), rtol=1e-13)
-    with pytest.raises(ValueError, match="'ntk' and 'nngp'"):
+    with pytest.raises(ValueError, match="'ntk' or 'nngp'"):
         (G + T)(X, get="cnn")
 
 

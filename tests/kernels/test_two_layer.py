@@ -147,7 +147,7 @@ def test_bad_input_is_one_clear_line(X: object, words: str) -> None:
 
 
 def test_wrong_part_and_wrong_features() -> None:
-    with pytest.raises(ValueError, match="'ntk' and 'nngp'"):
+    with pytest.raises(ValueError, match="'ntk' or 'nngp'"):
         TwoLayer()([[1.0]], get="cnn")
     with pytest.raises(ValueError, match="same features"):
         TwoLayer()([[1.0]], [[1.0, 2.0]])

@@ -242,7 +242,7 @@ def test_networks_without_a_kernel_say_why():
     with pytest.raises(ValueError, match="activated") as caught:
         networks.Residual(4, depth=3).kernel()(X)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="'ntk' and 'nngp'"):
+    with pytest.raises(ValueError, match="'ntk' or 'nngp'"):
         networks.TwoLayer(4).kernel()(X, get="cnn")
     with pytest.raises(ValueError, match="needs 6"):
         networks.Convolutional(4, 3, positions=6).kernel()(X)

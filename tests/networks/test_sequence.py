@@ -214,7 +214,7 @@ def test_bad_numbers_are_one_line():
         (lambda: net.kernel()(bad), "NaN"),
         (lambda: net.kernel()(np.ones((2, 0, 3, 1))), "at least one"),
         (lambda: net.kernel()(some((3, 3, 1)), some((3, 3, 2))), "same features"),
-        (lambda: net.kernel()(some((3, 3, 1)), get="cnn"), "'ntk' and 'nngp'"),
+        (lambda: net.kernel()(some((3, 3, 1)), get="cnn"), "'ntk' or 'nngp'"),
         (lambda: Sequence(net.layers, image=(3, 3, 1)).kernel()(np.ones((2, 10))), "needs 9"),
         (lambda: Sequence(net.layers, image=(3,)).kernel()(np.ones((2, 3))), "`image` is (3,)"),
         (lambda: dense(0), "`units` is 0"),
