@@ -7,6 +7,7 @@ import pytest
 
 import overparam as op
 from overparam.engines.matrix_free import MatrixFreeGram
+from overparam.frame.keeping import PARTS
 
 X = np.random.default_rng(0).standard_normal((450, 6))
 Y = np.sign(X[:, 0])
@@ -45,10 +46,15 @@ def test_no_product_is_made_twice(job: str, monkeypatch: pytest.MonkeyPatch, tmp
     assert made - after <= 1  # all are read; ‖H‖_F² alone may take a pass of its own
 
 
-def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("swapped", [True, False])
+def test_a_damaged_product_is_made_again(swapped: bool, tmp_path: Path) -> None:
     H = op.remember(op.gram(op.kernels.TwoLayer(), X[:20]), tmp_path)
     first = H @ np.ones(20)
-    next(tmp_path.iterdir()).write_bytes(b"broken")
+    (kept,) = (tmp_path / PARTS).iterdir()
+    content = bytearray(kept.read_bytes())
+    place = next(i for i in range(300, len(content)) if content[i] != content[i + 1])
+    content[place], content[place + 1] = content[place + 1], content[place]
+    kept.write_bytes(content if swapped else b"broken")
     np.testing.assert_array_equal(H @ np.ones(20), first)
 
 

@@ -29,6 +29,10 @@ class Row(NamedTuple):
 TABLE = (
     Row("compare", "seed", "key"),
     Row("load", "seed", "key"),
+    Row("cross_matrix", "checkpoint", "place"),
+    Row("gram", "checkpoint", "place"),
+    Row("quadrature", "checkpoint", "place"),
+    Row("remember", "folder", "place"),
     Row("data.split", "seed", "key"),
     Row("data.Dataset.subset", "seed", "key"),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from overparam.core.deprecated import accepts_old
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads
 from overparam.core.progress import Progress, silent
@@ -17,13 +18,14 @@ PANEL = 1024
 """New rows at once where an entry costs little: the known rows are divided by their norms once a panel."""
 
 
+@accepts_old("cross_matrix")
 def cross_matrix(
     kernel: AbstractKernel,
     X_new: Any,
     X: Any,
     *,
     get: str = "ntk",
-    checkpoint: str | os.PathLike[str] | None = None,
+    place: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> np.ndarray:
@@ -34,7 +36,7 @@ def cross_matrix(
         X_new: p new rows.
         X: the n rows that the Gram matrix is of.
         get: "ntk" or "nngp".
-        checkpoint: a folder that keeps every finished tile; run again after a kill, it goes on with the missing ones.
+        place: a folder that keeps every finished tile; run again after a kill, it goes on with the missing ones.
         threads: BLAS threads; None leaves the setting in force.
         progress: called with the work done.
 
@@ -54,12 +56,12 @@ def cross_matrix(
     tell = progress or silent
     values = np.empty((len(X_new), len(X)))
     with blas_threads(threads):
-        if isinstance(kernel, AbstractInnerProductKernel) and checkpoint is None:
+        if isinstance(kernel, AbstractInnerProductKernel) and place is None:
             for start in range(0, len(X_new), PANEL):
                 values[start : start + PANEL] = kernel.block(X_new[start : start + PANEL], X, get)
                 tell(min(start + PANEL, len(X_new)) / len(X_new), 1.0, "kernel matrix")
         else:
-            for tile, made in Tiles(kernel, X_new, X, get, progress=tell, checkpoint=checkpoint):
+            for tile, made in Tiles(kernel, X_new, X, get, progress=tell, place=place):
                 values[tile.rows, tile.columns] = made
     return values
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf  # pyright: ignore[reportAttributeAccessIssue]
 
 from overparam.core import checks
+from overparam.core.deprecated import accepts_old
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, has_accelerator
 from overparam.core.progress import Progress, silent
@@ -89,6 +90,13 @@ class AbstractGram(abc.ABC):
     def definiteness(self) -> Definiteness:
         """Whether the computed matrix is positive semi-definite up to `rounding`, by one Cholesky factorisation."""
         return definiteness(self)
+
+    @property
+    def described(self) -> tuple[Any, ...]:
+        """What is known of the matrix without computing: its kernel and rows, or its numbers where they were given."""
+        if self.kernel is None or self.X is None:
+            return self.n, None, self.get, self.dense()
+        return self.n, self.kernel.settings, self.get, self.X
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -197,6 +205,7 @@ def definiteness(H: AbstractGram) -> Definiteness:
     return Definiteness(True, -shift - slack, shift, f"H + {shift:.1e} has a Cholesky factor")
 
 
+@accepts_old("gram")
 def gram(
     kernel: AbstractKernel,
     X: Any,
@@ -206,7 +215,7 @@ def gram(
     device: str | None = None,
     threads: int | None = None,
     memory: int | float | str | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    place: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> AbstractGram:
     """The Gram matrix of the rows of `X`, in the form that fits the machine.
@@ -224,7 +233,7 @@ def gram(
             default device); None takes an accelerator where there is one and the kernel is one of inner products.
         threads: threads on the CPU, for BLAS and for the kernel; None leaves the setting in force.
         memory: most bytes to use, a number or text like "2 GiB"; None takes what is free.
-        checkpoint: a folder that keeps every finished tile of a dense matrix; run again after a kill, it goes on with
+        place: a folder that keeps every finished tile of a dense matrix; run again after a kill, it goes on with
             the missing ones. For kernels that take long; delete it when done.
         progress: called with the work done.
 
@@ -239,17 +248,17 @@ def gram(
     require_kernel(kernel)
     X = kernel.inputs(X, "X")
     tell = progress or silent
-    if checkpoint is not None and engine == "matrix_free":
+    if place is not None and engine == "matrix_free":
         raise ValueError(
-            "`checkpoint` keeps tiles and engine='matrix_free' none; use 'dense', or `op.remember(H, folder)`, "
+            "`place` keeps tiles and engine='matrix_free' makes none; use 'dense', or `op.remember(H, place)`, "
             "which keeps products"
         )
-    if checkpoint is not None or not isinstance(kernel, AbstractInnerProductKernel):
-        return _from_blocks(kernel, X, engine, get, device, threads, memory, checkpoint, tell)
+    if place is not None or not isinstance(kernel, AbstractInnerProductKernel):
+        return _from_blocks(kernel, X, engine, get, device, threads, memory, place, tell)
     kernel = kernel.for_features(X.shape[1])
-    place = chosen_device(device)
-    plan = make_plan(kernel, *X.shape, engine=engine, device=place, threads=threads, memory=memory, get=get)
-    if place == "cpu":
+    chosen = chosen_device(device)
+    plan = make_plan(kernel, *X.shape, engine=engine, device=chosen, threads=threads, memory=memory, get=get)
+    if chosen == "cpu":
         from overparam.engines.dense import DenseGram
         from overparam.engines.matrix_free import MatrixFreeGram
 
@@ -259,8 +268,8 @@ def gram(
     from overparam.engines.on_device import DeviceDenseGram, DeviceMatrixFreeGram
 
     if plan.engine == "dense":
-        return DeviceDenseGram.of_kernel(kernel, X, get, plan, place)
-    return DeviceMatrixFreeGram(kernel, X, get, plan, place)
+        return DeviceDenseGram.of_kernel(kernel, X, get, plan, chosen)
+    return DeviceMatrixFreeGram(kernel, X, get, plan, chosen)
 
 
 def _from_blocks(
@@ -271,7 +280,7 @@ def _from_blocks(
     device: str | None,
     threads: int | None,
     memory: int | float | str | None,
-    checkpoint: str | os.PathLike[str] | None,
+    place: str | os.PathLike[str] | None,
     progress: Progress,
 ) -> AbstractGram:
     """By `kernel.block`; kept on the CPU, where the kernel hands its blocks over, unless a device is asked for."""
@@ -279,8 +288,8 @@ def _from_blocks(
     from overparam.engines.matrix_free import RecomputedGram
     from overparam.engines.tiles import Tiles
 
-    place = "cpu" if device is None else chosen_device(device)
-    if checkpoint is not None and engine == "auto":
+    chosen = "cpu" if device is None else chosen_device(device)
+    if place is not None and engine == "auto":
         engine = "dense"
     plan = make_plan(
         kernel,
@@ -295,13 +304,13 @@ def _from_blocks(
     )
     if plan.engine == "matrix_free":
         return RecomputedGram(kernel, X, get, plan, threads)
-    tiles = Tiles(kernel, X, None, get, progress=progress, checkpoint=checkpoint)
+    tiles = Tiles(kernel, X, None, get, progress=progress, place=place)
     H = DenseGram.of_blocks(kernel, X, get, plan, tiles, threads)
-    if place == "cpu":
+    if chosen == "cpu":
         return H
     from overparam.engines.on_device import DeviceValuesGram
 
-    return DeviceValuesGram(H, place)
+    return DeviceValuesGram(H, chosen)
 
 
 def as_gram(H: Any) -> AbstractGram:

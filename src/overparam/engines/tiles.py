@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
-from overparam.core import files, folder
 from overparam.core.interruption import Interrupted
 from overparam.core.kernel import AbstractKernel
 from overparam.core.progress import Progress
 from overparam.core.words import byte_size
+from overparam.frame.keeping import Keeping, Kept, fingerprint
 
 SIZES = (512, 256, 128, 64, 32)
 """Rows of a tile: the most for which it takes no longer than `SECONDS`, which is what a kill can cost."""
 SECONDS = 30.0
 TRIED = 16
 """Rows of the small block whose time says what an entry costs."""
-ABOUT = "matrix.npz"
 
 
 @dataclass(frozen=True)
@@ -43,14 +38,15 @@ class Tile:
 
     @property
     def name(self) -> str:
-        return f"tile-{self.rows.start}-{self.columns.start}.npz"
+        return f"tile {self.rows.start} {self.columns.start} of {self.shape[0]} by {self.shape[1]}"
 
 
 @final
 class Tiles:
     """All tiles of K(X, Z), or of the lower triangle of K(X, X) where `Z` is None: iterate for (tile, its values).
 
-    A tile that `checkpoint` holds is read, one that is not or is damaged is made and kept.
+    A tile that `place` holds is read, one that is not there or is damaged is made and kept. What is kept is known by the
+    kernel and the rows: tiles of other matrices in the same place are left alone.
     """
 
     def __init__(
@@ -61,37 +57,49 @@ class Tiles:
         get: str,
         *,
         progress: Progress,
-        checkpoint: str | os.PathLike[str] | None = None,
+        place: str | os.PathLike[str] | None = None,
         size: int | None = None,
     ) -> None:
         self._kernel, self._X, self._Z, self._get = kernel, X, Z, get
-        self._progress = progress
-        self._kept = None if checkpoint is None else TileFolder(checkpoint, kernel, X, Z, get)
-        if self._kept is not None:
-            size = self._kept.tile_size(lambda: tile_size(kernel, X, Z, get))
-        self.size = size or tile_size(kernel, X, Z, get)
+        self._progress, self._keeping = progress, Keeping(place)
+        self._mark = "" if place is None else _mark(kernel, X, Z, get)
+        kept = self._keeping.find("tiles", self._mark)  # of their size, which another machine would choose differently
+        self.size = int(kept.about["size"]) if kept is not None else size or tile_size(kernel, X, Z, get)
+        if kept is None:
+            self._keeping.keep("tiles", self._mark, Kept({}, {"size": self.size}))
 
     def __iter__(self) -> Iterator[tuple[Tile, np.ndarray]]:
         tiles = list(self._places())
         whole = sum(rows * columns for rows, columns in (tile.shape for tile in tiles))
-        if self._kept is not None:
-            self._kept.require_room(8 * whole)
+        self._require_disk(tiles)
         done = 0
         try:
             for tile in tiles:
-                values = None if self._kept is None else self._kept.read(tile)
-                if values is None:
-                    values = self._made(tile)
-                    if self._kept is not None:
-                        self._kept.write(tile, values)
+                kept = self._keeping.find(tile.name, self._mark)
+                values = self._made(tile) if kept is None else kept.arrays["values"]
+                if kept is None:
+                    self._keeping.keep(tile.name, self._mark, Kept({"values": values}))
                 yield tile, values
                 done += tile.shape[0] * tile.shape[1]
                 self._progress(done / whole, 1.0, "kernel matrix")
         except KeyboardInterrupt:
-            if self._kept is None:
+            if self._keeping.place is None:
                 raise
-            words = f"stopped with {done / whole:.0%} of the matrix kept in {self._kept.path}; run again to go on"
+            where = self._keeping.place.parent
+            words = f"stopped with {done / whole:.0%} of the matrix kept in {where}; run again to go on"
             raise Interrupted(None, words) from None
+
+    def _require_disk(self, tiles: list[Tile]) -> None:
+        """Raise where the disk cannot take the tiles that are still to come."""
+        if self._keeping.place is None:
+            return
+        missing = [tile.shape for tile in tiles if not self._keeping.holds(tile.name, self._mark)]
+        need, free = 8 * sum(rows * columns for rows, columns in missing), shutil.disk_usage(self._keeping.place).free
+        if need > free:
+            raise ValueError(
+                f"the tiles take {byte_size(need)} and {byte_size(free)} of disk are free at {self._keeping.place.parent}; "
+                "name a place on a larger disk, or leave `place` out"
+            )
 
     def _made(self, tile: Tile) -> np.ndarray:
         left = self._X[tile.rows]
@@ -161,106 +169,9 @@ def _parts(n: int, size: int) -> list[slice]:
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-@final
-class TileFolder:
-    """Finished tiles of one matrix on disk, each file whole or not there."""
-
-    def __init__(
-        self, place: str | os.PathLike[str], kernel: AbstractKernel, X: np.ndarray, Z: np.ndarray | None, get: str
-    ) -> None:
-        self.path = Path(place)
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise ValueError(f"{self.path} is a file; name a folder for the checkpoint") from None
-        except OSError as error:
-            raise ValueError(f"cannot make the folder {self.path}: {error.strerror}; name another one") from None
-        self._identity = {
-            "kernel": f"{type(kernel).__name__} {_digest(kernel.settings)}",
-            "get": get,
-            "rows": _digest(X),
-            "columns": None if Z is None else _digest(Z),
-        }
-        # weights inside functions show in no text: a few entries tell such kernels apart
-        few = np.unique(np.linspace(0, len(X) - 1, 3).astype(int))
-        self._entries = np.asarray(kernel.block(X[few], (X if Z is None else Z)[:2], get), dtype=np.float64)
-        self._mark = np.frombuffer(_digest(json.dumps(self._identity, sort_keys=True)).encode(), dtype=np.uint8)
-
-    def tile_size(self, choose: Any) -> int:
-        """The size of the tiles kept here; `choose()` where there are none yet. Refuses tiles of another matrix."""
-        try:
-            arrays = folder.read_arrays(self.path / ABOUT)
-        except FileNotFoundError:
-            size = int(choose())
-            self._save(ABOUT, about=_bytes({"size": size, **self._identity}), entries=self._entries)
-            return size
-        except ValueError as error:
-            raise ValueError(f"{error}; delete the folder to start again") from None
-        try:
-            about = json.loads(arrays["about"].tobytes().decode())
-            size, entries = int(about["size"]), arrays["entries"]
-            other = [word for word, value in self._identity.items() if about[word] != value]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"{self.path / ABOUT} is damaged; delete the folder to start again") from None
-        if not other and not _alike(entries, self._entries):
-            other = ["kernel"]
-        if other:
-            raise ValueError(
-                f"{self.path} holds tiles of another matrix (not the same {' and '.join(other)}); name another folder, "
-                "or delete it to start again"
-            )
-        return size
-
-    def require_room(self, size: int) -> None:
-        """Raise where the disk cannot take the tiles that are still to come."""
-        kept = sum(file.stat().st_size for file in self.path.glob("tile-*.npz"))
-        free = shutil.disk_usage(self.path).free
-        if size - kept > free:
-            raise ValueError(
-                f"the tiles take {byte_size(size)} and {byte_size(free)} of disk are free at {self.path}; "
-                "name a folder on a larger disk, or leave `checkpoint` out"
-            )
-
-    def read(self, tile: Tile) -> np.ndarray | None:
-        """The values of a tile; None where it is not here, or damaged and to be made again."""
-        try:
-            arrays = folder.read_arrays(self.path / tile.name)
-        except FileNotFoundError:
-            return None
-        except ValueError:
-            return None
-        values, mark = arrays.get("values"), arrays.get("mark")
-        if values is None or values.shape != tile.shape or values.dtype != np.float64:
-            return None
-        return values if mark is not None and np.array_equal(mark, self._mark) else None
-
-    def write(self, tile: Tile, values: np.ndarray) -> None:
-        """Keep a tile."""
-        self._save(tile.name, values=values, mark=self._mark)
-
-    def _save(self, name: str, **arrays: np.ndarray) -> None:
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
-        files.write_whole(self.path / name, buffer.getvalue())
-
-
-def _alike(entries: np.ndarray, others: np.ndarray) -> bool:
-    """The same entries to the rounding of single precision: machines and thread counts differ in the last bits."""
-    if entries.shape != others.shape:
-        return False
-    return bool(np.abs(entries - others).max() <= 1e-5 * max(np.abs(entries).max(), 1e-300))
-
-
-def _digest(of: np.ndarray | str) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    if isinstance(of, str):
-        digest.update(of.encode())
-    else:
-        digest.update(f"{of.dtype.str} {of.shape}".encode())
-        for start in range(0, len(of), 1024):
-            digest.update(np.ascontiguousarray(of[start : start + 1024]).tobytes())
-    return digest.hexdigest()
-
-
-def _bytes(document: dict[str, Any]) -> np.ndarray:
-    return np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
+def _mark(kernel: AbstractKernel, X: np.ndarray, Z: np.ndarray | None, get: str) -> str:
+    """What tells one matrix from another. Weights inside functions show in no text: six digits of a few entries do,
+    whose last bits differ between machines and thread counts."""
+    few = np.unique(np.linspace(0, len(X) - 1, 3).astype(int))
+    entries = np.asarray(kernel.block(X[few], (X if Z is None else Z)[:2], get), dtype=np.float64)
+    return fingerprint(kernel.settings, get, X, Z, [f"{entry:.5e}" for entry in entries.ravel()])

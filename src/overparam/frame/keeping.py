@@ -81,7 +81,7 @@ class Keeping:
         path = self._path(name, mark)
         try:
             return Kept.from_bytes(path.read_bytes(), path)
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
 
     def keep(self, name: str, mark: str, kept: Kept) -> None:

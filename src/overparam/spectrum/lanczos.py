@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any, final
 
 import numpy as np
 
 from overparam.core import checks, interruption
-from overparam.core.files import write_whole
 from overparam.core.progress import Progress, silent
 from overparam.engines.matrix import AbstractGram, as_gram
+from overparam.frame.keeping import Keeping, Kept, State, fingerprint
 from overparam.spectrum.rules import EPS, gauss_vectors
 
 CHUNK = 32
@@ -61,7 +58,11 @@ class Lanczos:
     @functools.cached_property
     def fingerprint(self) -> str:
         """What tells this sweep from another: read only where one is kept or taken up again."""
-        return fingerprint(self._gram, self._start)
+        H = self._gram
+        # of computed entries only six digits of some, which tell networks of other weights apart: the last bits differ
+        # between engines and thread counts
+        few = H.diagonal()[np.unique(np.linspace(0, H.n - 1, 3).astype(int))]
+        return fingerprint(H.described, self._start, [f"{value:.6e}" for value in few])
 
     @property
     def products(self) -> int:
@@ -111,60 +112,42 @@ class Lanczos:
             self._basis.append(on_device.empty_block(CHUNK, self.n, self.k))
         self._basis[-1] = on_device.put(self._basis[-1], V, place)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write what is new since the last save: one file a vector, then the coefficients."""
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
+    def save(self, place: str | os.PathLike[str]) -> None:
+        """Keep what is new since the last save: a part a vector, which never changes, then the state."""
+        keeping = Keeping(place)
         for index in range(self._saved, self.products):
-            block = self._basis[index // CHUNK]
-            _write_array(path / f"vector-{index:05d}.npy", self._gram.to_host(block[:, index % CHUNK]).T)
-        # named by its place: a stop before sweep.json is written leaves the one that the old sweep.json means
-        current = path / f"current-{self.products:05d}.npy"
-        _write_array(current, self._gram.to_host(self._current))
-        _write_array(path / "alphas.npy", self.alphas)
-        _write_array(path / "betas.npy", self.betas)
-        state = {
-            "products": self.products,
-            "fingerprint": self.fingerprint,
-            "lengths": self.lengths.tolist(),
-            "complete": self.complete.tolist(),
+            vector = self._gram.to_host(self._basis[index // CHUNK][:, index % CHUNK])
+            keeping.keep(f"vector-{index:05d}", self.fingerprint, Kept({"vectors": vector}))
+        arrays = {
+            "alphas": self.alphas,
+            "betas": self.betas,
+            "current": self._gram.to_host(self._current),
+            "lengths": self.lengths,
+            "complete": self.complete,
         }
-        write_whole(path / "sweep.json", json.dumps(state).encode())
+        State(place, "sweep", self.fingerprint).save(Kept(arrays))
         self._saved = self.products
-        for older in path.glob("current-*.npy"):
-            if older != current:
-                older.unlink(missing_ok=True)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], H: AbstractGram, Y: np.ndarray) -> Lanczos | None:
-        """The sweep saved in `folder` for this matrix and these labels; None where there is none yet."""
-        path = Path(folder)
-        if not (path / "sweep.json").exists():
-            return None
+    def load(cls, place: str | os.PathLike[str], H: AbstractGram, Y: np.ndarray) -> Lanczos | None:
+        """The sweep kept in `place` for this matrix and these labels; None where there is none yet."""
         sweep = cls(H, Y)
-        try:
-            state = json.loads((path / "sweep.json").read_text())
-            same = state["fingerprint"] == sweep.fingerprint
-            if same:
-                sweep._restore(path, state)
-        except (OSError, KeyError, EOFError, TypeError, ValueError) as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ValueError(f"{path} holds a damaged sweep ({why}); delete the folder to start again") from None
-        if not same:
-            raise ValueError(f"{path} holds a sweep of another matrix or other labels; name another folder")
+        state = State(place, "sweep", sweep.fingerprint).load()
+        if state is None:
+            return None
+        keeping, arrays = Keeping(place), state.arrays
+        for index in range(arrays["alphas"].shape[1]):
+            kept = keeping.find(f"vector-{index:05d}", sweep.fingerprint)
+            if kept is None:
+                raise ValueError(
+                    f"{os.fspath(place)} lacks vector {index} of its sweep, or it is damaged; delete the folder to start again"
+                )
+            sweep._remember(H.to_device(kept.arrays["vectors"].T), index)
+        sweep._current = H.to_device(arrays["current"])
+        sweep.alphas, sweep.betas = arrays["alphas"], arrays["betas"]
+        sweep.lengths, sweep.complete = arrays["lengths"], arrays["complete"]
+        sweep._saved = sweep.products
         return sweep
-
-    def _restore(self, path: Path, state: dict[str, Any]) -> None:
-        products = int(state["products"])
-        for index in range(products):
-            self._remember(self._gram.to_device(_read_array(path / f"vector-{index:05d}.npy", (self.n, self.k))), index)
-        self._current = self._gram.to_device(_read_array(path / f"current-{products:05d}.npy", (self.n, self.k)))
-        # alphas and betas may be newer than sweep.json: what is further on is made again
-        self.alphas = _read_array(path / "alphas.npy", (self.k, products))[:, :products]
-        self.betas = _read_array(path / "betas.npy", (self.k, products))[:, :products]
-        self.lengths = np.asarray(state["lengths"], dtype=np.int64)
-        self.complete = np.asarray(state["complete"], dtype=bool)
-        self._saved = products
 
 
 def _extend(xp: ModuleType, basis: list[Any], V: Any, W: Any) -> tuple[Any, Any, Any]:
@@ -181,37 +164,6 @@ def _extend(xp: ModuleType, basis: list[Any], V: Any, W: Any) -> tuple[Any, Any,
                 w -= (vectors @ w) @ vectors
     beta = np.linalg.norm(residual, axis=1)
     return alpha, beta, np.ascontiguousarray((residual / np.where(beta > 0, beta, 1.0)[:, None]).T)
-
-
-def fingerprint(H: AbstractGram, Y: np.ndarray) -> str:
-    """A digest of the labels and of the rows and kernel behind the matrix, or of its numbers where they were given.
-
-    Of computed entries only six digits of some, which tell networks of other weights apart: the last bits differ between
-    engines and thread counts.
-    """
-    few = H.diagonal()[np.unique(np.linspace(0, H.n - 1, 3).astype(int))]
-    kernel = None if H.kernel is None else H.kernel.settings
-    about = repr((H.n, kernel, H.get, [f"{value:.6e}" for value in few]))
-    digest = hashlib.blake2b(about.encode(), digest_size=16)
-    for array in (Y, H.dense() if H.X is None else H.X):
-        for start in range(0, len(array), 1024):
-            digest.update(np.ascontiguousarray(array[start : start + 1024]).tobytes())
-    return digest.hexdigest()
-
-
-def _read_array(path: Path, shape: tuple[int, int]) -> np.ndarray:
-    array = np.load(path, allow_pickle=False)
-    if array.ndim != 2 or array.shape[0] != shape[0] or array.shape[1] < shape[1]:
-        raise ValueError(f"{path.name} has shape {array.shape}")
-    return array
-
-
-def _write_array(path: Path, array: np.ndarray) -> None:
-    import io
-
-    buffer = io.BytesIO()
-    np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
-    write_whole(path, buffer.getvalue())
 
 
 @final

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.deprecated import accepts_old
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Stopwatch
 from overparam.engines.matrix import AbstractGram, as_gram
@@ -24,6 +25,7 @@ FALLBACK_RIDGE = 1e-2
 SAVE_EVERY = 20.0
 
 
+@accepts_old("quadrature")
 def quadrature(
     H: Any,
     y: Any,
@@ -32,7 +34,7 @@ def quadrature(
     *,
     ridge: float = 0.0,
     bounds: EigenvalueBounds | str | None = "auto",
-    checkpoint: str | os.PathLike[str] | None = None,
+    place: str | os.PathLike[str] | None = None,
     resume: Lanczos | None = None,
     progress: Progress | None = None,
 ) -> Quadrature:
@@ -51,7 +53,7 @@ def quadrature(
         ridge: added to H in the form that decides when to stop.
         bounds: of the eigenvalues: "auto", "separation", "cholesky", an `EigenvalueBounds`, or None to skip
             them, which leaves upper bounds uncertified.
-        checkpoint: a folder in which the sweep is kept, so that it goes on after a stop.
+        place: a folder in which the sweep is kept, so that it goes on after a stop.
         resume: the `sweep` of an `Interrupted`.
         progress: called with the products done.
 
@@ -74,8 +76,8 @@ def quadrature(
         raise ValueError(f"`y` has entries up to {size:.1e}, whose squares pass float64; scale it to about 1 first")
     Y = y.reshape(H.n, -1)
     sweep = resume
-    if sweep is None and checkpoint is not None:
-        sweep = Lanczos.load(checkpoint, H, Y)
+    if sweep is None and place is not None:
+        sweep = Lanczos.load(place, H, Y)
     if sweep is None:
         sweep = Lanczos(H, Y)
     elif sweep.fingerprint != Lanczos(H, Y).fingerprint:
@@ -84,14 +86,14 @@ def quadrature(
     known = None
     try:
         known = _lower_bound(H, bounds)
-        job.run(sweep, known, checkpoint, progress or silent)
+        job.run(sweep, known, place, progress or silent)
         return job.result(sweep, known, True)
     except KeyboardInterrupt:
-        if checkpoint is not None:
-            sweep.save(checkpoint)
+        if place is not None:
+            sweep.save(place)
         where = (
-            f"call again with checkpoint={os.fspath(checkpoint)!r}"
-            if checkpoint is not None
+            f"call again with place={os.fspath(place)!r}"
+            if place is not None
             else "catch this as `error` and pass resume=error.sweep"
         )
         partial = job.result(sweep, known, False) if sweep.products else None
@@ -131,7 +133,7 @@ class _Job:
         self,
         sweep: Lanczos,
         known: EigenvalueBounds | None,
-        checkpoint: str | os.PathLike[str] | None,
+        place: str | os.PathLike[str] | None,
         progress: Progress,
     ) -> None:
         saved = time.monotonic()
@@ -144,11 +146,11 @@ class _Job:
             progress(sweep.products, None, "products with H")
             if sweep.products % every == 0:
                 self.converged = self._tight(sweep, known)
-            if checkpoint is not None and time.monotonic() - saved > SAVE_EVERY:
-                sweep.save(checkpoint)
+            if place is not None and time.monotonic() - saved > SAVE_EVERY:
+                sweep.save(place)
                 saved = time.monotonic()
-        if checkpoint is not None:
-            sweep.save(checkpoint)
+        if place is not None:
+            sweep.save(place)
         self.converged = bool(self.converged or sweep.complete.all())
 
     def _tight(self, sweep: Lanczos, known: EigenvalueBounds | None) -> bool:
