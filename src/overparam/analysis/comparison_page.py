@@ -9,10 +9,10 @@ import numpy as np
 from overparam.analysis.comparison_data import SEVERAL_BELOW
 from overparam.analysis.comparison_kernels import ALL_MEMBERS, AROUND, FAMILIES, WIDTHS
 from overparam.analysis.comparison_networks import BATCH, DECAYS, MOMENTUM, RATES, RECORDS
-from overparam.analysis.comparison_verdict import CONFIDENCE, percent, signed
+from overparam.analysis.comparison_verdict import CONFIDENCE, FINE
 from overparam.analysis.data_notes import data_notes
 from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, series
-from overparam.core.words import duration
+from overparam.core.words import duration, percent, points
 
 if TYPE_CHECKING:
     from overparam.analysis.comparison import Comparison
@@ -89,8 +89,8 @@ def _errors(c: Comparison) -> tuple[Block, ...]:
         (
             c.methods[i],
             "kernel" if c.methods[i] in FAMILIES else "network",
-            percent(c.errors[i, -1]),
-            f"± {percent(c.bars[i, -1])}",
+            percent(c.errors[i, -1], FINE),
+            f"± {percent(c.bars[i, -1], FINE)}",
             "yes" if c.methods[i] in chosen else "",
             next(choice.words for choice in c.choices if (choice.method, choice.n) == (c.methods[i], c.sizes[-1])),
         )
@@ -146,11 +146,11 @@ def _best(c: Comparison) -> tuple[Block, ...]:
             (
                 gap.n,
                 c.best_kernels[i],
-                percent(gap.kernel),
+                percent(gap.kernel, FINE),
                 c.best_networks[i],
-                percent(gap.network),
-                signed(gap.difference),
-                f"{signed(gap.lower)} to {signed(gap.upper)}",
+                percent(gap.network, FINE),
+                points(gap.difference),
+                f"{points(gap.lower)} to {points(gap.upper)}",
             )
             for i, gap in enumerate(c.gaps)
         ),
@@ -168,7 +168,8 @@ def _best(c: Comparison) -> tuple[Block, ...]:
 
 def _chosen(c: Comparison) -> tuple[Block, ...]:
     rows = tuple(
-        (choice.method, choice.n, choice.words, percent(choice.score), f"{choice.seconds:.1f}") for choice in c.choices
+        (choice.method, choice.n, choice.words, percent(choice.score, FINE), f"{choice.seconds:.1f}")
+        for choice in c.choices
     )
     return (
         Table(

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from overparam.core.verdict import Verdict
+from overparam.core.words import number, percent, points
 
 if TYPE_CHECKING:
     from overparam.analysis.comparison import Comparison
@@ -28,6 +29,8 @@ FAR = 100.0
 """A crossing further than this many times the largest size is not believed."""
 INNER = (0.1, 0.9)
 """Quantiles of the draws that are reported."""
+FINE = 0.02
+"""Errors have two places in percent below this: a few hundred test rows tell no more."""
 SURE = 0.8
 """The share of bootstrap draws from which a crossing is stated without a doubt."""
 
@@ -250,25 +253,6 @@ def _slope(sizes: Sequence[int], errors: np.ndarray, least: float) -> float:
     return -float(np.polyfit(np.log(np.asarray(sizes, dtype=np.float64)), np.log(np.maximum(errors, least)), 1)[0])
 
 
-def percent(value: float) -> str:
-    """A share in percent, with more digits where it is small.
-
-    >>> percent(0.125), percent(0.00234)
-    ('12.5%', '0.23%')
-    """
-    return f"{value:.1%}" if abs(value) >= 0.02 else f"{value:.2%}"
-
-
-def points(value: float) -> str:
-    """A difference of shares in points.
-
-    >>> points(-0.0123)
-    '1.2 points'
-    """
-    size = abs(100 * value)
-    return f"{size:.1f} points" if size >= 1 else f"{size:.2f} points"
-
-
 def give_words(c: Comparison) -> Verdict:
     """What to believe, first the answer."""
     gap = c.gaps[-1]
@@ -279,7 +263,11 @@ def give_words(c: Comparison) -> Verdict:
 
 
 def _error(c: Comparison, value: float) -> str:
-    return f"{percent(value)} of the variance unexplained" if c.task == "regression" else f"{percent(value)} wrong"
+    return (
+        f"{percent(value, FINE)} of the variance unexplained"
+        if c.task == "regression"
+        else f"{percent(value, FINE)} wrong"
+    )
 
 
 def _named(c: Comparison) -> tuple[str, str]:
@@ -289,30 +277,30 @@ def _named(c: Comparison) -> tuple[str, str]:
 
 def _answer(c: Comparison, gap: Gap) -> str:
     kernel, network = _named(c)
-    numbers = f"{kernel} has {_error(c, gap.kernel)}, {network} {percent(gap.network)}"
-    lead, behind = points(gap.difference), gap.difference > 0
+    numbers = f"{kernel} has {_error(c, gap.kernel)}, {network} {percent(gap.network, FINE)}"
+    lead, behind = f"{points(gap.difference, sign=False)} points", gap.difference > 0
     answer: Answer = c.answer
     if answer == "network":
         return f"The network is ahead by {lead} at n = {gap.n:,}: {numbers}."
     if answer == "kernel":
         tail = f"the network is {lead} {'behind' if behind else 'ahead'}"
-        tail += "" if behind else f", less than the {points(c.margin)} that would count"
+        tail += "" if behind else f", less than the {points(c.margin, sign=False)} points that would count"
         return f"A kernel is enough: at n = {gap.n:,} {numbers}; {tail}."
     return f"Undecided: at n = {gap.n:,} {numbers}. The network is {lead} {'behind' if behind else 'ahead'}, which may be chance."
 
 
 def _uncertainty(c: Comparison, gap: Gap) -> str:
-    ends = f"{signed(gap.lower)} to {signed(gap.upper)} points"
+    ends = f"{points(gap.lower)} to {points(gap.upper)} points"
     words = (
-        f"Network minus kernel is {signed(gap.difference)} points, {CONFIDENCE:.0%} interval {ends}, "
+        f"Network minus kernel is {points(gap.difference)} points, {CONFIDENCE:.0%} interval {ends}, "
         f"from the same {c.test_rows:,} test rows"
     )
     words += f" and {c.seeds} seeds" if c.seeds > 1 else "; with one seed the chance of its draw is not counted"
-    words += f"; a lead of {points(c.margin)} would count."
+    words += f"; a lead of {points(c.margin, sign=False)} points would count."
     if c.answer == "undecided":
         more = rows_to_decide(gap, c.margin, c.test_rows)
         if more is not None and more > c.test_rows:
-            words += f" About {_round(more):,} test rows would decide, if the difference stays."
+            words += f" About {number(more, 2)} test rows would decide, if the difference stays."
         elif more is None and c.seeds > 1:
             words += " More test rows alone would not decide: the seeds differ too much."
     return words
@@ -330,9 +318,9 @@ def _crossing(c: Comparison, found: Crossing) -> str:
         words = f"The curves do not cross between {sizes}, nor do their trends soon after: the {who} stays ahead"
         return f"{words} ({found.agree:.0%} of resamplings agree)."
     assert found.n is not None
-    around = f"n ≈ {_round(found.n):,}"
+    around = f"n ≈ {number(found.n, 2)}"
     if found.lower is not None and found.upper is not None:
-        around += f" (80% of resamplings between {_round(found.lower):,} and {_round(found.upper):,})"
+        around += f" (80% of resamplings between {number(found.lower, 2)} and {number(found.upper, 2)})"
     if found.kind == "seen":
         if found.agree < SURE:
             return (
@@ -341,23 +329,3 @@ def _crossing(c: Comparison, found: Crossing) -> str:
         return f"The {found.leader} overtakes at {around}."
     words = f"Straight trends would cross beyond the sizes tried, the {found.leader} overtaking at {around}"
     return f"{words}; {found.agree:.0%} of resamplings agree, and trends bend, so this is a guess."
-
-
-def signed(value: float) -> str:
-    """A difference of shares in points, with its sign.
-
-    >>> signed(-0.0123), signed(0.0012)
-    ('−1.2', '+0.12')
-    """
-    size = 100 * value
-    digits = 1 if abs(size) >= 1 else 2
-    return f"{size:+.{digits}f}".replace("-", "−")
-
-
-def _round(n: float) -> int:
-    """Two digits.
-
-    >>> _round(1234)
-    1200
-    """
-    return int(float(f"{n:.2g}"))

@@ -9,7 +9,7 @@ import numpy as np
 from overparam.analysis.data_notes import data_notes
 from overparam.core.bracketed import Bracketed
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
-from overparam.core.words import number
+from overparam.core.words import between, number
 
 if TYPE_CHECKING:
     from overparam.analysis.whole import Analysis
@@ -41,16 +41,10 @@ def _what(a: Analysis) -> str:
     return "labels" if a.task != "regression" else "targets"
 
 
-def _between(found: Bracketed, digits: int = 4) -> str:
-    if found.lower is not None and found.upper is None:
-        return f"{found.lower:.{digits + 2}g} or more"
-    if found.lower is None or found.upper is None or not found.certified:
+def _between(found: Bracketed) -> str:
+    if found.lower is None or (found.upper is not None and not found.certified):
         return "not certified"
-    return f"{found.lower:.{digits + 2}g} to {found.upper:.{digits + 2}g}"
-
-
-def _short(value: float, digits: int = 3) -> str:
-    return number(float(f"{value:.{digits}g}"))
+    return between(found.lower, found.upper, 6)
 
 
 def _error(a: Analysis, share: float | None) -> str | None:
@@ -372,7 +366,7 @@ def _trust(a: Analysis) -> tuple[Block, ...]:
         tuple(
             (
                 f"{int(m):,}",
-                *(f"{_short(t.laziness[i, j])} ({t.flips[i, j]:.1%} flip)" for i in range(len(t.kappas))),
+                *(f"{number(t.laziness[i, j], 3)} ({t.flips[i, j]:.1%} flip)" for i in range(len(t.kappas))),
             )
             for j, m in enumerate(t.widths)
         ),
@@ -383,7 +377,7 @@ def _trust(a: Analysis) -> tuple[Block, ...]:
     if t.width_for_lazy is not None:
         words.append(f"At κ = 1 the whole run is lazy from width {t.width_for_lazy:,.0f} on.")
     if t.theorem_width is not None:
-        words.append(f"Theorem 3.1 itself asks for width {_short(t.theorem_width, 2)} (its constant taken as 1).")
+        words.append(f"Theorem 3.1 itself asks for width {number(t.theorem_width, 2)} (its constant taken as 1).")
     return (assumptions, table, lazy, moved, *(Text(word) for word in words))
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from overparam.analysis.data_notes import data_notes
 from overparam.analysis.run_answers import RunNumbers, relative_error
 from overparam.analysis.run_law import law_sections
-from overparam.analysis.run_verdict import percent
 from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, series
+from overparam.core.words import percent
 from overparam.theory.dynamics import GROWN
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
 

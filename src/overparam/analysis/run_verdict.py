@@ -6,7 +6,7 @@ import numpy as np
 
 from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting
 from overparam.core.verdict import Tone, Verdict
-from overparam.core.words import number
+from overparam.core.words import count_of, number, percent, rounded_up
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
 
 CLOSE, ROUGH = 0.1, 0.3
@@ -47,7 +47,7 @@ def give_run_verdict(
 def _agreement(setting: RunSetting, numbers: RunNumbers) -> tuple[Tone, str]:
     error = numbers.largest_error
     if error is None or numbers.last_loss is None or not numbers.last_step:
-        return "warning", f"The run took {_count(numbers.last_step, 'step')}: there is nothing to compare."
+        return "warning", f"The run took {count_of(numbers.last_step, 'step')}: there is nothing to compare."
     where = f"at step {numbers.largest_error_step:,}" if numbers.largest_error_step is not None else ""
     within = f"the training loss stayed within {percent(abs(error))} of the prediction at every recorded step"
     off = f"the training loss was {_off(error)} the prediction {where}"
@@ -73,12 +73,12 @@ def _agreement(setting: RunSetting, numbers: RunNumbers) -> tuple[Tone, str]:
 def _off(error: float) -> str:
     """How far from the prediction; a factor where a percentage would be hard to read."""
     if error > 1:
-        return f"{_short(1 + error, 2)} times"
+        return f"{number(1 + error, 2)} times"
     return f"{percent(abs(error))} {'above' if error > 0 else 'below'}"
 
 
 def _size(error: float) -> str:
-    return f"a factor of {_short(1 + error, 2)}" if error > 1 else f"{percent(abs(error))} of error"
+    return f"a factor of {number(1 + error, 2)}" if error > 1 else f"{percent(abs(error))} of error"
 
 
 def _fell(numbers: RunNumbers) -> str:
@@ -92,7 +92,7 @@ def _fell(numbers: RunNumbers) -> str:
 def _course(numbers: RunNumbers, stopped: str) -> str:
     if numbers.diverged:
         return f"The run diverged: {_how(stopped)}."
-    return f"In {_count(numbers.last_step, 'step')} the training loss {_fell(numbers)}."
+    return f"In {count_of(numbers.last_step, 'step')} the training loss {_fell(numbers)}."
 
 
 def _how(stopped: str) -> str:
@@ -101,7 +101,7 @@ def _how(stopped: str) -> str:
 
 def _unstable(setting: RunSetting, numbers: RunNumbers, stopped: str) -> list[str]:
     limit = setting.limit
-    above = "" if limit is None else f": it is {_short(setting.lr / limit.value, 2)} times the largest stable one"
+    above = "" if limit is None else f": it is {number(setting.lr / limit.value, 2)} times the largest stable one"
     first = (
         f"The rate {_rate_words(setting)} is unstable{above}, so the linear dynamics grow without bound and there is no curve "
         "to compare with."
@@ -135,9 +135,9 @@ def _trust(setting: RunSetting, numbers: RunNumbers) -> str:
     flips = "" if numbers.flips is None else f", with {percent(numbers.flips)} of ReLU signs flipped"
     if flips and numbers.predicted_flips is not None:
         flips += f" ({percent(numbers.predicted_flips)} predicted)"
-    came = "" if after is None else f"; it came to {_short(after)}{flips}"
+    came = "" if after is None else f"; it came to {number(after, 3)}{flips}"
     return (
-        f"{opening}, neurons moving {_short(before)} times the size of their pre-activations "
+        f"{opening}, neurons moving {number(before, 3)} times the size of their pre-activations "
         f"(lazy up to {LAZY:g}, not lazy above {BORDERLINE:g}){came}."
     )
 
@@ -146,7 +146,7 @@ def _moved(numbers: RunNumbers) -> list[str]:
     if numbers.laziness is None:
         return []
     flips = "" if numbers.flips is None else f", and {percent(numbers.flips)} of ReLU signs flipped"
-    return [f"Neurons moved {_short(numbers.laziness)} times the size of their pre-activations{flips}."]
+    return [f"Neurons moved {number(numbers.laziness, 3)} times the size of their pre-activations{flips}."]
 
 
 def _source(predicted: Predicted, reason: str) -> list[str]:
@@ -175,15 +175,15 @@ def _advice(setting: RunSetting, numbers: RunNumbers) -> list[str]:
         return []
     start = "" if setting.paired else " and paired neurons"
     return [
-        f"The same steps would be lazy from width {_rounded_up(numbers.lazy_width)} on at κ = {setting.kappa:g}, "
-        f"or from κ = {_short(numbers.lazy_kappa, 2)} on at this width{start}."
+        f"The same steps would be lazy from width {rounded_up(numbers.lazy_width)} on at κ = {setting.kappa:g}, "
+        f"or from κ = {number(numbers.lazy_kappa, 2)} on at this width{start}."
     ]
 
 
 def _rate(setting: RunSetting, predicted: Predicted | None) -> list[str]:
     if predicted is not None and predicted.status == "unstable":
         limit = setting.limit
-        return [] if limit is None else [f"Take a rate of at most {_short(limit.lower or limit.value)}."]
+        return [] if limit is None else [f"Take a rate of at most {number(limit.lower or limit.value, 3)}."]
     if setting.rate_by:
         return [f"The rate, {_rate_words(setting)}, was chosen here: {setting.rate_by}."]
     if setting.limit is None:
@@ -205,31 +205,4 @@ def _new_rows(setting: RunSetting, numbers: RunNumbers) -> list[str]:
 
 
 def _rate_words(setting: RunSetting) -> str:
-    return f"{_short(setting.lr)} for the {'summed' if setting.loss == 'sum' else 'mean'} loss"
-
-
-def percent(share: float) -> str:
-    """A share as people read it.
-
-    >>> percent(0.0213), percent(0.5), percent(3e-7), percent(0.0)
-    ('2.13%', '50.0%', '3 × 10⁻⁵%', '0.0%')
-    """
-    if 0 < share < 1e-4:
-        return number(float(f"{100 * share:.2g}")) + "%"
-    if share >= 10:
-        return f"{_short(100 * share)}%"
-    return f"{share:.2%}" if 0 < share < 0.0995 else f"{share:.1%}"
-
-
-def _short(value: float, digits: int = 3) -> str:
-    return number(float(f"{value:.{digits}g}"))
-
-
-def _rounded_up(count: float) -> str:
-    """To two digits: nobody builds a network of width 201,683."""
-    unit = 10.0 ** max(0, int(np.floor(np.log10(max(count, 1.0)))) - 1)
-    return number(float(np.ceil(count / unit) * unit))
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    return f"{number(setting.lr, 3)} for the {'summed' if setting.loss == 'sum' else 'mean'} loss"

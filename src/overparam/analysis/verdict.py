@@ -7,7 +7,7 @@ import numpy as np
 from overparam.analysis.answers import Learnability, NewData, Problems, Speed, Trust
 from overparam.analysis.setting import Setting
 from overparam.core.verdict import Tone, Verdict
-from overparam.core.words import number
+from overparam.core.words import count_of, number, percent, rounded_up
 
 CLEAR = 2.0
 """Standard errors from which a difference is not put down to chance."""
@@ -74,8 +74,8 @@ def _learnable(s: Setting, learn: Learnability, problems: Problems) -> tuple[Ton
     elif ahead < CLEAR:
         remark = f"; on {s.n:,} rows that difference may be chance"
     return tone, (
-        f"{opening}: {how} is wrong {_percent(error)} of the time; "
-        f"always guessing the commonest class is wrong {_percent(guess)} of the time{remark}."
+        f"{opening}: {how} is wrong {percent(error)} of the time; "
+        f"always guessing the commonest class is wrong {percent(guess)} of the time{remark}."
     )
 
 
@@ -109,7 +109,7 @@ def _repeats(s: Setting, learn: Learnability, problems: Problems) -> list[str]:
     if _flattered(s, learn, problems) is None:
         return []
     error, count = learn.left_out_error, problems.counts["duplicate_rows"]
-    words = f"{_percent(error)} wrong" if s.classes else f"{error:.0%} of the variance unexplained"
+    words = f"{percent(error)} wrong" if s.classes else f"{error:.0%} of the variance unexplained"
     return [
         f"The other {count:,} rows repeat one another, which makes leave-one-out look better than it is: "
         f"{words} over all rows."
@@ -124,8 +124,8 @@ def _backwards(s: Setting, learn: Learnability) -> list[str]:
     if error < chance.max() + 0.05 or error < chance.mean() + 5 * chance.std(ddof=1):
         return []
     return [
-        f"The labels are not random, though: trained to the end it is wrong {_percent(error)} of the time, where shuffled "
-        f"labels give {_percent(float(chance.mean()))}. Similar rows have different labels more often than chance would "
+        f"The labels are not random, though: trained to the end it is wrong {percent(error)} of the time, where shuffled "
+        f"labels give {percent(float(chance.mean()))}. Similar rows have different labels more often than chance would "
         "have it, as when a label depends on a count or a parity; another kind of model may learn them."
     ]
 
@@ -164,7 +164,7 @@ def _out_of_reach(s: Setting, learn: Learnability, fast: Speed) -> list[str]:
     chance = CLEAR * float(np.sqrt(found * (1 - found) / fast.early_rows)) if s.classes else 0.1
     if found - learn.left_out_error < max(0.05, chance):
         return []
-    words = f"wrong {_percent(found)} of the time" if s.classes else f"at {found:.0%} of the variance unexplained"
+    words = f"wrong {percent(found)} of the time" if s.classes else f"at {found:.0%} of the variance unexplained"
     return [
         f"So many steps are out of reach: within the first {_steps(fast.early_steps[-1])} it is {words} at best, "
         f"on {fast.early_on}."
@@ -176,7 +176,7 @@ def _stopping(s: Setting, learn: Learnability, fast: Speed, tone: Tone) -> list[
     best, end = learn.left_out_error, learn.left_out_error_end
     if s.classes:
         gains = end - best >= 0.01 and _standard_errors(learn.margins > 0, learn.margins_end > 0) >= CLEAR
-        compared = f"the limit is wrong {_percent(end)} of the time when trained to the end, {_percent(best)} with the best ridge"
+        compared = f"the limit is wrong {percent(end)} of the time when trained to the end, {percent(best)} with the best ridge"
     else:
         gains = end - best > 0.02 * max(end, 1e-12)
         compared = f"the limit leaves {end:.0%} of the variance unexplained when trained to the end, {best:.0%} with the best ridge"
@@ -187,26 +187,26 @@ def _stopping(s: Setting, learn: Learnability, fast: Speed, tone: Tone) -> list[
     when = ""
     if len(fast.early_steps):
         step = fast.early_steps[int(fast.early_mean_squares.argmin())]
-        when = f"; the mean square on {fast.early_on} is least after about {_count(int(step), 'step')}"
+        when = f"; the mean square on {fast.early_on} is least after about {count_of(int(step), 'step')}"
     return [f"Stop early or use weight decay: on rows left out {compared}{when}."]
 
 
 def _doubts(problems: Problems, new: NewData, tone: Tone) -> str:
     counts, found = problems.counts, []
     if counts["contradictions"]:
-        found.append(f"{_count(counts['contradictions'], 'group')} of equal rows with different labels")
+        found.append(f"{count_of(counts['contradictions'], 'group')} of equal rows with different labels")
     elif counts["duplicate_groups"]:
-        found.append(f"{_count(counts['duplicate_groups'], 'group')} of repeated rows")
+        found.append(f"{count_of(counts['duplicate_groups'], 'group')} of repeated rows")
     if counts["test_in_train"]:
-        found.append(f"{_count(counts['test_in_train'], 'test row')} that are training rows too")
+        found.append(f"{count_of(counts['test_in_train'], 'test row')} that are training rows too")
     if counts["constant_features"]:
-        found.append(_count(counts["constant_features"], "constant feature"))
+        found.append(count_of(counts["constant_features"], "constant feature"))
     if tone != "bad" and new.noise_rate is not None and new.noise_rate > 0.02:
         found.append(
             f"about {new.noise_rate:.0%} of labels that the other rows clearly contradict (wrong labels, or classes that overlap)"
         )
     if problems.smallest_class is not None and problems.smallest_class[1] < 5:
-        found.append(f"a class of only {_count(problems.smallest_class[1], 'row')}")
+        found.append(f"a class of only {count_of(problems.smallest_class[1], 'row')}")
     if not found:
         return "The checks of the data found nothing wrong."
     return "Look at the data: " + "; ".join(found) + "."
@@ -217,26 +217,12 @@ def _belief(believed: Trust) -> str:
     if width is None:
         return "How wide a network must be for this to hold is not known: rows repeat or nearly do."
     return (
-        f"This describes very wide networks: at initial weights of standard deviation 1, width {_rounded_up(width)} or more "
+        f"This describes very wide networks: at initial weights of standard deviation 1, width {rounded_up(width)} or more "
         "stays close to it to the end of training."
     )
-
-
-def _percent(share: float) -> str:
-    return f"{share:.2%}" if 0 < share < 0.0995 else f"{share:.1%}"
 
 
 def _steps(count: float | None) -> str:
     if count is None:
         return "more than 10¹²"
-    return f"{count:,.0f}" if count < 1e7 else number(float(f"{count:.2g}"))
-
-
-def _rounded_up(count: float) -> str:
-    """To two digits: nobody builds a network of width 201,683."""
-    unit = 10.0 ** max(0, int(np.floor(np.log10(max(count, 1.0)))) - 1)
-    return _steps(float(np.ceil(count / unit) * unit))
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    return number(round(count), None if count < 1e7 else 2)

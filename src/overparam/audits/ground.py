@@ -16,12 +16,12 @@ from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import radius
 from overparam.audits.setting import EFFORTS, Architecture, Effort, Setting
 from overparam.audits.vectors import minus
+from overparam.core.checks import require_memory
 from overparam.core.device_weights import Weights
 from overparam.core.inside import AbstractInside
 from overparam.core.machine import available_memory
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.progress import Progress
-from overparam.core.words import byte_size
 from overparam.data import Dataset, as_dataset
 from overparam.data.duplicates import smallest_distance
 from overparam.data.scaling import pad_beyond_two_layers, pad_convergence, unit_rows
@@ -272,19 +272,13 @@ def _matched(
         return fitted(network, start, data.d, data.image_shape, np.dtype(dtype)), X, start
 
 
-def require_memory(need: float, free: float, fix: str) -> None:
-    """Raise where an audit that needs so many bytes would not fit; `fix` says what to take instead."""
-    if need > free:
-        raise ValueError(f"the audit needs about {byte_size(need)} and {byte_size(free)} are free; take {fix}")
-
-
 def _require_room(network: AbstractNetwork, d: int, params: Any) -> None:
     """Raise before weights are drawn that do not fit: XLA would end the process."""
     if params is None:
         with jax.enable_x64(True):
             params = jax.eval_shape(lambda: network.init(as_key(0), d))
     size = sum(int(np.prod(np.shape(leaf))) for leaf in jax.tree.leaves(params))
-    require_memory(8 * COPIES * size, available_memory(), "a smaller width or depth")
+    require_memory(8 * COPIES * size, available_memory(), "the audit", "take a smaller width or depth")
 
 
 def _weights(network: AbstractComposed, data: Dataset, params: Any, key: int, run: Trajectory | None) -> Params:

@@ -10,6 +10,7 @@ import numpy as np
 
 from overparam.audits.fits import fit_exponent
 from overparam.core.assumptions import Assumption
+from overparam.core.words import number
 
 Side = Literal["upper", "lower", "both"]
 Moment = Literal["start", "random", "training", "adversarial", "trajectory"]
@@ -171,16 +172,6 @@ def looseness(law: Law, constant: float) -> float | None:
     return constant if law.side == "lower" else 1 / constant
 
 
-def _digits(value: float) -> str:
-    """Three digits, thousands parted: 814,000 and not 8.14e+05.
-
-    >>> _digits(814321.0), _digits(0.0123), _digits(1.2e9)
-    ('814,000', '0.0123', '1.2e+09')
-    """
-    short = float(f"{value:.3g}")
-    return f"{short:,.0f}" if 1e3 <= abs(short) < 1e7 else f"{short:.3g}"
-
-
 def not_measured(law: Law, moment: Moment, why: str, range: Sequence[Assumption] = ()) -> Finding:
     """The finding of a law that could not be measured on this network, and why."""
     nothing = np.zeros(0)
@@ -246,24 +237,24 @@ def _words(
     law: Law, moment: Moment, verdict: Finished, constant: float, exponent: float | None, error: float | None,
     unmet: list[Assumption], runaway: bool, reach: float | None, largest: float,
 ) -> str:  # fmt: skip
-    where, number = MOMENTS[moment], _digits(constant)
+    where, measured = MOMENTS[moment], number(constant, 3)
     verb = "asks for" if law.side == "lower" else "allows"
     stated = "" if law.explicit is None else f" where the law {verb} {law.explicit:g}"
     if verdict == "holds":
-        text = f"Holds {where}: measured {number}{stated}."
+        text = f"Holds {where}: measured {measured}{stated}."
     elif verdict == "holds with constant":
-        text = f"Holds {where} with constant {number}."
+        text = f"Holds {where} with constant {measured}."
         loose = looseness(law, constant)
         if loose is not None and loose > largest:
-            factor = _digits(loose)
+            factor = number(loose, 3)
             text = (
                 f"Holds {where}, and is loose by {factor}: what was measured is {factor} times the bound."
                 if law.side == "lower"
-                else f"Holds {where}, and is loose by {factor}: what was measured is {number} of the bound."
+                else f"Holds {where}, and is loose by {factor}: what was measured is {measured} of the bound."
             )
     else:
         hidden = " with a constant of order 1" if law.explicit is None else ""
-        text = f"Does not hold {where}{hidden}: measured {number}{stated}."
+        text = f"Does not hold {where}{hidden}: measured {measured}{stated}."
     if reach is not None and not runaway:
         text += f" It holds up to ω = {reach:.3g}."
     if runaway:

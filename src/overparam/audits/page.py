@@ -10,7 +10,7 @@ import numpy as np
 from overparam.audits.law import LARGEST_CONSTANT, Finding, looseness
 from overparam.audits.words import by_law, worst_of
 from overparam.core.sections import Figure, Role, Section, Series, Table, Text, Tone, series
-from overparam.core.words import count_of, number
+from overparam.core.words import count_of, decimal, number, with_error
 
 if TYPE_CHECKING:
     from overparam.audits.whole import Audit
@@ -71,7 +71,7 @@ def _laws(laws: dict[str, list[Finding]]) -> Table:
                 worst.law.name,
                 _verdict_of(worst),
                 _constant(worst),
-                _power(worst.law.exponents.get("omega")),
+                _exponent(worst.law.exponents.get("omega")),
                 _fitted(worst),
                 ROLES[worst.moment][0],
                 _measured(worst),
@@ -127,15 +127,15 @@ def _figures(laws: dict[str, list[Finding]]) -> tuple[Figure | Text, ...]:
         found: list[Series] = []
         for finding in curves:
             words, role = ROLES[finding.moment]
-            slope = "" if finding.exponent is None else f", ω^{_power(finding.exponent)}"
+            slope = "" if finding.exponent is None else f", ω^{decimal(finding.exponent)}"
             values = np.where(finding.values > 0, finding.values, np.nan)
             found.append(series(f"{words}{slope}", finding.omegas, values, role=role))
         worst = worst_of(curves)
         stated = worst.law.exponents.get("omega")
         line = worst.bounds * (worst.law.explicit if worst.law.explicit is not None else worst.constant)
         if np.isfinite(line).all() and (line > 0).all():
-            label = "the law" if stated is None else f"the law, ω^{_power(stated)}"
-            label += "" if worst.law.explicit is not None else f", times {number(float(f'{worst.constant:.2g}'))}"
+            label = "the law" if stated is None else f"the law, ω^{decimal(stated)}"
+            label += "" if worst.law.explicit is not None else f", times {number(worst.constant, 2)}"
             found.append(series(label, worst.omegas, line, role="muted", dashed=True))
         drawn.append(
             Figure(
@@ -219,32 +219,23 @@ def _measured(finding: Finding) -> str:
     if not len(finding.values):
         return ""
     low, high = float(finding.values.min()), float(finding.values.max())
-    return _shown(high) if len(finding.values) == 1 or low == high else f"{_shown(low)} to {_shown(high)}"
+    return number(high, 3) if len(finding.values) == 1 or low == high else f"{number(low, 3)} to {number(high, 3)}"
 
 
 def _verdict_of(finding: Finding) -> str:
     loose = looseness(finding.law, finding.constant)
     if finding.verdict == "holds with constant" and loose is not None and loose > LARGEST_CONSTANT:
-        return f"holds, loose by\u00a0{_shown(loose)}"
+        return f"holds, loose by\u00a0{number(loose, 3)}"
     return finding.verdict
 
 
 def _constant(finding: Finding) -> str:
-    return _shown(finding.constant) if np.isfinite(finding.constant) else ""
-
-
-def _shown(value: float) -> str:
-    """Three digits, as people read them."""
-    return number(float(f"{value:.3g}"))
+    return number(finding.constant, 3) if np.isfinite(finding.constant) else ""
 
 
 def _fitted(finding: Finding) -> str:
-    if finding.exponent is None:
-        return ""
-    return _power(finding.exponent) + (
-        "" if finding.exponent_error is None else f"\u00a0±\u00a0{finding.exponent_error:.2f}"
-    )
+    return "" if finding.exponent is None else with_error(finding.exponent, finding.exponent_error)
 
 
-def _power(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}".replace("-", "−")
+def _exponent(stated: float | None) -> str:
+    return "" if stated is None else decimal(stated)

@@ -16,10 +16,10 @@ from overparam.audits.ground import (
     checked_omegas,
     make_ground,
     require_dtype,
-    require_memory,
 )
 from overparam.audits.measurements import Measurement, chosen
 from overparam.audits.setting import Effort
+from overparam.core.checks import require_memory
 from overparam.core.machine import available_memory
 from overparam.core.words import byte_size, duration
 from overparam.training.precision import computing, device_name
@@ -64,7 +64,7 @@ class AuditPlan:
 
     def require_memory(self) -> None:
         """Raise where it would not fit."""
-        require_memory(self.memory, self.free_memory, "fewer `rows` or a smaller width")
+        require_memory(self.memory, self.free_memory, "the audit", "take fewer `rows` or a smaller width")
 
 
 def plan_audit(

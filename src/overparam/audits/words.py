@@ -9,6 +9,7 @@ import numpy as np
 
 from overparam.audits.law import MOMENTS, Finding, reach_of
 from overparam.core.verdict import Tone, Verdict
+from overparam.core.words import listed
 
 if TYPE_CHECKING:
     from overparam.audits.whole import Audit
@@ -92,9 +93,9 @@ def _failing(measured: Sequence[Finding]) -> list[str]:
     beyond = [text for beyond, text in words if beyond]
     found = []
     if fails:
-        found.append(f"Fails: {_listed(fails)}; in brackets the measured constant.")
+        found.append(f"Fails: {listed(fails, 4)}; in brackets the measured constant.")
     if beyond:
-        found.append(f"Does not hold, but need not: {_listed(beyond)}; in brackets the measured constant.")
+        found.append(f"Does not hold, but need not: {listed(beyond, 4)}; in brackets the measured constant.")
     return found
 
 
@@ -182,16 +183,16 @@ def _exponents(measured: Sequence[Finding]) -> list[str]:
     words = []
     if better:
         words.append(
-            f"Even against an adversary these fall faster as ω shrinks than the law has it: {_listed(better)}."
+            f"Even against an adversary these fall faster as ω shrinks than the law has it: {listed(better, 4)}."
         )
     if same:
-        words.append(f"The law's power of ω is what an adversary reaches: {_listed(same)}.")
+        words.append(f"The law's power of ω is what an adversary reaches: {listed(same, 4)}.")
     if slower:
         words.append(
-            f"Over these radii these fall slower as ω shrinks than the law has it, so its constant grows: {_listed(slower)}."
+            f"Over these radii these fall slower as ω shrinks than the law has it, so its constant grows: {listed(slower, 4)}."
         )
     if rough:
-        words.append(f"Too few points, or too uneven ones, to tell the power of ω: {_listed(rough)}.")
+        words.append(f"Too few points, or too uneven ones, to tell the power of ω: {listed(rough, 4)}.")
     return words
 
 
@@ -204,7 +205,7 @@ def _range(measured: Sequence[Finding]) -> list[str]:
     share = len(away) / len(holding)
     much = "All" if share == 1 else "Most" if share > 0.5 else "Some"
     unmet = dict.fromkeys(c.statement for f in away for c in f.range if c.status == "unmet")
-    return [f"{much} of what holds does so where its statement does not speak; unmet: {_listed(list(unmet))}."]
+    return [f"{much} of what holds does so where its statement does not speak; unmet: {listed(list(unmet), 4)}."]
 
 
 def _missing(audit: Audit) -> list[str]:
@@ -219,13 +220,5 @@ def _missing(audit: Audit) -> list[str]:
             names = reasons.setdefault(finding.words.removeprefix("Not measured: ").removesuffix("."), [])
             if finding.law.name not in names:
                 names.append(finding.law.name)
-    words += [f"Not measured: {_listed(names)}: {why}." for why, names in reasons.items()]
+    words += [f"Not measured: {listed(names, 4)}: {why}." for why, names in reasons.items()]
     return words
-
-
-def _listed(words: Sequence[str], most: int = 4) -> str:
-    shown = list(words[:most])
-    if len(words) > most:
-        shown.append(f"{len(words) - most} more")
-    between = "; " if any("," in word for word in shown) else ", "  # names with commas in them
-    return shown[0] if len(shown) == 1 else f"{between.join(shown[:-1])} and {shown[-1]}"

@@ -120,11 +120,11 @@ def rounded_up(count: float) -> str:
     return number(math.ceil(count / unit) * unit, 2)
 
 
-def percent(share: float | None) -> str:
-    """A share in percent: two places below 10%, one above, a power of ten where it is tiny.
+def percent(share: float | None, fine: float = 0.0995) -> str:
+    """A share in percent: two places below `fine`, which is 10%, one above, a power of ten where it is tiny.
 
-    >>> percent(0.0213), percent(0.5), percent(3e-7), percent(0.0), percent(25.0)
-    ('2.13%', '50.0%', '3 × 10⁻⁵%', '0.0%', '2,500%')
+    >>> percent(0.0213), percent(0.5), percent(3e-7), percent(0.0), percent(25.0), percent(0.0513, fine=0.02)
+    ('2.13%', '50.0%', '3 × 10⁻⁵%', '0.0%', '2,500%', '5.1%')
     """
     if share is None or math.isnan(share):
         return MISSING
@@ -133,7 +133,7 @@ def percent(share: float | None) -> str:
         return f"{number(100 * share, 2)}%"
     if size >= 10:
         return f"{number(100 * share, 3)}%"
-    return f"{decimal(100 * share, 2 if 0 < size < 0.0995 else 1)}%"
+    return f"{decimal(100 * share, 2 if 0 < size < fine else 1)}%"
 
 
 def points(difference: float, *, sign: bool = True) -> str:
@@ -157,7 +157,7 @@ def between(lower: float | None, upper: float | None, digits: int | None = None)
         return MISSING if upper is None else f"at most {high}"
     if upper is None:
         return f"{low} or more"
-    return low if low == high else f"{low} to {high}"
+    return low if lower == upper else f"{low} to {high}"
 
 
 def count_of(count: int, noun: str, plural: str | None = None) -> str:

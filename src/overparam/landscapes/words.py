@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overparam.core.verdict import Verdict
-from overparam.core.words import number
+from overparam.core.words import number, percent
 from overparam.landscapes.curvature import still_falling
 
 if TYPE_CHECKING:
@@ -18,15 +18,6 @@ SURE = 2.0
 """Standard errors below 0 from which a curvature counts as negative."""
 NOTHING = 1e-3
 """A share of F that counts as no fall."""
-
-
-def percent(share: float) -> str:
-    """A share in percent, with more digits where it is small.
-
-    >>> percent(0.625), percent(0.004), percent(0.9984)
-    ('62%', '0.40%', '99.84%')
-    """
-    return f"{share:.0%}" if 0.1 <= abs(share) < 0.995 or abs(share) >= 1 else f"{share:.2%}"
 
 
 def curves_down(view: View) -> bool:

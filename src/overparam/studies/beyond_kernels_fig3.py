@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from overparam.core.words import duration
 from overparam.data import Dataset, ParityTarget
 from overparam.networks import TwoLayer
 from overparam.studies.beyond_kernels_fig3_existence import Existing, trained_on_the_cube
@@ -187,12 +188,8 @@ def _plan(settings: Settings) -> str:
     flops, seconds = sum(cell.flops for cell in cells), sum(cell.seconds for cell in cells)
     return (
         f"{sum(len(cell.runs) for cell in cells)} runs in {len(cells)} programs, m up to {max(cell.m for cell in cells):,}; "
-        f"{flops / 1e12:.3g} TFLOP: about {max(1, seconds / 60):.0f} min on one H200, {_minutes(flops / 1.5e10)} on two cores"
+        f"{flops / 1e12:.3g} TFLOP: about {duration(seconds, rough=True)} on one H200, {duration(flops / 1.5e10, rough=True)} on two cores"
     )
-
-
-def _minutes(seconds: float) -> str:
-    return f"{max(1, seconds / 60):.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
 
 
 GRID: dict[str, Any] = {

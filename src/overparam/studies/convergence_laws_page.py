@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overparam.core.sections import Figure, Role, Section, Table, Text, series
-from overparam.core.words import number
+from overparam.core.words import decimal, listed, number, with_error
 from overparam.studies.convergence_laws_fits import AXES, Measured, Row
 
 if TYPE_CHECKING:
@@ -51,35 +51,35 @@ def frank(rows: Sequence[Row]) -> list[Text]:
         parts = []
         if looser:
             parts.append(
-                f"loose, the law being the larger power: {_listed(looser)}"
+                f"loose, the law being the larger power: {listed(looser, 12)}"
                 if axis != "omega"
-                else f"loose, falling faster with ω than the law: {_listed(looser)}"
+                else f"loose, falling faster with ω than the law: {listed(looser, 12)}"
             )
         if alike:
-            parts.append(f"as the law has it, within {CLEAR[axis]} or two standard errors: {_listed(alike)}")
+            parts.append(f"as the law has it, within {CLEAR[axis]} or two standard errors: {listed(alike, 12)}")
         if beyond:
             parts.append(
-                f"steeper than the law over these sizes: {_listed(beyond)}"
+                f"steeper than the law over these sizes: {listed(beyond, 12)}"
                 if axis != "omega"
-                else f"falling slower with ω than the law, over these radii: {_listed(beyond)}"
+                else f"falling slower with ω than the law, over these radii: {listed(beyond, 12)}"
             )
         if rough:
-            parts.append(f"too rough to tell: {_listed(rough)}")
+            parts.append(f"too rough to tell: {listed(rough, 12)}")
         if parts:
             found.append(Text(f"Powers of {name} against an adversary: " + "; ".join(parts) + "."))
     gaps = _adversary_gaps(rows)
     if gaps:
         found.append(
             Text(
-                f"What an adversary adds to the constant of random perturbations, the median over networks: {_listed(gaps)}."
+                f"What an adversary adds to the constant of random perturbations, the median over networks: {listed(gaps, 12)}."
             )
         )
     lower = [row for row in rows if row.side == "lower"]
     if lower:
         least = min(lower, key=lambda row: row.constant)
         most = max(lower, key=lambda row: row.constant)
-        ends = f"from {_short(least.constant)} ({least.law}) to {_short(most.constant)} ({most.law})"
-        told = ends if len(lower) > 1 else f"{_short(least.constant)} ({least.law})"
+        ends = f"from {number(least.constant, 2)} ({least.law}) to {number(most.constant, 2)} ({most.law})"
+        told = ends if len(lower) > 1 else f"{number(least.constant, 2)} ({least.law})"
         found.append(
             Text(
                 f"Lower bounds: where it is least, what was measured is {told} times the bound with constant 1. Far above 1 the bound "
@@ -94,7 +94,7 @@ def frank(rows: Sequence[Row]) -> list[Text]:
         ]
         found.append(
             Text(
-                f"Not everywhere: {_listed(words, 6)}. The theorems ask for widths and radii far from these.", "warning"
+                f"Not everywhere: {listed(words, 6)}. The theorems ask for widths and radii far from these.", "warning"
             )
         )
     return found
@@ -110,7 +110,7 @@ def sorted_by_gap(rows: Sequence[Row], axis: str) -> tuple[list[str], list[str],
             continue
         gap = (measured - stated) * (-1 if axis == "omega" else 1)
         room = max(CLEAR[axis], 2 * (error or 0.0))
-        words = f"{row.law} ({_power(measured, error)}, law {stated:.2f})"
+        words = f"{row.law} ({with_error(measured, error)}, law {stated:.2f})"
         if abs(gap) > room:
             (looser if gap < 0 else beyond).append(words)
         else:
@@ -132,11 +132,14 @@ def _about(settings: Settings) -> str:
     m, L, n = settings.base
     _, wide_L, wide_n = settings.base_of_widths or settings.base
     radii = ", ".join(f"{omega:.2g}" for omega in settings.omegas)
+    widths, depths, samples = (
+        ", ".join(map(number, sizes)) for sizes in (settings.widths, settings.depths, settings.samples)
+    )
     return (
         f"Fully connected networks of the paper on {settings.data}, rows padded to norm 1, {settings.seeds} seeds"
         + ", each with weights and "
-        f"rows of its own. m = {_list(settings.widths)} at L = {wide_L}, n = {wide_n}; L = {_list(settings.depths)} at m = {m}, n = {n}; "
-        f"n = {_list(settings.samples)} at m = {m}, L = {L}. ω = {radii}. An exponent in m, L or n is one slope over the networks of "
+        f"rows of its own. m = {widths} at L = {wide_L}, n = {wide_n}; L = {depths} at m = {m}, n = {n}; "
+        f"n = {samples} at m = {m}, L = {L}. ω = {radii}. An exponent in m, L or n is one slope over the networks of "
         "its axis, one point a network (the mean of the logarithms over the radii), with a level for each seed, whose networks share rows; its "
         "standard error comes from the scatter around these lines; none is given for n where a law looked at as many rows whatever n was. An exponent in ω is fitted in each "
         "audit; beside its mean over networks stands its standard error over seeds, and the smallest and largest of a network where they are "
@@ -174,23 +177,15 @@ def tables(rows: Sequence[Row], axes: Sequence[str] = AXES) -> list[Table]:
 def _cell(row: Row, axis: str) -> str:
     measured, stated = row.exponents.get(axis), row.stated.get(axis)
     if measured is None:
-        return "" if stated is None else f"– | {_signed(stated)}"
-    shown = _power(measured, row.errors.get(axis))
+        return "" if stated is None else f"– | {decimal(stated)}"
+    shown = with_error(measured, row.errors.get(axis))
     if (
         axis == "omega"
         and row.between is not None
         and row.between[1] - row.between[0] > max(2 * (row.errors["omega"] or 0.0), 0.01)
     ):
-        shown += f" ({_signed(row.between[0])} to {_signed(row.between[1])})"
-    return f"{shown} | {'–' if stated is None else _signed(stated)}"
-
-
-def _power(value: float, error: float | None) -> str:
-    return _signed(value) + ("" if error is None else f"\u00a0±\u00a0{error:.2f}")
-
-
-def _signed(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
+        shown += f" ({decimal(row.between[0])} to {decimal(row.between[1])})"
+    return f"{shown} | {'–' if stated is None else decimal(stated)}"
 
 
 def constants(rows: Sequence[Row]) -> Table:
@@ -261,16 +256,3 @@ def _at(one: Measured, of: str = "values") -> float:
     if one.moment in ("random", "training", "adversarial"):
         return float(numbers[int(np.argmin(np.abs(np.log(one.omegas / AT))))])
     return float(numbers.min() if one.side == "lower" and of == "values" else numbers.max())
-
-
-def _short(value: float) -> str:
-    return number(float(f"{value:.2g}"))
-
-
-def _list(sizes: Sequence[int]) -> str:
-    return ", ".join(f"{size:,}" for size in sizes)
-
-
-def _listed(words: Sequence[str], most: int = 12) -> str:
-    shown = list(words[:most]) + ([f"{len(words) - most} more"] if len(words) > most else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import sections
-from overparam.core.words import count_of
+from overparam.core.words import count_of, decimal, with_error
 from overparam.studies import convergence_rates_figures as figures
 from overparam.studies.convergence_rates_losses import SIGMA
 from overparam.studies.convergence_rates_numbers import STEPS
@@ -116,25 +116,16 @@ def _constant_words(values: Mapping[str, Any]) -> list[sections.Text]:
     ]
 
 
-def _pm(value: float | None, error: float | None) -> str:
-    if value is None:
-        return "not measured"
-    return _signed(value) + ("" if error is None else f" ± {error:.2f}")
-
-
-def _signed(value: float, digits: str = ".2f") -> str:
-    return f"{value:+{digits}}".replace("-", "−")
-
-
 def _with_error(value: float | None, error: float | None) -> str | float | None:
     """A cell of a table."""
-    return value if value is None or error is None else f"{value:.3f} ± {error:.3f}".replace("-", "−")
+    return value if error is None else with_error(value, error, 3)
 
 
 def _iteration_words(settings: Settings, values: Mapping[str, Any], network: str) -> sections.Text:
     rows = {r["variable"]: r for r in values["iterations"] if r["network"] == network}
     parts = [
-        f"{v}: {_pm(rows[v]['steps'], rows[v]['steps_error'])} (theorem {_signed(STEPS[v], 'g')})" for v in VARIABLES
+        f"{v}: {with_error(rows[v]['steps'], rows[v]['steps_error'], sign=True)} (theorem {decimal(STEPS[v], 0, sign=True)})"
+        for v in VARIABLES
     ]
     missing = sum(row["missing"] for row in rows.values())
     above = [v for v in VARIABLES if _exceeds(rows[v])]
@@ -146,12 +137,12 @@ def _iteration_words(settings: Settings, values: Mapping[str, Any], network: str
         said += f"; worst case and measurement part in {' and '.join(far)}." if far else "."
     steep = _exceeds(rows["δ"], "time")
     if rows["δ"]["time"] is not None:
-        said += f" ηmT, which the proof bounds by n²/δ whatever η is, goes like δ^({_pm(rows['δ']['time'], rows['δ']['time_error'])})"
+        said += f" ηmT, which the proof bounds by n²/δ whatever η is, goes like δ^({with_error(rows['δ']['time'], rows['δ']['time_error'], sign=True)})"
         said += ": steeper than 1/δ, which it promises only to far wider networks." if steep else "."
     by_width = [s for s in rows["m"]["slower"] if s is not None]
     by_kernel = (
-        f" The kernel at the start alone would say n: {_pm(rows['n']['expected'], None)}, L: {_pm(rows['L']['expected'], None)}, "
-        f"δ: {_pm(rows['δ']['expected'], None)}; the runs take {by_width[0]:.1f} times its steps at m = {settings.m[0]} and "
+        f" The kernel at the start alone would say n: {with_error(rows['n']['expected'], None, sign=True)}, L: {with_error(rows['L']['expected'], None, sign=True)}, "
+        f"δ: {with_error(rows['δ']['expected'], None, sign=True)}; the runs take {by_width[0]:.1f} times its steps at m = {settings.m[0]} and "
         f"{by_width[-1]:.1f} times at m = {settings.m[-1]}. Opposite labels δ apart move the weights by about √(n/(mδ)), which "
         f"is less than δ, so that few signs change, only for m far above n/δ³ = {settings.base[0] / settings.base[3] ** 3:.0f}."
         if by_width
