@@ -206,7 +206,7 @@ def test_seeds_reproduce_to_the_bit_and_touch_what_they_should():
     from analysis_cases import same
 
     y = SIGNS
-    first, again, other = (op.analyze((X40, y), seed=seed) for seed in (3, 3, 4))
+    first, again, other = (op.analyze((X40, y), key=seed) for seed in (3, 3, 4))
     for field in ("verdict", "learnability", "speed", "new_data", "problems", "trust", "noise", "spectrum"):
         same(getattr(first, field), getattr(again, field), field)
     same(first.problems, other.problems)

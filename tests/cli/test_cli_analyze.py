@@ -32,13 +32,13 @@ def test_digits_when_nothing_is_named(tmp_path, capsys, monkeypatch):
     assert "digits" in words
     assert "A wide network can learn" in words
     assert "200 rows" in words
-    assert "overparam-out/report.html" in words
-    assert sorted(p.name for p in (tmp_path / "overparam-out").iterdir()) == [
+    assert "overparam-out/analyze-digits/report.html" in words
+    assert sorted(p.name for p in (tmp_path / "overparam-out" / "analyze-digits").iterdir()) == [
         "arrays.npz",
         "report.html",
         "result.json",
     ]
-    saved = op.read(tmp_path / "overparam-out")
+    saved = op.read(tmp_path / "overparam-out" / "analyze-digits")
     assert saved.n == 200
     assert any("200 of 1,797 rows were used, the first in file order" in note for note in saved.notes)
 
@@ -60,7 +60,7 @@ def test_the_plan_is_shown_and_nothing_is_done(table, tmp_path, capsys, monkeypa
     out, err = capsys.readouterr()
     assert err == ""
     assert "60 rows of 3 features" in out
-    assert re.search(r"analysis about [\d.]+ m?s in all", out)
+    assert re.search(r"about [\d.]+ m?s in all", out)
     assert not (tmp_path / "overparam-out").exists()
     assert run(["analyze", str(table), "--plan", "--json", "--max-rows", "30"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 30

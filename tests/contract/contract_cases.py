@@ -40,9 +40,13 @@ class Verb:
 
 
 def _verbs() -> dict[str, Verb]:
-    from overparam.analysis import prepare_compare
+    from overparam.analysis import prepare_analyze, prepare_compare
 
     return {
+        "analyze": Verb(
+            prepare_analyze,
+            wrong={"few rows": ({"max_rows": 2}, "`max_rows`"), "few digits": ({"dtype": "float32"}, "`dtype`")},
+        ),
         "compare": Verb(
             prepare_compare,
             data=rows(64, 2),

@@ -130,12 +130,8 @@ def test_the_command_line_asks_the_same_question(
     assert verb.data is not None
     monkeypatch.chdir(tmp_path)
     np.savez("table.npz", X=verb.data[0], y=verb.data[1])
-    command, *words = [*verb.command] if verb.command[0] == name else [name, *verb.command]
-    question = (
-        [command, *words, "table.npz"]
-        if not words or words[0].startswith("--")
-        else [command, words[0], "table.npz", *words[1:]]
-    )
+    first = [word for word in verb.command[:1] if not word.startswith("--")]  # a network
+    question = [name, *first, "table.npz", *verb.command[len(first) :]]
     assert run([*question, "--plan", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) >= {"seconds", "memory", "device", "kept"}
     assert [path.name for path in tmp_path.iterdir()] == ["table.npz"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from overparam.analysis.whole import Analysis, analyze, plan_analysis
+from overparam.analysis.data_analysis import Analysis, analyze, prepare_analyze
 
 if TYPE_CHECKING:
     from overparam.analysis.comparison import Comparison, compare, prepare_compare
@@ -19,8 +19,8 @@ __all__ = [
     "RunPlan",
     "analyze",
     "compare",
-    "plan_analysis",
     "plan_run",
+    "prepare_analyze",
     "prepare_compare",
     "train_and_compare",
 ]

@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from overparam.analysis.data_rows import standardised_targets
 from overparam.analysis.forecast import Law
 from overparam.analysis.run_answers import RunSetting
 from overparam.analysis.run_start import Start
-from overparam.analysis.setting import standardised_targets
 from overparam.core.bracketed import Bracketed
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.data import Dataset, as_dataset

@@ -27,6 +27,7 @@ class Row(NamedTuple):
 
 
 TABLE = (
+    Row("analyze", "seed", "key"),
     Row("compare", "seed", "key"),
     Row("load", "seed", "key"),
     Row("cross_matrix", "checkpoint", "place"),

@@ -22,7 +22,7 @@ from overparam.frame.upgrades import upgraded
 NOTE = "report.txt"
 """Written in place of the page where plotly is missing: the command that makes it."""
 KINDS: dict[str, str] = {
-    "analysis": "overparam.analysis.whole.Analysis",
+    "analysis": "overparam.analysis.data_analysis.Analysis",
     "audit": "overparam.audits.whole.Audit",
     "landscape": "overparam.landscapes.whole.Landscape",
     "comparison": "overparam.analysis.comparison.Comparison",

@@ -12,7 +12,7 @@ from overparam.core.sections import Block, Figure, Line, Section, Table, Text, s
 from overparam.core.words import between, number
 
 if TYPE_CHECKING:
-    from overparam.analysis.whole import Analysis
+    from overparam.analysis.data_analysis import Analysis
 
 FADED = 1e-9
 """Share of the initial loss below which a curve is not drawn: the bracket is wider than the value there."""

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from overparam.analysis.answers import Learnability, NewData, Spectrum, Speed
-from overparam.analysis.setting import Setting, Trial, columns
+from overparam.analysis.data_answers import Learnability, NewData, Spectrum, Speed
+from overparam.analysis.data_rows import Rows, Trial, columns
 from overparam.core.bracketed import Bracketed
 from overparam.data import generator
-from overparam.engines import as_gram
+from overparam.engines import AbstractGram, as_gram
+from overparam.frame import Work
 from overparam.spectrum import (
     Eigenpairs,
     EigenvalueBounds,
@@ -52,6 +53,7 @@ SHOWN_EIGENVALUES = 100
 class Sweeps:
     """Everything that costs: the quadratures, the factor, leave-one-out."""
 
+    H: AbstractGram
     true: Quadrature
     random: Quadrature
     bounds: EigenvalueBounds
@@ -68,44 +70,43 @@ class Sweeps:
     singular to rounding."""
 
 
-def make_sweeps(s: Setting) -> Sweeps:
+def make_sweeps(work: Work, s: Rows, H: AbstractGram) -> Sweeps:
     """One sweep of true and random labels together, one Cholesky factor, leave-one-out twice."""
     signs = generator(s.seed, 11).choice([-1.0, 1.0], size=s.n)
-    s.progress(0.25, 1.0, "Krylov sweep")
     Y = np.column_stack([columns(s.y), signs])
-    both = quadrature(s.H, Y, tol=1e-8)
+    both = quadrature(H, Y, tol=1e-8)
     bounds = both.bounds
     true, random = _part(both, slice(0, -1)), _part(both, slice(-1, None))
-    s.progress(0.45, 1.0, "leave-one-out")
+    work.progress(0.4, 1.0, "leave-one-out")
     mean = true.mean_diagonal
     floor = 0.0 if bounds.lower > 1e-9 * mean else 1e-6 * mean
-    factored = factor(s.H, floor)
+    factored = factor(H, floor)
     diagonal = factored.inverse_diagonal()
     residuals = factored.solve(s.y) / _shaped(diagonal, s.y)
     end = from_residuals(s.y, residuals, floor)
     if s.n <= EIGEN_FITS:
-        best = leave_one_out(s.H, s.y, "auto", task="classes" if s.classes else "regression")
+        best = leave_one_out(H, s.y, "auto", task="classes" if s.classes else "regression")
     else:
         rows = np.sort(np.random.default_rng([s.seed, 3]).permutation(s.n)[:2000])
-        few = s.H.block(rows, rows)
+        few = H.block(rows, rows)
         chosen = leave_one_out(as_gram((few + few.T) / 2), s.y[rows], "auto")
         if s.n > MANY and chosen.ridge <= 1e-2 * mean:
             best = replace(end, tried=((end.ridge, end.mean_square), *chosen.tried))
         else:
-            ridged = factor(s.H, chosen.ridge)
+            ridged = factor(H, chosen.ridge)
             residuals = ridged.solve(s.y) / _shaped(ridged.inverse_diagonal(), s.y)
             best = from_residuals(s.y, residuals, chosen.ridge, chosen.tried)
             del ridged  # two factors beside the matrix are more than an accelerator may hold
     if end.mean_square < best.mean_square:  # the grid of ridges does not go down to none
         best = replace(end, tried=((end.ridge, end.mean_square), *best.tried))
-    s.progress(0.65, 1.0, "spectrum")
-    pairs = eigenpairs(s.H, None if s.n <= EIGEN_FITS else SHOWN_EIGENVALUES if s.n <= MANY else 40)
+    work.progress(0.8, 1.0, "eigenvalues")
+    pairs = eigenpairs(H, None if s.n <= EIGEN_FITS else SHOWN_EIGENVALUES if s.n <= MANY else 40)
     smallest = float(random.nodes[random.weights > 0].min())
     if s.n <= EIGEN_FITS:
         smallest = min(smallest, max(float(pairs.values[-1]), bounds.lower))
     if bounds.lower <= 0 and smallest <= s.n * np.finfo(float).eps * bounds.upper:
         smallest = 0.0
-    return Sweeps(true, random, bounds, factored, floor, diagonal, end, best, pairs, smallest)
+    return Sweeps(H, true, random, bounds, factored, floor, diagonal, end, best, pairs, smallest)
 
 
 def _part(q: Quadrature, outputs: slice) -> Quadrature:
@@ -124,7 +125,7 @@ def _shaped(diagonal: np.ndarray, y: np.ndarray) -> np.ndarray:
     return diagonal[:, None] if y.ndim == 2 else diagonal
 
 
-def learnability(s: Setting, w: Sweeps) -> Learnability:
+def learnability(work: Work, s: Rows, w: Sweeps) -> Learnability:
     """Leave-one-out, complexity against random and worst labels, alignment."""
     share = RIDGE_SHARE * w.true.mean_diagonal
     drawn, shuffled = _random_labels(s), _shuffled_labels(s)
@@ -136,7 +137,7 @@ def learnability(s: Setting, w: Sweeps) -> Learnability:
     if ceiling > 0:
         least = float(np.sqrt(mass / ceiling))
         worst = _sure(least, least, float(np.sqrt(mass / floor)) if floor > 0 else None, floor > 0)
-    dimension = effective_dimension(s.H, share).value if s.n <= 2_000 else None
+    dimension = effective_dimension(w.H, share).value if s.n <= 2_000 else None
     classes = s.classes
     return Learnability(
         baseline_error=_baseline(s),
@@ -155,35 +156,35 @@ def learnability(s: Setting, w: Sweeps) -> Learnability:
         shuffled_complexities=_complexities(shuffled, w.factor, s),
         shuffled_ridged_complexities=ridged_shuffled,
         worst_complexity=worst,
-        alignment=kernel_target_alignment(s.H, s.y).value,
+        alignment=kernel_target_alignment(w.H, s.y).value,
         effective_dimension=dimension,
     )
 
 
 def _ridged_complexities(
-    s: Setting, w: Sweeps, share: float, drawn: list[np.ndarray], shuffled: list[np.ndarray]
+    s: Rows, w: Sweeps, share: float, drawn: list[np.ndarray], shuffled: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of random and shuffled labels; of many rows, where a factor costs, that of one draw of signs of their norm."""
     if s.n > MANY:
         size = float(np.sqrt(np.sum(s.y**2) / s.n))
         one = np.array([size * label_complexity(w.random, share).value])
         return one, one
-    ridged = factor(s.H, share)
+    ridged = factor(w.H, share)
     return _complexities(drawn, ridged, s), _complexities(shuffled, ridged, s)
 
 
-def _baseline(s: Setting) -> float:
+def _baseline(s: Rows) -> float:
     if not s.classes:
         return 1.0
     counts = np.bincount(s.data.codes, minlength=len(s.data.classes))
     return float(1 - counts.max() / counts.sum())
 
 
-def _draws(s: Setting) -> int:
+def _draws(s: Rows) -> int:
     return RANDOM_DRAWS if s.n <= MANY else 3  # the spread between draws falls as rows are added
 
 
-def _random_labels(s: Setting) -> list[np.ndarray]:
+def _random_labels(s: Rows) -> list[np.ndarray]:
     """Labellings like the true ones: fair signs, uniform classes, shuffled targets."""
     random = generator(s.seed, 7)
     if not s.classes:
@@ -194,17 +195,17 @@ def _random_labels(s: Setting) -> list[np.ndarray]:
     return [np.eye(k)[random.integers(k, size=s.n)] - 1 / k for _ in range(_draws(s))]
 
 
-def _shuffled_labels(s: Setting) -> list[np.ndarray]:
+def _shuffled_labels(s: Rows) -> list[np.ndarray]:
     """The labels themselves in random order."""
     random = generator(s.seed, 13)
     return [random.permutation(s.y) for _ in range(_draws(s))]
 
 
-def _margins(s: Setting, found: LeaveOneOut) -> np.ndarray:
+def _margins(s: Rows, found: LeaveOneOut) -> np.ndarray:
     return found.margins if s.classes and found.margins is not None else np.empty(0)
 
 
-def _errors_of(labels: list[np.ndarray], w: Sweeps, s: Setting) -> np.ndarray:
+def _errors_of(labels: list[np.ndarray], w: Sweeps, s: Rows) -> np.ndarray:
     """The leave-one-out error of each labelling, trained to the end."""
     solved = w.factor.solve(np.column_stack([columns(y) for y in labels])).reshape(s.n, len(labels), -1)
     solved /= w.inverse_diagonal[:, None, None]
@@ -212,16 +213,15 @@ def _errors_of(labels: list[np.ndarray], w: Sweeps, s: Setting) -> np.ndarray:
     return np.array([x.error if s.classes and x.error is not None else x.mean_square for x in found])
 
 
-def _complexities(labels: list[np.ndarray], factored: Factor | Any, s: Setting) -> np.ndarray:
+def _complexities(labels: list[np.ndarray], factored: Factor | Any, s: Rows) -> np.ndarray:
     """√(2 Σ yᵀ(H + ridge)⁻¹y / n) of each labelling, all in one solve."""
     Y = np.column_stack([columns(y) for y in labels])
     forms = np.einsum("nk,nk->k", Y, factored.solve(Y))
     return np.sqrt(2 / s.n * np.maximum(forms.reshape(len(labels), -1).sum(axis=1), 0.0))
 
 
-def speed(s: Setting, w: Sweeps, trial: Trial | None) -> Speed:
+def speed(work: Work, s: Rows, w: Sweeps, trial: Trial | None) -> Speed:
     """Rates, predicted curves of true, random and worst-case labels, steps to targets, early stopping."""
-    s.progress(0.7, 1.0, "curves")
     limit = max_learning_rate(w.random)
     rate = limit.lower / 2
     steps = np.unique(np.concatenate([[0], np.round(np.geomspace(1, 1e7, 120))]))
@@ -274,7 +274,7 @@ def _sure(value: float | None, lower: float | None, upper: float | None, known: 
     return Bracketed(value, lower, upper, "rounding included" if known else "none")
 
 
-def _early_stopping(s: Setting, trial: Trial | None, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _early_stopping(s: Rows, trial: Trial | None, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Error and mean square on new rows after each number of steps, from one sweep."""
     if trial is None:
         return np.empty(0), np.empty(0), np.empty(0)
@@ -289,16 +289,15 @@ def _early_stopping(s: Setting, trial: Trial | None, rate: float) -> tuple[np.nd
     return steps, np.array(errors), np.array(squares)
 
 
-def new_data(s: Setting, w: Sweeps, learn: Learnability) -> NewData:
+def new_data(work: Work, s: Rows, w: Sweeps, learn: Learnability) -> NewData:
     """Leave-one-out, the bound with its terms, and the test set where there is one."""
-    s.progress(0.85, 1.0, "new data")
-    bound = generalization_bound(w.true, labels_bounded=bool(np.abs(s.y).max() <= 1), unit_rows=_unit(s))
+    bound = generalization_bound(w.true, labels_bounded=bool(np.abs(s.y).max() <= 1), unit_rows=has_unit_rows(w.H))
     terms = tuple(t if np.isfinite(t.value) else replace(t, value=None) for t in bound.terms)
     test_error = test_ridged = absolute = None
     count = 0
     if s.y_test is not None:
-        trial = Trial(s.H, s.y, s.y_test, None, None, "", s)
-        ridged = w.factor if learn.ridge == w.floor else factor(s.H, learn.ridge)
+        trial = Trial(w.H, s.y, s.y_test, None, None, "", s, w.H)
+        ridged = w.factor if learn.ridge == w.floor else factor(w.H, learn.ridge)
         both = np.column_stack([columns(w.factor.solve(s.y)), columns(ridged.solve(s.y))])
         outputs = trial.predict(both)
         width = both.shape[1] // 2
@@ -321,9 +320,9 @@ def new_data(s: Setting, w: Sweeps, learn: Learnability) -> NewData:
     )
 
 
-def _unit(s: Setting) -> bool:
-    norms = np.sqrt(2 * s.H.diagonal())
-    return bool(np.abs(norms - 1).max() < 1e-9)
+def has_unit_rows(H: AbstractGram) -> bool:
+    """Whether all rows have norm 1: the diagonal of H is half their squares."""
+    return bool(np.abs(np.sqrt(2 * H.diagonal()) - 1).max() < 1e-9)
 
 
 def _noise_rate(margins: np.ndarray) -> float | None:
@@ -334,7 +333,7 @@ def _noise_rate(margins: np.ndarray) -> float | None:
     return float(np.mean(margins < -0.5 * np.median(positive)))
 
 
-def spectrum(s: Setting, w: Sweeps) -> Spectrum:
+def spectrum(work: Work, s: Rows, w: Sweeps) -> Spectrum:
     """Eigenvalues and the share of the labels on each eigenvector."""
     pairs, whole = w.pairs, len(w.pairs.values) == s.n
     signs = generator(s.seed, 11).choice([-1.0, 1.0], size=s.n)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.analysis.answers import Problems
-from overparam.analysis.setting import Setting
+from overparam.analysis.data_answers import Learnability, Problems
+from overparam.analysis.data_learning import Sweeps
+from overparam.analysis.data_rows import Rows
 from overparam.data import duplicate_groups
-from overparam.spectrum import EigenvalueBounds
+from overparam.frame import Work
 
 NEARLY_PARALLEL = 0.9999
 SHOWN = 20
 
 
-def find_problems(s: Setting, margins: np.ndarray, outputs: np.ndarray, bounds: EigenvalueBounds) -> Problems:
+def find_problems(work: Work, s: Rows, w: Sweeps, learn: Learnability) -> Problems:
     """Everything that would mislead a fit or its evaluation."""
+    margins, outputs = learn.margins, w.best.outputs
     source = s.source
     rows = source.rows if source.rows is not None else np.arange(source.n)
     X = np.asarray(source.X)
     groups, leaked = _repeated(s)
     clashing = [group for group in groups if len(np.unique(source.labels[group])) > 1]
-    pairs = _near_parallel(s, groups, bounds)
+    pairs = _near_parallel(w, groups)
     alone = np.ones(source.n, dtype=bool)
     for group in groups:
         alone[group] = False
@@ -57,11 +59,11 @@ def _named(group: np.ndarray, rows: np.ndarray) -> tuple[int, ...]:
     return tuple(int(rows[i]) for i in group[:8])
 
 
-def _near_parallel(s: Setting, groups: list[np.ndarray], bounds: EigenvalueBounds) -> list[tuple[int, int, float]]:
+def _near_parallel(w: Sweeps, groups: list[np.ndarray]) -> list[tuple[int, int, float]]:
     """Pairs of prepared rows almost parallel or opposite, exact repeats of a row left out."""
-    if bounds.closest_cosine is not None and abs(bounds.closest_cosine) < NEARLY_PARALLEL:
+    if w.bounds.closest_cosine is not None and abs(w.bounds.closest_cosine) < NEARLY_PARALLEL:
         return []  # the bound from separation has looked at every pair
-    found = s.H.close_pairs(NEARLY_PARALLEL, 1, most=2_000_000)
+    found = w.H.close_pairs(NEARLY_PARALLEL, 1, most=2_000_000)
     if found is None:
         return []
     group_of = {int(i): index for index, group in enumerate(groups) for i in group}
@@ -73,7 +75,7 @@ def _near_parallel(s: Setting, groups: list[np.ndarray], bounds: EigenvalueBound
     return sorted(pairs, key=lambda pair: -abs(pair[2]))
 
 
-def _repeated(s: Setting) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
+def _repeated(s: Rows) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
     """Groups of equal training rows, and (training row, test row) that are the same; both from one pass."""
     n, test = s.source.n, s.source.test
     X = np.asarray(s.source.X, dtype=np.float64)
@@ -90,7 +92,7 @@ def _repeated(s: Setting) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
     return groups, leaked
 
 
-def _constant(s: Setting) -> tuple[str, ...]:
+def _constant(s: Rows) -> tuple[str, ...]:
     if s.source.kind == "image":
         return ()  # a border pixel that is always 0 is no problem
     X = np.asarray(s.source.X)
@@ -110,7 +112,7 @@ def _scale_ratio(X: np.ndarray) -> float | None:
 
 
 def _suspects(
-    s: Setting, margins: np.ndarray, outputs: np.ndarray, rows: np.ndarray
+    s: Rows, margins: np.ndarray, outputs: np.ndarray, rows: np.ndarray
 ) -> tuple[tuple[int, str, str, float], ...]:
     """Rows whose label the other rows contradict most clearly."""
     if not len(margins):

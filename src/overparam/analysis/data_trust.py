@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.analysis.answers import NoiseSweep, Speed, Trust
-from overparam.analysis.learning import RIDGE_SHARE, Sweeps
-from overparam.analysis.setting import Setting, Trial, columns
+from overparam.analysis.data_answers import NoiseSweep, Problems, Speed, Trust
+from overparam.analysis.data_learning import RIDGE_SHARE, Sweeps, has_unit_rows
+from overparam.analysis.data_rows import Rows, Trial, columns
 from overparam.core.assumptions import INFINITE_WIDTH
 from overparam.data import generator
+from overparam.frame import Work
 from overparam.spectrum import factor
 from overparam.theory import (
     Assumption,
@@ -24,7 +25,7 @@ KAPPAS = (0.01, 0.1, 1.0)
 NOISE = tuple(np.round(np.linspace(0, 1, 11), 2))
 
 
-def trust(s: Setting, w: Sweeps, fast: Speed, duplicates: int, near: int) -> Trust:
+def trust(work: Work, s: Rows, w: Sweeps, fast: Speed, problems: Problems) -> Trust:
     """Each assumption met, unmet or not checked; movement, and laziness at common widths."""
     moved = predict_movement(w.true, fast.steps, fast.rate)
     along = sample_flips(np.asarray(s.data.X), w.factor.solve(s.y), WIDTHS[-1], 1.0, neurons=200, key=s.seed).alignment
@@ -34,7 +35,7 @@ def trust(s: Setting, w: Sweeps, fast: Speed, duplicates: int, near: int) -> Tru
     lazy = width_for_laziness(w.true, steps, rate, kappa=1.0)
     theorem = convergence_conditions(s.n, w.bounds.lower, 1.0).needed("width") if w.bounds.lower > 0 else None
     return Trust(
-        assumptions=_assumptions(s, w, fast, duplicates, near),
+        assumptions=_assumptions(s, w, fast, problems.counts["duplicate_rows"], problems.counts["near_parallel"]),
         movement=np.stack([moved.values, moved.lower, moved.upper]),
         widths=np.array(WIDTHS, dtype=np.float64),
         kappas=np.array(KAPPAS),
@@ -46,9 +47,8 @@ def trust(s: Setting, w: Sweeps, fast: Speed, duplicates: int, near: int) -> Tru
     )
 
 
-def _assumptions(s: Setting, w: Sweeps, fast: Speed, duplicates: int, near: int) -> tuple[Assumption, ...]:
-    norms = np.sqrt(2 * s.H.diagonal())
-    unit = bool(np.abs(norms - 1).max() < 1e-9)
+def _assumptions(s: Rows, w: Sweeps, fast: Speed, duplicates: int, near: int) -> tuple[Assumption, ...]:
+    norms, unit = np.sqrt(2 * w.H.diagonal()), has_unit_rows(w.H)
     bounded = bool(np.abs(s.y).max() <= 1)
     positive = w.bounds.lower > 0
     lines = [
@@ -89,14 +89,13 @@ def _assumptions(s: Setting, w: Sweeps, fast: Speed, duplicates: int, near: int)
     return tuple(lines)
 
 
-def noise_sweep(s: Setting, w: Sweeps, trial: Trial | None) -> NoiseSweep | None:
+def noise_sweep(work: Work, s: Rows, w: Sweeps, trial: Trial | None) -> NoiseSweep | None:
     """A share of all labels redrawn, training and new rows alike; the kernel limit fitted to each.
 
     Ref: fine_grained, Fig. 2
     """
     if trial is None or not s.classes:
         return None
-    s.progress(0.95, 1.0, "noise sweep")
     fitted = w.factor if trial.new_rows is None else factor(trial.H, w.floor)
     k = 2 if s.y.ndim == 1 else s.y.shape[1]
     labels = [_redrawn(trial.y, rate, k, s.seed, index, 0) for index, rate in enumerate(NOISE)]

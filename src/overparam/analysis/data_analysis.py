@@ -1,0 +1,214 @@
+"""`analyze`: from a data set to every answer, in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from overparam.analysis.data_answers import Learnability, NewData, NoiseSweep, Problems, Spectrum, Speed, Trust
+from overparam.analysis.data_learning import learnability, make_sweeps, new_data, spectrum, speed
+from overparam.analysis.data_page import make_sections
+from overparam.analysis.data_problems import find_problems
+from overparam.analysis.data_rows import Rows, make_trial, prepare_rows
+from overparam.analysis.data_trust import noise_sweep, trust
+from overparam.analysis.data_verdict import give_verdict
+from overparam.core.bracketed import Bracketed
+from overparam.core.checks import one_of, whole_number
+from overparam.core.deprecated import accepts_old
+from overparam.core.machine import available_memory
+from overparam.core.progress import Progress
+from overparam.core.provenance import Provenance
+from overparam.core.sections import Section
+from overparam.core.verdict import Verdict
+from overparam.core.words import count_of
+from overparam.data import as_dataset
+from overparam.engines import AbstractGram, gram
+from overparam.engines.matrix import chosen_device
+from overparam.engines.plan import make_plan
+from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
+from overparam.kernels import TwoLayer
+
+CPU_ROWS = 10_000
+"""More rows than this are subsampled on a CPU unless asked for: the factors cost n³."""
+LEAST_ROWS = 4
+SHARES = {"sweeps": 0.5, "learnability": 0.14, "speed": 0.14, "new data": 0.02, "trust": 0.1, "noise": 0.1}
+"""Of the time beyond the matrix itself, which parts take how much; the others take nearly none."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Analysis(AbstractAnswer):
+    """What a wide two-layer ReLU network will do with a data set; `save(folder)`, `verdict`, `complexity`, …
+
+    Every field is data; `op.read(folder)` gives the object back.
+    """
+
+    kind: ClassVar[str] = "analysis"
+
+    name: str
+    n: int
+    d: int
+    task: str
+    classes: tuple[str, ...]
+    notes: tuple[str, ...]
+    verdict: Verdict
+    learnability: Learnability
+    speed: Speed
+    new_data: NewData
+    problems: Problems
+    trust: Trust
+    noise: NoiseSweep | None
+    spectrum: Spectrum
+    provenance: Provenance
+
+    @property
+    def complexity(self) -> Bracketed:
+        """√(2 yᵀH⁻¹y / n) with its bracket."""
+        return self.learnability.complexity
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}: what a wide network will do with it"
+
+    @property
+    def done(self) -> str:
+        return count_of(self.n, "row")
+
+    def sections(self) -> tuple[Section, ...]:
+        """The page as plain data."""
+        return make_sections(self)
+
+    def __repr__(self) -> str:
+        return f"Analysis({self.name!r}, n={self.n:,}, {self.task}: {self.verdict.sentences[0]})"
+
+
+def prepare_analyze(
+    data: Any,
+    y: Any = None,
+    *,
+    preprocess: str = "auto",
+    max_rows: int | None = None,
+    key: int = 0,
+    dtype: str = "float64",
+    device: str | None = None,
+    threads: int | None = None,
+    place: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    **reading: Any,
+) -> Job[Analysis]:
+    """Everything the two-layer theory says of a data set, with a verdict in plain words.
+
+    Ref: fine_grained, Thm 4.1, Thm 5.1, Eq. (10)
+
+    Args:
+        data, y: a name or path that `op.load` knows, a `Dataset`, `X` and `y`, `(X, y)`, or a frame.
+        preprocess: "auto" scales image rows to norm 1, and standardises tables, divides by √d and appends 1;
+            "none", "unit", "standardise", … as `op.data.preprocess`.
+        max_rows: most training rows to use; more are subsampled with classes in proportion. None takes
+            10,000 on a CPU and what fits in memory on an accelerator.
+        key: seed of subsampling, random labels and held-out rows.
+        dtype: "float64" alone.
+        device: "cpu", "gpu", "jax" or None for the best there is.
+        threads: BLAS threads on the CPU; None leaves the setting in force.
+        place: a folder in which finished parts are kept, so that a stopped analysis goes on.
+        progress: called with the seconds of the plan that are done.
+        reading: label, group, classes, train, test, task, missing: as in `op.load`.
+
+    >>> result = analyze(([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]] * 3, [1, 1, -1, -1] * 3))
+    >>> result.n, result.task
+    (12, 'binary')
+    """
+    one_of(dtype, "dtype", ("float64",), "an analysis computes in float64 only")
+    source = as_dataset(data, y, key=key, **reading)
+    if source.n < LEAST_ROWS:
+        raise ValueError(f"the data set has {count_of(source.n, 'row')}; an analysis needs at least {LEAST_ROWS}")
+    limit = row_limit(device) if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
+    rows = prepare_rows(source, preprocess, limit, key)
+    where = chosen_device(device)
+    cost = make_plan(TwoLayer(), rows.n, rows.data.d, engine="dense", device=where, threads=None, memory=None)
+    used = f"{rows.n:,} of {source.n:,} rows" if rows.n < source.n else count_of(rows.n, "row")
+    about = {"data": source.name, "preprocess": preprocess, "max_rows": max_rows, "kernel": "TwoLayer"}
+
+    def timed() -> Mapping[str, float]:
+        flops = 2.0 * rows.n**2 * rows.data.d / max(cost.gram_seconds, 1e-9) if rows.n > 500 else 2e10
+        beyond = 1.5 + 600 * cost.product_seconds + 4 * (2 / 3) * float(rows.n) ** 3 / flops
+        return {"matrix": cost.gram_seconds} | {name: share * beyond for name, share in SHARES.items()}
+
+    return Job(
+        "analyze",
+        _parts(rows, threads),
+        partial(_conclude, rows, int(source.X.shape[1])),
+        plan=Plan(
+            f"{source.name}: {used} of {count_of(source.d, 'feature')}",
+            memory=cost.memory,
+            free_memory=cost.free_memory,
+            engine=cost.engine,
+            device=where,
+            details={"rows": rows.n},
+        ),
+        provenance=Provenance(about, seed=key, device=where),
+        timed=timed,
+        device=device,
+        place=place,
+        progress=progress,
+    )
+
+
+analyze = accepts_old("analyze")(verb(prepare_analyze))
+
+
+def _parts(rows: Rows, threads: int | None) -> list[Part]:
+    """The matrix and what costs are made once and serve the answers, which are kept."""
+    of = (rows,)
+    return [
+        Part("matrix", _matrix, (rows, threads), seconds=0.1, kept=False),
+        Part("sweeps", make_sweeps, of, ("matrix",), seconds=SHARES["sweeps"], kept=False),
+        Part("trial", make_trial, of, ("matrix",), kept=False),
+        Part("learnability", learnability, of, ("sweeps",), SHARES["learnability"], Learnability),
+        Part("speed", speed, of, ("sweeps", "trial"), SHARES["speed"], Speed),
+        Part("new data", new_data, of, ("sweeps", "learnability"), SHARES["new data"], NewData),
+        Part("problems", find_problems, of, ("sweeps", "learnability"), gives=Problems),
+        Part("trust", trust, of, ("sweeps", "speed", "problems"), SHARES["trust"], Trust),
+        Part("noise", noise_sweep, of, ("sweeps", "trial"), SHARES["noise"], NoiseSweep),
+        Part("spectrum", spectrum, of, ("sweeps",), gives=Spectrum),
+    ]
+
+
+def _matrix(work: Work, rows: Rows, threads: int | None) -> AbstractGram:
+    return gram(TwoLayer(), rows.X, "dense", device=work.device, threads=threads)
+
+
+def _conclude(rows: Rows, features: int, found: Mapping[str, Any], made: Provenance) -> Analysis:
+    learn, fast, new = (found[name] for name in ("learnability", "speed", "new data"))
+    return Analysis(
+        name=rows.source.name,
+        n=rows.n,
+        d=features,
+        task=rows.source.task,
+        classes=tuple(str(c) for c in rows.source.classes),
+        notes=rows.notes,
+        verdict=give_verdict(rows, learn, fast, new, found["problems"], found["trust"]),
+        learnability=learn,
+        speed=fast,
+        new_data=new,
+        problems=found["problems"],
+        trust=found["trust"],
+        noise=found["noise"],
+        spectrum=found["spectrum"],
+        provenance=made,
+    )
+
+
+def row_limit(device: str | None) -> int:
+    """Rows that fit: 10,000 on a CPU; on an accelerator what leaves room for the matrix and two factors."""
+    place = chosen_device(device)
+    if place == "gpu":
+        from overparam.engines.on_device import free_memory
+
+        return int(np.sqrt(free_memory(place) / 8 / 3.3))
+    return int(min(CPU_ROWS, np.sqrt(available_memory() / 8 / 4)))

@@ -1,0 +1,127 @@
+"""What an analysis works on: the prepared rows and labels, and rows to predict on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from overparam.data import Dataset, preprocess
+from overparam.engines import AbstractGram, as_gram
+from overparam.frame import Work, fingerprint
+
+HELD_OUT = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Prepared rows, targets as the theory takes them, and what was done to get there: all that an analysis depends on."""
+
+    source: Dataset
+    """As loaded (after subsampling), before preprocessing: what duplicates and scales are looked for in."""
+    data: Dataset
+    y: np.ndarray
+    """(n,) or (n, k); regression targets centred and scaled to variance 1."""
+    y_test: np.ndarray | None
+    seed: int
+    notes: tuple[str, ...]
+
+    @property
+    def X(self) -> np.ndarray:
+        return np.asarray(self.data.X, dtype=np.float64)
+
+    @property
+    def n(self) -> int:
+        return self.data.n
+
+    @property
+    def classes(self) -> bool:
+        return self.data.task != "regression"
+
+    @cached_property
+    def digest(self) -> str:
+        """Of everything that decides the numbers, hashed once for all parts."""
+        return fingerprint(self.source, self.data, self.y, self.y_test, self.seed)
+
+    def label(self, code: int) -> str:
+        return str(self.data.classes[code])
+
+    def error(self, y: np.ndarray, outputs: np.ndarray) -> float:
+        """Share of rows got wrong; for regression the mean squared error over the variance of the targets."""
+        if not self.classes:
+            return float(np.mean((y - outputs) ** 2))
+        if y.ndim == 1:
+            return float(np.mean(np.sign(outputs) != y))
+        return float(np.mean(outputs.argmax(axis=1) != y.argmax(axis=1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Rows to fit and rows to predict: the test set, or a fifth of the rows held out.
+
+    whole: the matrix of all training rows; H: that of the rows to fit.
+    """
+
+    H: AbstractGram
+    y: np.ndarray
+    y_new: np.ndarray
+    new_rows: np.ndarray | None
+    fitted_rows: np.ndarray | None
+    what: str
+    rows: Rows
+    whole: AbstractGram
+
+    def predict(self, coefficients: np.ndarray) -> np.ndarray:
+        """K(x, X) c on the new rows."""
+        if self.new_rows is not None:
+            return self.whole.block(self.new_rows, self.fitted_rows) @ coefficients
+        assert self.rows.data.test is not None
+        return self.whole.cross_product(np.asarray(self.rows.data.test.X, dtype=np.float64), coefficients)
+
+
+def prepare_rows(source: Dataset, how: str, limit: int, seed: int) -> Rows:
+    """At most `limit` rows of the data, scaled, with their targets as the theory takes them."""
+    notes = list(source.notes)
+    if source.n > limit:
+        which = "the first in file order" if source.kind == "image" else "classes in proportion"
+        notes.append(f"{limit:,} of {source.n:,} rows were used, {which}; `max_rows` sets how many")
+        source = source.subset(limit, key=seed)
+    data = preprocess(source, how)
+    notes.extend(note for note in data.notes if note not in notes)
+    y, y_test = data.y, None if data.test is None else data.test.y
+    if data.task == "regression":
+        if float(np.ptp(y)) == 0:
+            raise ValueError(f"{data.name}: every training target is {y[0]:g}; there is nothing to learn")
+        notes.append("targets were centred and scaled to variance 1")
+        y_test = None if y_test is None else standardised_targets(y_test, data.y)
+        y = standardised_targets(y, data.y)
+    return Rows(source, data, y, y_test, seed, tuple(notes))
+
+
+def make_trial(work: Work, rows: Rows, H: AbstractGram) -> Trial | None:
+    """The test set where there is one; else a fifth of the rows; None where there are too few of them."""
+    if rows.data.test is not None and rows.y_test is not None:
+        count = rows.data.test.n
+        return Trial(H, rows.y, rows.y_test, None, None, f"the {count:,} test rows", rows, H)
+    if rows.n < 10 or H.xp is not np:
+        return None
+    order = np.random.default_rng([rows.seed, 5]).permutation(rows.n)
+    held = np.sort(order[: max(2, round(HELD_OUT * rows.n))])
+    fitted = np.sort(order[len(held) :])
+    block = H.block(fitted, fitted)
+    what = f"{len(held):,} rows held out"
+    return Trial(as_gram((block + block.T) / 2), rows.y[fitted], rows.y[held], held, fitted, what, rows, H)
+
+
+def columns(y: np.ndarray) -> np.ndarray:
+    """(n, k), also for one output."""
+    return y.reshape(len(y), -1)
+
+
+def standardised_targets(y: np.ndarray, like: np.ndarray) -> Any:
+    """Targets centred and scaled as the training targets `like` are."""
+    top = float(np.abs(like).max()) or 1.0  # first to size 1, so that squares neither over- nor underflow
+    spread = float((like / top).std())
+    return (y / top - float((like / top).mean())) / (spread if spread > 0 else 1.0)
