@@ -47,7 +47,7 @@ def test_fig_2_by_hand():
     "target",
     [
         ParityTarget.pairs(10, outputs=4, group=4, alpha=0.3, beta=0.7),
-        ParityTarget.pairs(12, outputs=6, group=3, alpha=-1.2),
+        ParityTarget.pairs(8, outputs=4, group=2, alpha=-1.2),
         ParityTarget.theorem2(9, 4, alpha=0.4, key=1),
         ParityTarget.theorem2(8, 3, alpha=1.0, key=2),
         ParityTarget.product(10, key=3),

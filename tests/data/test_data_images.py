@@ -163,8 +163,8 @@ def test_cifar100_takes_fine_labels(tmp_path):
 def write_parts(folder):
     folder.mkdir(parents=True, exist_ok=True)
     files = {
-        "two_class_train": cifar_bytes(np.tile([0, 1], 1100)),
-        "two_class_test": cifar_bytes(np.tile([1, 0], 210)),
+        "two_class_train": cifar_bytes(np.tile([0, 1], 11)),
+        "two_class_test": cifar_bytes(np.tile([1, 0], 3)),
         "classes_2_9_train": cifar_bytes(np.tile(np.arange(2, 10), 4)),
         "classes_2_9_test": cifar_bytes(np.arange(2, 10)),
     }
@@ -176,17 +176,18 @@ def write_parts(folder):
 def test_cifar_parts(tmp_path, monkeypatch):
     files = write_parts(tmp_path / "cifar10")
     monkeypatch.setenv("OVERPARAM_DATA", str(tmp_path))
+    monkeypatch.setattr("overparam.data.readers.cifar.BALANCED", {"train": 8, "test": 2})
     two = load("cifar10", classes=(0, 1))
     assert np.array_equal(two.X, files["two_class_train"][:, 1:])
-    assert (two.n, two.test.n) == (2200, 420)
+    assert (two.n, two.test.n) == (22, 6)
     rest = load("cifar10", classes=range(2, 10))
     assert np.array_equal(rest.X, files["classes_2_9_train"][:, 1:])
     every = load("cifar10")
-    assert np.bincount(every.labels).tolist() == [1000, 1000] + [4] * 8
-    assert np.bincount(every.test.labels).tolist() == [200, 200] + [1] * 8
+    assert np.bincount(every.labels).tolist() == [8, 8] + [4] * 8
+    assert np.bincount(every.test.labels).tolist() == [2, 2] + [1] * 8
     from_parts = every.X[every.labels >= 2]
     assert np.array_equal(from_parts, files["classes_2_9_train"][:, 1:])
-    assert np.array_equal(every.X[every.labels < 2], files["two_class_train"][:2000, 1:])
+    assert np.array_equal(every.X[every.labels < 2], files["two_class_train"][:16, 1:])
     (tmp_path / "cifar10" / "classes_2_9_train.bin.xz").unlink()
     refused(lambda: load("cifar10"), FileNotFoundError, "has no classes_2_9_train.bin")
 

@@ -2,7 +2,6 @@
 
 import datetime
 import gzip
-import io
 import sys
 
 import numpy as np
@@ -135,14 +134,6 @@ def test_odd_files(tmp_path, text, said):
     refused(lambda: load(path), said)
 
 
-def test_damaged_and_unknown_files(tmp_path):
-    path = write(tmp_path / "t.csv.gz", MIXED)
-    path.write_bytes(path.read_bytes()[:-12])
-    assert "t.csv.gz" in refused(lambda: load(path), "cut short")
-    refused(lambda: load(write(tmp_path / "t.docx", "x")), "ends in '.docx'")
-    refused(lambda: load(tmp_path / "no.csv"), "does not exist", FileNotFoundError)
-
-
 def test_forms_of_text_files(tmp_path):
     bom = write(tmp_path / "bom.csv", "\ufeffa,label\r\n1,0\r\n2,1\r\n")
     assert load(bom).features == ("a",)
@@ -213,7 +204,13 @@ FRAME = {
 EXPECTED = [[1, 0.5, 1, 0, 0, 1], [2, 1.5, 0, 1, 0, 0], [3, 2.5, 1, 0, 0, 1], [4, 3.5, 0, 0, 1, 1]]
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame], ids=["pandas", "polars", "lazy"])
+def arrow(columns):
+    return pl.DataFrame(columns).to_arrow()
+
+
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, arrow], ids=["pandas", "polars", "lazy", "arrow"]
+)
 def test_frames(make):
     data = in_file_order(as_dataset(make(FRAME)))
     assert data.X.tolist() == EXPECTED
@@ -257,23 +254,6 @@ def test_pandas_types():
     assert load(twice).features == ("a", "a (column 2)")
 
 
-def test_parquet(tmp_path):
-    path = tmp_path / "t.parquet"
-    pl.DataFrame(FRAME).write_parquet(path)
-    assert in_file_order(load(path)).X.tolist() == EXPECTED
-    pd.DataFrame(FRAME).to_parquet(path)
-    assert in_file_order(load(path)).X.tolist() == EXPECTED
-    path.write_bytes(path.read_bytes()[:-10])
-    assert "t.parquet" in refused(lambda: load(path), "corrupt or cut short")
-
-
-def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
-    path = tmp_path / "t.parquet"
-    pl.DataFrame(FRAME).write_parquet(path)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    refused(lambda: load(path), r"pip install 'overparam\[parquet\]'")
-
-
 def test_csv_needs_no_pandas(tmp_path, monkeypatch):
     for name in ("pandas", "polars", "pyarrow"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -294,11 +274,6 @@ def test_npz(tmp_path):
     refused(lambda: load(tmp_path / "d.npz"), "arrays X, other, who; expected X and y")
     np.savez(tmp_path / "e.npz", X=X.astype(object), y=y)
     refused(lambda: load(tmp_path / "e.npz"), "pickle")
-    whole = (tmp_path / "a.npz").read_bytes()
-    (tmp_path / "a.npz").write_bytes(whole[:-40])
-    refused(lambda: load(tmp_path / "a.npz"), "a.npz")
-    (tmp_path / "a.npz").write_bytes(b"junk")
-    refused(lambda: load(tmp_path / "a.npz"), "a.npz")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -330,11 +305,6 @@ def test_npy_names_and_damage(tmp_path):
     np.save(tmp_path / "X.npy", np.array([{}, []], dtype=object))
     np.save(tmp_path / "y.npy", [0, 1])
     assert "X.npy" in refused(lambda: load(tmp_path / "X.npy"), "pickle.*never loaded")
-    buffer = io.BytesIO()
-    np.save(buffer, np.ones((50, 4)))
-    for content in (buffer.getvalue()[:-100], b"", b"junk", buffer.getvalue()[:20]):
-        (tmp_path / "X.npy").write_bytes(content)
-        assert "X.npy" in refused(lambda: load(tmp_path / "X.npy"), "corrupt|pickle")
     np.save(tmp_path / "X.npy", np.ones((3, 4)))
     refused(lambda: load(tmp_path / "X.npy"), "X.npy.*expected .3,")
     np.save(tmp_path / "X.npy", np.array([[1.0, np.nan], [1, 2]]))

@@ -151,26 +151,20 @@ class Dataset:
         index = rows if isinstance(rows, slice) else np.asarray(rows)
         if isinstance(index, np.ndarray):
             index = _positions(index, self.n)
-        groups = None if self.groups is None else self.groups[index]
-        return self.replace(
-            X=self.X[index],
-            y=self.y[index],
-            labels=self.labels[index],
-            rows=_rows(self)[index],
-            groups=groups,
-        )
+        arrays = {name: getattr(self, name) for name in ("X", "y", "labels", "rows", "groups")}
+        return self.replace(**{name: array[index] for name, array in arrays.items() if array is not None})
 
     @accepts_old("data.Dataset.subset")
     def subset(self, n: int, *, key: Any = 0) -> Dataset:
         """`n` rows: of images the first, of tables a draw with the classes kept in proportion, order kept."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= self.n:
+        if (n := checks.whole_number(n, "n", 1)) > self.n:
             raise ValueError(f"`n` is {n!r}; expected a whole number from 1 to {self.n}, the rows there are")
         if n == self.n:
             return self
         if self.kind == "image":
-            return self.take(slice(0, int(n)))
+            return self.take(slice(0, n))
         strata = self.codes if self.classes else np.zeros(self.n, dtype=np.int64)
-        return self.take(draw_rows(strata, int(n), generator(key)))
+        return self.take(draw_rows(strata, n, generator(key)))
 
     def replace(self, *, note: str | None = None, **changes: Any) -> Dataset:
         """A copy with these fields changed, checked again; `note` is added to the notes."""
@@ -199,23 +193,19 @@ class Dataset:
             "notes": list(self.notes),
         }
         if self.classes:
-            counts = np.bincount(self.codes, minlength=len(self.classes))
-            facts["classes"] = [
-                {"value": value, "rows": int(count)} for value, count in zip(self.classes, counts, strict=True)
-            ]
+            facts["classes"] = [{"value": value, "rows": count} for value, count in self._rows_a_class()]
         else:
-            facts["targets"] = {
-                "min": float(self.y.min()),
-                "mean": float(self.y.mean()),
-                "max": float(self.y.max()),
-            }
+            y = self.y
+            facts["targets"] = {"min": float(y.min()), "mean": float(y.mean()), "max": float(y.max())}
         return facts
+
+    def _rows_a_class(self) -> list[tuple[Any, int]]:
+        return list(zip(self.classes, np.bincount(self.codes, minlength=len(self.classes)).tolist(), strict=True))
 
     def __str__(self) -> str:
         lines = [repr(self)]
         if self.classes:
-            counts = np.bincount(self.codes, minlength=len(self.classes))
-            pairs = [f"{value!r}: {count:,}" for value, count in zip(self.classes, counts, strict=True)]
+            pairs = [f"{value!r}: {count:,}" for value, count in self._rows_a_class()]
             lines.append("rows a class: " + ", ".join(pairs[:20]) + (", ..." if len(pairs) > 20 else ""))
         lines.extend(self.notes)
         return "\n".join(lines)
@@ -274,8 +264,3 @@ def _positions(index: np.ndarray, n: int) -> np.ndarray:
     if index.min() < -n or index.max() >= n:
         raise ValueError(f"`rows` goes from {index.min()} to {index.max()}; there are {n} rows, numbered from 0")
     return index
-
-
-def _rows(data: Dataset) -> np.ndarray:
-    assert data.rows is not None  # set in __post_init__
-    return data.rows

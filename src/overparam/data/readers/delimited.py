@@ -11,7 +11,7 @@ import numpy as np
 
 from overparam.core.words import count_of
 from overparam.data.readers.reader import Raw, one_line, read_bytes, unpacked_name
-from overparam.data.readers.tables import MISSING, Table, table_to_raw, text_column, unique_names
+from overparam.data.readers.tables import MISSING, Table, is_number, table_to_raw, text_column, unique_names
 
 
 def read_delimited(path: Path | str, *, label: Any = None, group: Any = None, missing: str = "error") -> Raw:
@@ -82,18 +82,10 @@ def _delimiter(path: Path, text: str, notes: list[str]) -> str:
 
 def _header(records: list[list[str]]) -> tuple[list[str], tuple[str, ...]]:
     first = records[0]
-    if all(_is_number(field) for field in first):
+    if all(is_number(field) and field.lower() not in MISSING for field in first):
         names = [f"column {i}" for i in range(1, len(first) + 1)]
         return names, ("the first line is all numbers: read as data, columns numbered from 1",)
     return records.pop(0), ()
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return field.lower() not in MISSING
 
 
 def _check_widths(path: Path, records: list[list[str]], lines: np.ndarray, width: int, headless: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from overparam.data.readers.reader import Raw, one_line, read_packed
-from overparam.data.readers.tables import Column, Table, table_to_raw, text_column, unique_names
+from overparam.data.readers.tables import Column, Table, is_number, table_to_raw, text_column, unique_names
 
 
 def frame_kind(source: Any) -> str | None:
@@ -103,21 +103,13 @@ def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str
             raise TypeError
         numbers = [np.nan if gone else float(value) for value, gone in zip(values, missing, strict=True)]
     except (TypeError, ValueError):
-        odd = next(value for value in there if isinstance(value, str) or not _is_number(value))
+        odd = next(value for value in there if isinstance(value, str) or not is_number(value))
         row = next(i for i, value in enumerate(values) if value is odd)
         raise ValueError(
             f"{table}: column {name!r} has {odd!r:.40} at row {row}, where other values are of another kind; "
             "make the column all numbers or all text"
         ) from None
     return Column(name, np.array(numbers), missing)
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _dates(name: str, table: str) -> ValueError:

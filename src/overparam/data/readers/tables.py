@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections import Counter
 from collections.abc import Sequence
@@ -11,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.words import count_of
+from overparam.core.words import count_of, quoted
 from overparam.data.labels import as_labels, whole_numbers
 from overparam.data.readers.reader import MISSING_VALUES, Raw
 
-MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "?", "null"))
+MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "+nan", "-nan", "?", "null"))
 """How a missing value is written in a text file, in any case."""
 
 MANY_TEXTS = 50
@@ -55,42 +56,34 @@ def text_column(name: str, texts: Sequence[str], places: np.ndarray, place_word:
 
     Where most values are numbers and some are not, the odd ones are mistakes, and a problem.
     """
+    with contextlib.suppress(ValueError):  # float() takes 1_000 for a number; in data files it is a code
+        numbers = np.array([float(text) for text in texts])
+        if not np.isnan(numbers).any() and "_" not in "".join(texts):
+            return Column(name, numbers, np.isnan(numbers))
     array = np.array(texts, dtype=str)
-    lowered = np.char.lower(array)
-    missing = np.isin(lowered, list(MISSING))
-    numbers, is_number = _numbers(array, missing)
-    missing = missing | (is_number & np.isnan(numbers))
+    missing = np.array([text.lower() in MISSING for text in texts])
+    numeric = np.array([is_number(text) and "_" not in text for text in texts]) & ~missing
+    if (missing | numeric).all():
+        numbers = np.where(missing, "nan", array).astype(np.float64)
+        return Column(name, numbers, missing | np.isnan(numbers))
     there = ~missing
-    if is_number[there].all():
-        return Column(name, np.where(missing, np.nan, numbers), missing)
-    odd = np.flatnonzero(there & ~is_number)
+    odd = np.flatnonzero(there & ~numeric)
     problem = None
     if len(odd) < 0.5 * there.sum():
         problem = (
-            f"column {name!r} has text where a number belongs: {_shown(array[odd[0]])} at {place_word} "
+            f"column {name!r} has text where a number belongs: {quoted(array[odd[0]])} at {place_word} "
             f"{places[odd[0]]} ({len(odd)} of {there.sum()} values); correct it, or leave it empty if missing"
         )
     return Column(name, array, missing, problem)
 
 
-def _numbers(array: np.ndarray, missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values as floats (NaN where they are none) and a mask of those that are numbers."""
-    plain = np.where(missing, "nan", array)
-    # float() takes 1_000 for a number; in data files it is a code
-    if not (np.char.find(plain, "_") >= 0).any():
-        try:
-            return plain.astype(np.float64), ~missing
-        except ValueError:
-            pass
-    numbers, is_number = np.full(len(plain), np.nan), np.zeros(len(plain), dtype=bool)
-    for i in np.flatnonzero(~missing):
-        try:
-            if "_" not in plain[i]:
-                numbers[i] = float(plain[i])
-                is_number[i] = True
-        except ValueError:
-            continue
-    return numbers, is_number
+def is_number(value: Any) -> bool:
+    """Whether `float` takes it."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def unique_names(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -136,14 +129,14 @@ def table_to_raw(table: Table, *, label: Any, group: Any, missing: str = "error"
     features = _without_row_numbers(features, notes)
     if not features:
         raise ValueError(f"{table.name} has no feature columns beside the label {label.name!r}; it needs at least one")
-    rows = _rows_kept(table, features, label, group, missing, notes)
+    rows = _rows_kept(table, features, [label] if group is None else [label, group], missing, notes)
     if not len(rows):
         raise ValueError(f"{table.name} has no rows left after dropping those with missing values; pass missing='mean'")
     blocks, names = [], []
     for column in features:
-        block, block_names = _feature_block(table, column, rows, missing, notes)
+        block, new = _feature_block(table, column, rows, notes)
         blocks.append(block)
-        names.extend(block_names)
+        names.extend(new)
     if not names:
         raise ValueError(f"{table.name} has no usable feature columns ({'; '.join(notes[-3:])})")
     labels = label.values[rows]
@@ -192,26 +185,26 @@ def _without_row_numbers(features: Sequence[Column], notes: list[str]) -> list[C
 
 
 def _rows_kept(
-    table: Table,
-    features: Sequence[Column],
-    label: Column,
-    group: Column | None,
-    missing: str,
-    notes: list[str],
+    table: Table, features: Sequence[Column], needed: Sequence[Column], missing: str, notes: list[str]
 ) -> np.ndarray:
-    keep = np.ones(len(label.values), dtype=bool)
-    named = [*features, label] + ([group] if group is not None else [])
-    holes = [column for column in named if column.missing.any()]
-    if holes and missing == "error":
-        raise ValueError(f"{_missing_report(table, holes)}; {_missing_fix(label, group, holes)}")
-    if holes:
-        notes.append(_missing_report(table, holes))
+    """Rows that are there: of label and group always, of features where missing values are not filled."""
+    holes = [column for column in (*features, *needed) if column.missing.any()]
+    if not holes:
+        return np.arange(len(needed[0].values))
+    report = _missing_report(table, holes)
+    if missing == "error":
+        fix = "pass missing='drop' to drop those rows"
+        if any(column not in needed for column in holes):
+            fix = "pass missing='mean' to fill them, missing='drop' to drop those rows, or fill them first"
+        raise ValueError(f"{report}; {fix}")
+    notes.append(report)
+    gone = np.zeros(len(needed[0].values), dtype=bool)
     for column in holes:
-        if missing == "drop" or column is label or column is group:
-            keep &= ~column.missing
-    if not keep.all():
-        notes.append(f"dropped {count_of(int((~keep).sum()), 'row')} with missing values")
-    return np.flatnonzero(keep)
+        if missing == "drop" or column in needed:
+            gone |= column.missing
+    if gone.any():
+        notes.append(f"dropped {count_of(int(gone.sum()), 'row')} with missing values")
+    return np.flatnonzero(~gone)
 
 
 def _missing_report(table: Table, holes: Sequence[Column]) -> str:
@@ -225,15 +218,7 @@ def _missing_report(table: Table, holes: Sequence[Column]) -> str:
     return f"{table.name} has {count_of(total, 'missing value')}: {', '.join(parts)}{more}"
 
 
-def _missing_fix(label: Column, group: Column | None, holes: Sequence[Column]) -> str:
-    if all(column is label or column is group for column in holes):
-        return "pass missing='drop' to drop those rows"
-    return "pass missing='mean' to fill them, missing='drop' to drop those rows, or fill them first"
-
-
-def _feature_block(
-    table: Table, column: Column, rows: np.ndarray, missing: str, notes: list[str]
-) -> tuple[np.ndarray, list[str]]:
+def _feature_block(table: Table, column: Column, rows: np.ndarray, notes: list[str]) -> tuple[np.ndarray, list[str]]:
     if column.problem is not None:
         raise ValueError(f"{table.name}: {column.problem}")
     values, holes = column.values[rows], column.missing[rows]
@@ -241,7 +226,7 @@ def _feature_block(
         notes.append(f"left out column {column.name!r}: it has no values")
         return np.empty((len(rows), 0)), []
     if not column.is_text:
-        return _number_block(table, column, rows, holes, notes)
+        return _number_column(table, column, rows, notes)[:, None], [column.name]
     categories = sorted(Counter(values[~holes].tolist()))
     if holes.any():  # a category of its own, written like no value of the column
         gap = "missing" if "missing" not in categories else "(missing)"
@@ -261,28 +246,21 @@ def _feature_block(
     return block, [f"{column.name}={category}" for category in shown]
 
 
-def _number_block(
-    table: Table, column: Column, rows: np.ndarray, holes: np.ndarray, notes: list[str]
-) -> tuple[np.ndarray, list[str]]:
-    values = column.values[rows]
+def _number_column(table: Table, column: Column, rows: np.ndarray, notes: list[str]) -> np.ndarray:
+    values, holes = column.values[rows], column.missing[rows]
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         raise ValueError(
             f"{table.name}: column {column.name!r} has {count_of(len(infinite), 'infinite value')} "
             f"(first: {table.place_word} {table.places[rows[infinite[0]]]}); drop or correct them"
         )
-    if holes.any():
-        mean = _mean(values[~holes])
-        values = np.where(holes, mean, values)
-        notes.append(f"filled {count_of(int(holes.sum()), 'value')} of {column.name!r} with the mean {mean:.6g}")
-    return values[:, None], [column.name]
+    if not holes.any():
+        return values
+    mean = _mean(values[~holes])
+    notes.append(f"filled {count_of(int(holes.sum()), 'value')} of {column.name!r} with the mean {mean:.6g}")
+    return np.where(holes, mean, values)
 
 
 def _mean(values: np.ndarray) -> float:
     largest = float(np.abs(values).max()) or 1.0  # sums of 1e308 overflow
     return float((values / largest).mean() * largest)
-
-
-def _shown(value: Any) -> str:
-    text = repr(str(value))
-    return text if len(text) <= 40 else text[:37] + "...'"
