@@ -1,5 +1,6 @@
 """The public sets, where they are on the machine: counts, moments and sums known from their publishers."""
 
+import functools
 import hashlib
 import os
 from pathlib import Path
@@ -8,11 +9,20 @@ import numpy as np
 import pytest
 
 from overparam.data import load
+from overparam.data.readers import cifar
 
 pytestmark = [
     pytest.mark.data,
     pytest.mark.skipif(not os.environ.get("OVERPARAM_DATA"), reason="OVERPARAM_DATA is not set"),
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def unpacked_once():
+    """Two tests read the same batches, and unpacking them is most of their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cifar, "read_bytes", functools.cache(cifar.read_bytes))
+        yield
 
 
 def need(name):
