@@ -43,6 +43,8 @@ class Comparison:
     added: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     reasons: dict[Difference, str] = field(default_factory=dict)
+    seconds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Case → seconds of the processor in both, or of the clock where one of them has no others."""
 
     @property
     def unexplained(self) -> list[Difference]:
@@ -65,6 +67,8 @@ def compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> Comparison:
                 found.differences.append(Difference(name, "case", "missing", *said))
         else:
             _Case(name, before, after, found).all()
+            clock = "cpu" if before.get("cpu") and after.get("cpu") else "seconds"
+            found.seconds[name] = (before[clock], after[clock])
     found.added["cases"] += len(set(second["cases"]) - set(first["cases"]))
     for difference in found.differences:
         reason = reason_of(difference)
@@ -398,6 +402,11 @@ def report(found: Comparison, *, longest: int = 40) -> str:
     lines = ["equal: " + ", ".join(f"{n:,} {what}" for what, n in found.equal.items())]
     for what, counted in (("moved", found.moved), ("only in the second", found.added), ("not compared", found.ignored)):
         lines.append(f"{what}: " + (", ".join(f"{n:,} {kind}" for kind, n in counted.items() if n) or "nothing"))
+    totals = [sum(pair[side] for pair in found.seconds.values()) for side in (0, 1)]
+    lines.append(f"seconds: {totals[0]:,.0f} before, {totals[1]:,.0f} after")
+    for name, (before, after) in sorted(found.seconds.items(), key=lambda item: item[1][0] - item[1][1])[:3]:
+        if after > 1.5 * before:
+            lines.append(f"  slower: {name}, {before:g} → {after:g}")
     groups: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
     for difference in found.differences:
         reason = found.reasons.get(difference, "")

@@ -1,8 +1,8 @@
 """Run every case in a process of its own, the same way on any machine, and put what came out into one file.
 
 The bits of a result depend on the number of threads and on the instructions that a processor has, so both are
-fixed: one core, one thread of every library, and no instruction newer than AVX2 (`ENVIRONMENT`). Seconds are those of
-one core, other work on the machine included.
+fixed: one core, one thread of every library, and no instruction newer than AVX2 (`ENVIRONMENT`). `seconds` are those of
+the clock, other work on the machine included; `cpu` those of the processor.
 """
 
 from __future__ import annotations
@@ -128,16 +128,23 @@ def run(case: Case, work: Path) -> dict[str, Any]:
         folder = work
         named = "--list" in words or "--plan" in words or words[0] == "report"
         command = [sys.executable, "-m", "overparam", *words, *([] if named else ["--out", case.name])]
-    start = time.perf_counter()
+    start, used = time.perf_counter(), cpu_of_children()
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, preexec_fn=one_core)
     ran = {
         "seconds": round(time.perf_counter() - start, 1),
+        "cpu": round(cpu_of_children() - used, 1),
         "status": done.returncode,
         "printed": done.stdout.splitlines(),
         "errors": done.stderr[-2000:],
     }
     note.write_text(json.dumps(ran), encoding="utf-8")
     return ran
+
+
+def cpu_of_children() -> float:
+    """Seconds of computing by the processes that have ended so far: other work on the machine hardly changes them."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
 
 
 def environment() -> dict[str, str]:
@@ -158,7 +165,7 @@ def one_core() -> None:
 
 def gather(case: Case, work: Path, ran: dict[str, Any]) -> dict[str, Any]:
     """What a case gave: values, arrays, sections and printed words, condensed."""
-    kept: dict[str, Any] = {"line": case.line, "source": case.source, "seconds": ran["seconds"]}
+    kept: dict[str, Any] = {"line": case.line, "source": case.source, "seconds": ran["seconds"], "cpu": ran.get("cpu")}
     if case.reduced:
         kept["reduced"] = case.reduced
     if ran["status"]:

@@ -108,7 +108,8 @@ def test_the_record_of_the_first_edition_has_every_case():
     assert {case.name for case in CASES} >= kept["cases"].keys()
     assert {f"study-{name}" for name in STUDIES} <= kept["cases"].keys()
     assert [name for name, case in kept["cases"].items() if "failed" in case] == []
-    assert comparing.compare(kept, kept).differences == []
+    some = {"cases": {name: kept["cases"][name] for name in ("analyze", "page-start", "study-laziness")}}
+    assert comparing.compare(some, some).differences == []
 
 
 def test_the_table_has_a_header_and_240_rows():
