@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # The workers of `pytest -n` and the processes tests start meet the same programs: each is compiled once. Set before JAX is
 # imported, for the tests alone; a folder of the user's own is left alone.
@@ -14,6 +15,10 @@ if _KEPT:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _KEPT
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+# On a busy or an old machine drawing a case can take a second: that is no failure.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:
