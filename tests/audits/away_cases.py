@@ -3,9 +3,7 @@
 import jax
 import numpy as np
 
-from overparam.audits.inside_of import inside_of
-from overparam.audits.setting import Effort, Setting
-from overparam.data.duplicates import smallest_distance
+from overparam.audits.subject import Effort, Subject
 from overparam.networks import FullyConnected
 
 TINY = Effort("quick", 99, 20, 8, 2, 8, 2, 3, 100)
@@ -17,8 +15,8 @@ def unit_rows(n, d, seed=0):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def setting_of(net, X, omegas=RADII, effort=TINY, y=None, key=0):
-    """A setting whose weights NumPy drew with the network's own variances: JAX would compile a program a shape."""
+def subject_of(net, X, omegas=RADII, effort=TINY, y=None, key=0):
+    """A subject whose weights NumPy drew with the network's own variances: JAX would compile a program a shape."""
     shapes = jax.eval_shape(lambda: net.init(0, X.shape[1]))
     rng = np.random.default_rng(key + 10)
     params = jax.tree.map(lambda leaf: rng.standard_normal(leaf.shape), shapes)
@@ -27,24 +25,19 @@ def setting_of(net, X, omegas=RADII, effort=TINY, y=None, key=0):
     params = jax.tree_util.tree_map_with_path(
         lambda path, leaf: leaf * scaled.get(jax.tree_util.keystr(path[-1:], simple=True), 1.0), params
     )
-    inside = inside_of(net, params, X)
     if y is None:
-        y = np.random.default_rng(3).standard_normal((len(X), inside.outputs))
-    apart = smallest_distance(X)
-    return Setting(
-        inside, y, X, inside.count - 1, min(inside.widths), apart, tuple(omegas), effort=effort, network=net,
-        params=params, remake=lambda own: inside_of(net, params, own),
-    )  # fmt: skip
+        y = np.random.default_rng(3).standard_normal((len(X), getattr(net, "outputs", 1)))
+    return Subject(net, params, X, y, tuple(omegas), effort=effort)
 
 
 def deep(n=4, width=8, depth=4, outputs=2, **more):
-    return setting_of(FullyConnected(width=width, depth=depth, outputs=outputs), unit_rows(n, 3), **more)
+    return subject_of(FullyConnected(width=width, depth=depth, outputs=outputs), unit_rows(n, 3), **more)
 
 
-def by_hand(setting, weights, x):
+def by_hand(subject, weights, x):
     """g_0 … g_L, h_0 … h_L, the D_ℓ and the output of one sample, and the matrices A, W_1 … W_L, B."""
-    A, B = (np.asarray(setting.params.fixed[name]) for name in "AB")
-    W = [weights[f"W{l}"] for l in range(1, setting.depth + 1)]
+    A, B = (np.asarray(subject.params.fixed[name]) for name in "AB")
+    W = [weights[f"W{l}"] for l in range(1, subject.depth + 1)]
     g, h = [A @ x], [np.maximum(A @ x, 0)]
     for matrix in W:
         g.append(matrix @ h[-1])
@@ -52,35 +45,35 @@ def by_hand(setting, weights, x):
     return g, h, [np.diag((v >= 0) * 1.0) for v in g], B @ h[-1], (A, W, B)
 
 
-def moved(setting, omega, seed=5):
+def moved(subject, omega, seed=5):
     """Weights at a random perturbation drawn here."""
     rng = np.random.default_rng(seed)
-    change = {name: rng.standard_normal(W.shape) for name, W in setting.weights.items()}
-    return {name: W + omega * change[name] / np.linalg.norm(change[name], 2) for name, W in setting.weights.items()}
+    change = {name: rng.standard_normal(W.shape) for name, W in subject.weights.items()}
+    return {name: W + omega * change[name] / np.linalg.norm(change[name], 2) for name, W in subject.weights.items()}
 
 
-def outputs_of(setting, jnp):
+def outputs_of(subject, jnp):
     """The outputs (n, k) as a function of the trained weights, in JAX written out by hand."""
-    A, B = (np.asarray(setting.params.fixed[name]) for name in "AB")
+    A, B = (np.asarray(subject.params.fixed[name]) for name in "AB")
 
     def value(weights):
-        h = jnp.maximum(jnp.asarray(setting.X) @ A.T, 0)
-        for l in range(1, setting.depth + 1):
+        h = jnp.maximum(jnp.asarray(subject.X) @ A.T, 0)
+        for l in range(1, subject.depth + 1):
             h = jnp.maximum(h @ weights[f"W{l}"].T, 0)
         return h @ B.T
 
     return value
 
 
-def jacobian(setting, weights):
+def jacobian(subject, weights):
     """(n, k) of dicts as one array (n, k, all weights), by JAX on the network written out."""
     import jax.numpy as jnp
 
     with jax.enable_x64(True):
-        found = jax.jacrev(outputs_of(setting, jnp))({name: jnp.asarray(W) for name, W in weights.items()})
-        parts = [np.asarray(found[name]).reshape(setting.samples, setting.outputs, -1) for name in setting.weights]
+        found = jax.jacrev(outputs_of(subject, jnp))({name: jnp.asarray(W) for name, W in weights.items()})
+        parts = [np.asarray(found[name]).reshape(subject.samples, subject.outputs, -1) for name in subject.weights]
     return np.concatenate(parts, axis=2)
 
 
-def flat(weights, setting):
-    return np.concatenate([np.ravel(weights[name]) for name in setting.weights])
+def flat(weights, subject):
+    return np.concatenate([np.ravel(weights[name]) for name in subject.weights])

@@ -1,12 +1,10 @@
-"""Small networks and settings for the tests of couplings, residual and convolutional laws."""
+"""Small networks and subjects for the tests of couplings, residual and convolutional laws."""
 
 import itertools
 
 import numpy as np
 
-from overparam.audits.ground import make_ground
-from overparam.audits.setting import EFFORTS
-from overparam.core.progress import silent
+from overparam.audits.preparation import prepare_subject
 
 
 def rows(n=12, d=5, seed=0):
@@ -15,9 +13,10 @@ def rows(n=12, d=5, seed=0):
     return rng.standard_normal((n, d)), np.where(rng.random(n) < 0.5, -1.0, 1.0)
 
 
-def setting_of(network, data=None, *, key=0, omegas=(0.03, 0.1, 0.3, 1.0), effort="quick"):
-    """The setting an audit of that network would make."""
-    return make_ground(network, rows() if data is None else data, key=key).setting(omegas, EFFORTS[effort], silent)
+def subject_of(network, data=None, *, key=0, omegas=(0.03, 0.1, 0.3, 1.0), effort="quick"):
+    """The subject an audit of that network would make."""
+    given = rows() if data is None else data
+    return prepare_subject(network, given, key=key, omegas=omegas, effort=effort)[0]
 
 
 def subsets(count):

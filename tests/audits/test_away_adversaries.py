@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from away_cases import RADII, TINY, deep, setting_of, unit_rows
+from away_cases import RADII, TINY, deep, subject_of, unit_rows
 
 from overparam.audits import radius_ranges
 from overparam.audits.away import Climb, Stated, findings
@@ -28,7 +28,7 @@ LOWER = Law("planted", "", "", "lower", {"omega": 0.0})
 
 
 @pytest.fixture(scope="module")
-def setting():
+def subject():
     return deep()
 
 
@@ -36,7 +36,7 @@ def setting():
 def one_layer():
     """One sample, one trained layer of 400 units: what a perturbation can do to it is known."""
     net = FullyConnected(width=400, depth=2)
-    return setting_of(net, unit_rows(1, 3), omegas=(1e-3, 1e-2, 0.1, 0.5))
+    return subject_of(net, unit_rows(1, 3), omegas=(1e-3, 1e-2, 0.1, 0.5))
 
 
 def of(found, name, moment):
@@ -45,8 +45,8 @@ def of(found, name, moment):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_adversaries_find_at_least_what_others_do_and_more_in_larger_balls(setting, measure):
-    found = measure(setting)
+def test_adversaries_find_at_least_what_others_do_and_more_in_larger_balls(subject, measure):
+    found = measure(subject)
     assert {f.moment for f in found} == {"random", "training", "adversarial"}
     for law in {f.law.name for f in found}:
         random, training, worst = (of(found, law, kind) for kind in ("random", "training", "adversarial"))
@@ -60,10 +60,10 @@ def test_adversaries_find_at_least_what_others_do_and_more_in_larger_balls(setti
         assert worst.range
 
 
-def test_adversaries_climb_beyond_every_start(setting):
+def test_adversaries_climb_beyond_every_start(subject):
     """The best of the starts is not all: ascent gains on random and training together."""
     for measure, law in ((forward_stability, "forward stability"), (semi_smoothness, "semi-smoothness")):
-        found = measure(setting)
+        found = measure(subject)
         best = np.maximum(of(found, law, "random").values, of(found, law, "training").values)
         assert (of(found, law, "adversarial").values > 1.2 * best).all()
 
@@ -101,10 +101,10 @@ def test_adversarial_movement_of_one_layer_is_known(one_layer):
     np.testing.assert_allclose(carried.values, reach - np.abs(g0).min(), rtol=0.02)
 
 
-def test_a_linear_quantity_is_made_largest_and_smallest(setting):
+def test_a_linear_quantity_is_made_largest_and_smallest(subject):
     """2 + ⟨G, W′⟩ over ‖W′‖₂ ≤ ω goes from 2 − ω‖G‖_* to 2 + ω‖G‖_*, the nuclear norms of all layers."""
     rng = np.random.default_rng(0)
-    G = {name: rng.standard_normal(W.shape) / 100 for name, W in setting.weights.items()}
+    G = {name: rng.standard_normal(W.shape) / 100 for name, W in subject.weights.items()}
     nuclear = sum(np.linalg.svd(g, compute_uv=False).sum() for g in G.values())
     largest = []
 
@@ -116,20 +116,20 @@ def test_a_linear_quantity_is_made_largest_and_smallest(setting):
     climbs = (Climb("planted", lambda own, weights: G),)
     for law, sign in ((UPPER, 1), (LOWER, -1)):
         stated = (Stated(law, lambda omega: 1.0),)
-        found = of(findings(setting, stated, measure, climbs), "planted", "adversarial")
+        found = of(findings(subject, stated, measure, climbs), "planted", "adversarial")
         np.testing.assert_allclose(found.values, 2 + sign * np.array(RADII) * nuclear, rtol=1e-9)
         assert found.constant == (found.values.max() if sign > 0 else found.values.min())
     assert max(largest) <= 1 + 1e-9  # never outside the ball
 
 
 @pytest.mark.parametrize("power", [1 / 3, 2 / 3, 4 / 3])
-def test_planted_exponents_come_back(setting, power):
+def test_planted_exponents_come_back(subject, power):
     def measure(own, weights, omega):
         size = radius({name: W - own.weights[name] for name, W in weights.items()})
         return {"planted": np.array([0.1, 3.0]) * size**power}
 
     law = Law("planted", "", "", "upper", {"omega": power})
-    for found in findings(setting, (Stated(law, lambda omega: omega**power),), measure):
+    for found in findings(subject, (Stated(law, lambda omega: omega**power),), measure):
         assert abs(found.exponent - power) < 1e-6
         np.testing.assert_allclose(found.constant, 3.0)
         assert found.verdict == "holds with constant"
@@ -137,34 +137,34 @@ def test_planted_exponents_come_back(setting, power):
 
 
 def test_ranges_by_hand():
-    setting = deep(omegas=(1e-4, 0.5))
+    subject = deep(omegas=(1e-4, 0.5))
     L, m, n, k, log = 3, 8, 4, 2, np.log(8)
-    (only,) = [a for a in radius_ranges.of_forward(setting) if "9/2" in a.statement]
+    (only,) = [a for a in radius_ranges.of_forward(subject) if "9/2" in a.statement]
     assert only.status == "unmet"
     assert only.detail == f"the limit is {1 / (L**4.5 * log**3):.3g}; 1 of 2 radii within"
-    assert radius_ranges.of_forward(setting, constant=1e6)[-1].status == "met"
-    (radii,) = [a for a in radius_ranges.of_gradients(setting) if "δ^{3/2}" in a.statement]
-    assert f"{setting.separation**1.5 / (n**4.5 * L**6 * log**3):.3g}" in radii.detail
-    assert f"{k**1.5 / (m * L * log) ** 1.5:.3g}" in radius_ranges.of_steps(setting)[-1].detail
-    assert f"at most {m / (L * log):.3g}" in radius_ranges.of_backward(setting)[-1].detail
+    assert radius_ranges.of_forward(subject, constant=1e6)[-1].status == "met"
+    (radii,) = [a for a in radius_ranges.of_gradients(subject) if "δ^{3/2}" in a.statement]
+    assert f"{subject.separation**1.5 / (n**4.5 * L**6 * log**3):.3g}" in radii.detail
+    assert f"{k**1.5 / (m * L * log) ** 1.5:.3g}" in radius_ranges.of_steps(subject)[-1].detail
+    assert f"at most {m / (L * log):.3g}" in radius_ranges.of_backward(subject)[-1].detail
 
 
 def test_what_cannot_be_measured_is_said():
-    shallow = setting_of(TwoLayer(width=6), unit_rows(3, 3), omegas=(0.1, 0.2, 0.4))
+    shallow = subject_of(TwoLayer(width=6), unit_rows(3, 3), omegas=(0.1, 0.2, 0.4))
     assert {f.verdict for f in intermediate_stability(shallow)} == {"not measured"}
     for measure in (sign_changes, backward_stability, gradient_bounds, linearisation):
         assert all(np.isfinite(f.values).all() for f in measure(shallow))
-    twins = setting_of(FullyConnected(width=6, depth=3), np.ones((2, 3)) / 3**0.5, omegas=(0.1,))
+    twins = subject_of(FullyConnected(width=6, depth=3), np.ones((2, 3)) / 3**0.5, omegas=(0.1,))
     lower = [f for f in gradient_bounds(twins) if f.law.side == "lower"]
     assert len(lower) == 6
     assert all(f.verdict == "not measured" and "two rows are equal" in f.words for f in lower)
-    frozen = setting_of(FullyConnected(width=6, depth=3, trained="last"), unit_rows(3, 3), omegas=(0.1,))
+    frozen = subject_of(FullyConnected(width=6, depth=3, trained="last"), unit_rows(3, 3), omegas=(0.1,))
     (missing,) = {f.words for f in gradient_bounds(frozen) if f.law.name == "gradient lower bound"}
     assert "no trained weight" in missing
     none = deep(omegas=(0.0,))
     assert {f.verdict for f in sign_changes(none)} == {"not measured"}
 
 
-def test_fewer_rows_are_said(setting):
-    few = replace(setting, effort=replace(TINY, rows=2), omegas=(0.1,), _kept={})
+def test_fewer_rows_are_said(subject):
+    few = subject.but(effort=replace(TINY, rows=2), omegas=(0.1,))
     assert all("On 2 of 4 rows." in f.words for f in linearisation(few))

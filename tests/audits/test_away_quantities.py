@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from away_cases import by_hand, deep, flat, jacobian, moved, setting_of, unit_rows
+from away_cases import by_hand, deep, flat, jacobian, moved, subject_of, unit_rows
 
 from overparam.audits import backward_stability, forward_stability, gradients, linearisation, sign_changes
 from overparam.audits.own_kernel import kernel_by_layers, own_kernel
@@ -14,54 +14,54 @@ from overparam.networks import Convolutional, FullyConnected, Residual
 
 
 @pytest.fixture(scope="module")
-def setting():
+def subject():
     return deep()
 
 
-def test_sign_changes_and_movement(setting):
-    W = moved(setting, 0.8)
+def test_sign_changes_and_movement(subject):
+    W = moved(subject, 0.8)
     flips, carried, before, after = (np.zeros((4, 4)) for _ in range(4))
-    for i, x in enumerate(setting.X):
-        g, h, D, _, _ = by_hand(setting, W, x)
-        g0, h0, D0, _, _ = by_hand(setting, setting.weights, x)
+    for i, x in enumerate(subject.X):
+        g, h, D, _, _ = by_hand(subject, W, x)
+        g0, h0, D0, _, _ = by_hand(subject, subject.weights, x)
         for l in range(4):
             flips[i, l] = np.count_nonzero(D[l] - D0[l])
             carried[i, l] = np.linalg.norm((D[l] - D0[l]) @ g[l])
             before[i, l], after[i, l] = np.linalg.norm(g[l] - g0[l]), np.linalg.norm(h[l] - h0[l])
-    found = sign_changes.measured(setting, W, 0.8)
+    found = sign_changes.measured(subject, W, 0.8)
     assert flips.max() > 1
     np.testing.assert_array_equal(found["sign changes"], flips.max(axis=0))
     np.testing.assert_allclose(found["signal of changed units"], carried.max(axis=0), rtol=1e-10)
-    found = forward_stability.measured(setting, W, 0.8)
+    found = forward_stability.measured(subject, W, 0.8)
     np.testing.assert_allclose(found["forward stability before the ReLU"], before.max(axis=0), rtol=1e-10)
     np.testing.assert_allclose(found["forward stability"], after.max(axis=0), rtol=1e-10)
 
 
-def test_products_and_their_changes(setting, monkeypatch):
-    W = moved(setting, 0.8)
+def test_products_and_their_changes(subject, monkeypatch):
+    W = moved(subject, 0.8)
     norms, changes = [], np.zeros((4, 3))
-    for i, x in enumerate(setting.X):
+    for i, x in enumerate(subject.X):
         products = []
-        for weights in (W, setting.weights):
-            *_, D, _, (_, Ws, B) = by_hand(setting, weights, x)
+        for weights in (W, subject.weights):
+            *_, D, _, (_, Ws, B) = by_hand(subject, weights, x)
             if weights is W:
                 norms.append(np.linalg.norm(Ws[2] @ D[2] @ Ws[1] @ D[1] @ Ws[0], 2))
             products.append([B @ D[3] @ Ws[2] @ D[2] @ Ws[1] @ D[1], B @ D[3] @ Ws[2] @ D[2], B @ D[3]])
         changes[i] = [np.linalg.norm(a - b, 2) for a, b in zip(*products, strict=True)]
-    assert np.isclose(backward_stability.product_norms(setting, W, 0.8)["intermediate stability"], max(norms))
+    assert np.isclose(backward_stability.product_norms(subject, W, 0.8)["intermediate stability"], max(norms))
     for exact in (12, 0):  # row by row, and by Lanczos
         monkeypatch.setattr(backward_stability, "EXACT_OUTPUTS", exact)
-        found = backward_stability.backward_changes(setting, W, 0.8)["backward stability"]
+        found = backward_stability.backward_changes(subject, W, 0.8)["backward stability"]
         np.testing.assert_allclose(found, changes.max(axis=0), rtol=1e-9)
 
 
-def test_gradient_ratios(setting):
-    W = moved(setting, 0.3)
-    J = jacobian(setting, W)
-    residual = np.array([by_hand(setting, W, x)[3] for x in setting.X]) - setting.y
+def test_gradient_ratios(subject):
+    W = moved(subject, 0.3)
+    J = jacobian(subject, W)
+    residual = np.array([by_hand(subject, W, x)[3] for x in subject.X]) - subject.y
     F = 0.5 * (residual**2).sum(axis=1)
     each = np.einsum("nk,nkp->np", residual, J).reshape(4, 3, 64)  # three layers of 64 weights
-    found = gradients.measured(setting, W, 0.3)
+    found = gradients.measured(subject, W, 0.3)
     whole = each.sum(axis=0)
     np.testing.assert_allclose(found["gradient upper bound"], [(whole**2).sum() / F.sum()])
     np.testing.assert_allclose(found["gradient upper bound by layer"], (whole**2).sum(axis=1) / F.sum())
@@ -70,19 +70,19 @@ def test_gradient_ratios(setting):
     np.testing.assert_allclose(found["gradient lower bound"], [(whole[2] ** 2).sum() / F.max()])
 
 
-def test_bend_drift_and_kernel(setting):
-    W = moved(setting, 0.3)
-    J, J0 = jacobian(setting, W), jacobian(setting, setting.weights)
-    change = flat(W, setting) - flat(setting.weights, setting)
-    outputs = [np.array([by_hand(setting, weights, x)[3] for x in setting.X]) for weights in (W, setting.weights)]
-    np.testing.assert_allclose(linearisation.bend(setting, W), outputs[0] - outputs[1] - J0 @ change, atol=1e-12)
-    drift, kernel = Start(setting, 1).changes(W)
+def test_bend_drift_and_kernel(subject):
+    W = moved(subject, 0.3)
+    J, J0 = jacobian(subject, W), jacobian(subject, subject.weights)
+    change = flat(W, subject) - flat(subject.weights, subject)
+    outputs = [np.array([by_hand(subject, weights, x)[3] for x in subject.X]) for weights in (W, subject.weights)]
+    np.testing.assert_allclose(linearisation.bend(subject, W), outputs[0] - outputs[1] - J0 @ change, atol=1e-12)
+    drift, kernel = Start(subject, 1).changes(W)
     a, b = J[:, 1], J0[:, 1]
     lengths = np.linalg.norm(b, axis=1)
     np.testing.assert_allclose(drift, np.linalg.norm(a - b, axis=1) / lengths, rtol=1e-9)
     np.testing.assert_allclose(kernel, (np.abs(a @ a.T - b @ b.T) / np.outer(lengths, lengths)).max(axis=1), rtol=1e-9)
     flat_J = J.reshape(8, -1)
-    np.testing.assert_allclose(own_kernel(setting, W), flat_J @ flat_J.T, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(own_kernel(subject, W), flat_J @ flat_J.T, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_bend_drift_and_kernel(setting):
     [(Residual(width=5, depth=3, outputs=2, c=0.3), 3, True), (Convolutional(2, 3, (3, 3), outputs=2), 9, False)],
 )
 def test_own_kernel_by_layers_and_row_by_row(net, inputs, by_layers):
-    setting = setting_of(net, unit_rows(3, inputs))
-    assert (kernel_by_layers(setting, setting.weights) is not None) == by_layers
-    K = own_kernel(setting, setting.weights)
+    subject = subject_of(net, unit_rows(3, inputs))
+    assert (kernel_by_layers(subject, subject.weights) is not None) == by_layers
+    K = own_kernel(subject, subject.weights)
     eye, h = np.eye(6), 1e-6
     rows = []
     for unit in eye:  # derivatives of one output by differences of the output along its own gradient
-        slope = setting.inside.gradient(setting.weights, of_output(unit.reshape(3, 2)))
-        ahead, back = (setting.inside.trace(added(setting.weights, slope, s)).output for s in (h, -h))
+        slope = subject.inside.gradient(subject.weights, of_output(unit.reshape(3, 2)))
+        ahead, back = (subject.inside.trace(added(subject.weights, slope, s)).output for s in (h, -h))
         rows.append(((ahead - back) / (2 * h)).ravel())
     np.testing.assert_allclose(K, rows, rtol=1e-6, atol=1e-7)
 
@@ -119,46 +119,46 @@ QUANTITIES = {
 }  # fmt: skip
 
 
-def _length(setting, weights):
+def _length(subject, weights):
     """‖∇y⁰‖² of the sample that drifts most: the slope is of the drift itself, not of its share."""
-    start = Start(setting, 0)
+    start = Start(subject, 0)
     return np.diag(start.kernel)[start.changes(weights)[0].argmax()]
 
 
 @pytest.mark.parametrize("name", QUANTITIES)
-def test_slopes_are_derivatives(setting, name, monkeypatch):
+def test_slopes_are_derivatives(subject, name, monkeypatch):
     monkeypatch.setattr(gradients, "SECANT", 1e-5)
     monkeypatch.setattr("overparam.audits.tangent_drift.SECANT", 1e-5)
     value, slope = QUANTITIES[name]
-    W = moved(setting, 0.3, seed=6)
+    W = moved(subject, 0.3, seed=6)
     direction = {name: np.random.default_rng(7).standard_normal(v.shape) for name, v in W.items()}
-    found = sum(float(np.vdot(G, direction[name])) for name, G in slope(setting, W).items())
+    found = sum(float(np.vdot(G, direction[name])) for name, G in slope(subject, W).items())
     h = 1e-6
-    ahead, back = (value(setting, added(W, direction, s)) for s in (h, -h))
+    ahead, back = (value(subject, added(W, direction, s)) for s in (h, -h))
     assert abs(found) > 1e-6
     np.testing.assert_allclose(found, (ahead - back) / (2 * h), rtol=2e-4)
 
 
 def test_the_remainder_is_exactly_quadratic_while_no_sign_flips():
     """One trained layer and held signs: the outputs are linear in it, so the remainder is ½ Σ ‖J W′‖²."""
-    setting = setting_of(FullyConnected(width=8, depth=2, outputs=2), unit_rows(4, 3))
-    step = {name: 1e-3 * W for name, W in setting.perturbation("random", 1.0).items()}
-    moved_to = setting.moved(step)
-    assert max(sign_changes.measured(setting, moved_to, 1e-3)["sign changes"]) == 0
-    J = jacobian(setting, setting.weights)
-    expected = 0.5 * ((J @ flat(step, setting)) ** 2).sum()
-    np.testing.assert_allclose(Bases(setting, away=False).remainder(step, 1e-3), expected, rtol=1e-7)
-    assert np.abs(linearisation.bend(setting, moved_to)).max() < 1e-14
+    subject = subject_of(FullyConnected(width=8, depth=2, outputs=2), unit_rows(4, 3))
+    step = {name: 1e-3 * W for name, W in subject.perturbation("random", 1.0).items()}
+    moved_to = subject.moved(step)
+    assert max(sign_changes.measured(subject, moved_to, 1e-3)["sign changes"]) == 0
+    J = jacobian(subject, subject.weights)
+    expected = 0.5 * ((J @ flat(step, subject)) ** 2).sum()
+    np.testing.assert_allclose(Bases(subject, away=False).remainder(step, 1e-3), expected, rtol=1e-7)
+    assert np.abs(linearisation.bend(subject, moved_to)).max() < 1e-14
 
 
 def test_the_bend_is_quadratic_and_cubic_while_no_sign_flips():
     """Two trained layers, held signs: the outputs are bilinear, so the bend of 2W′ is four times that of W′."""
-    setting = setting_of(FullyConnected(width=8, depth=3, outputs=2), unit_rows(4, 3))
-    step = setting.perturbation("random", 1e-4)
-    twice = setting.moved(step, 2.0)
-    assert max(sign_changes.measured(setting, twice, 1e-3)["sign changes"]) == 0
-    once = linearisation.bend(setting, setting.moved(step))
-    np.testing.assert_allclose(linearisation.bend(setting, twice), 4 * once, rtol=1e-4, atol=1e-13)
+    subject = subject_of(FullyConnected(width=8, depth=3, outputs=2), unit_rows(4, 3))
+    step = subject.perturbation("random", 1e-4)
+    twice = subject.moved(step, 2.0)
+    assert max(sign_changes.measured(subject, twice, 1e-3)["sign changes"]) == 0
+    once = linearisation.bend(subject, subject.moved(step))
+    np.testing.assert_allclose(linearisation.bend(subject, twice), 4 * once, rtol=1e-4, atol=1e-13)
 
 
 def test_fitted_constants_of_noisy_terms():

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from coupling_cases import by_name, rows, setting_of
+from coupling_cases import by_name, rows, subject_of
 
 from overparam.audits import convolutional_laws as laws
 from overparam.audits.convolutional_laws import (
@@ -16,17 +16,16 @@ from overparam.audits.convolutional_laws import (
     position_squares,
     smallest_apart,
 )
-from overparam.audits.inside_of import inside_of
 from overparam.data.duplicates import smallest_distance
 from overparam.layers.windows import windows_on
 from overparam.networks import Convolutional
 
 
 @cache
-def setting(positions=6, width=8, depth=3):
+def subject(positions=6, width=8, depth=3):
     size = positions if isinstance(positions, int) else positions[0] * positions[1]
     network = Convolutional(width, depth, positions)
-    return setting_of(network, rows(6, size), omegas=(0.01, 0.1, 1.0))
+    return subject_of(network, rows(6, size), omegas=(0.01, 0.1, 1.0))
 
 
 @pytest.mark.parametrize(("grid", "patch"), [((5,), 3), ((4,), 2), ((3, 4), 3), ((4, 4), 2)])
@@ -51,7 +50,7 @@ def test_the_separation_is_the_smallest_sum_over_positions():
 
 def test_each_position_keeps_the_norm_of_what_it_sees_on_average():
     """q‖h_{1,j}‖²/(‖h_{0,Q_j}‖² + τ²) has mean 1 and variance 5/m, independent over positions, given the layer before."""
-    case = setting(positions=(3, 3), width=64)
+    case = subject(positions=(3, 3), width=64)
     network = case.network
     before, after = position_squares(case)[:2]
     q = network.patch ** len(network.grid)
@@ -64,7 +63,7 @@ def test_each_position_keeps_the_norm_of_what_it_sees_on_average():
 
 
 def test_products_and_separation_are_those_of_dense_jacobians():
-    case = setting()
+    case = subject()
     found = convolutional_start(case)
     inside, units = case.inside, case.inside.widths[0]
     largest = 0.0
@@ -78,29 +77,29 @@ def test_products_and_separation_are_those_of_dense_jacobians():
 
 
 def test_weights_twice_as_large_break_the_norms():
-    case = setting()
+    case = subject()
     double = {name: (2 * np.asarray(W)) for name, W in case.params.trained.items()}
     params = replace(case.params, trained=double)
-    planted = replace(case, params=params, inside=inside_of(case.network, params, case.X), _kept={}, _shared={})
+    planted = replace(case, params=params, _kept={}, _shared={})
     found = convolutional_start(planted)
     assert by_name(convolutional_start(case), laws.NORMS.name, "start").verdict == "holds"
     assert by_name(found, laws.NORMS.name, "start").verdict == "fails"
 
 
 def test_stability_has_the_powers_of_the_fully_connected_law_and_shared_weights_are_out_of_the_appendix():
-    case = setting()
+    case = subject()
     found = convolutional_stability(case)
     for law in (laws.FLIPS, laws.SIGNAL, laws.MOVED, laws.BACK):
         worst = by_name(found, law.name, "adversarial")
         assert worst.verdict == "holds with constant"
         assert (by_name(found, law.name, "random").values <= worst.values + 1e-12).all()
     assert by_name(found, laws.MOVED.name, "random").exponent == pytest.approx(1.0, abs=0.1)
-    shared = replace(case, network=replace(case.network, shared=True))
+    shared = case.but(network=replace(case.network, shared=True))
     assert [laws._products(one).range[-1].status for one in (case, shared)] == ["met", "unmet"]
 
 
 def test_the_separation_of_few_rows_is_held_against_their_own_delta():
-    case = setting()
+    case = subject()
     few = replace(case, effort=replace(case.effort, pairs=300))  # three rows
     finding = laws._separation(few)
     kept = few.on_rows(3).X

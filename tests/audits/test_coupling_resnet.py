@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from coupling_cases import by_name, rows, setting_of, subsets
+from coupling_cases import by_name, rows, subject_of, subsets
 
 from overparam.audits import coupling_resnet as laws
 from overparam.audits.coupling_resnet import (
@@ -74,11 +74,11 @@ def test_the_longest_output_is_no_shorter_than_random_ones():
 @pytest.mark.parametrize("scaling", ["theory", "experiments"])
 def test_the_parts_are_those_of_the_network_of_the_house(scaling):
     data = rows()[0], np.eye(2)[np.arange(12) % 2]
-    setting = setting_of(ThreeLayerResNet(32, 2, scaling), data)
-    case = resnet_case(setting.network, setting.params, setting.X)
+    subject = subject_of(ThreeLayerResNet(32, 2, scaling), data)
+    case = resnet_case(subject.network, subject.params, subject.X)
     rng = np.random.default_rng(4)
     W, V = 0.3 * rng.standard_normal(case.W.shape), 0.3 * rng.standard_normal(case.V.shape)
-    seen, start = setting.inside.trace({"W": case.W + W, "V": case.V + V}), setting.start
+    seen, start = subject.inside.trace({"W": case.W + W, "V": case.V + V}), subject.start
     first, second = laws._at(case, W, V)
     h1, h2 = seen.activations
     out1 = h1 @ case.A.T
@@ -87,7 +87,7 @@ def test_the_parts_are_those_of_the_network_of_the_house(scaling):
     scale = 1 + np.linalg.norm(out1, axis=1)
     assert second[-1] == pytest.approx((np.linalg.norm(h2 @ case.A.T, axis=1) / scale).max() / case.sigma_v)
     np.testing.assert_allclose(out1 + h2 @ case.A.T, seen.output, atol=1e-12)
-    W0 = setting.X[0] @ case.W[:, :-1].T + case.W[:, -1]
+    W0 = subject.X[0] @ case.W[:, :-1].T + case.W[:, -1]
     kept = np.linalg.norm((W0 * (seen.pre_activations[0][0] >= 0)) @ case.A.T) / case.sigma_w
     assert first[1] >= kept - 1e-12
     assert case.sigma_w == pytest.approx(32**-0.125 if scaling == "theory" else 5**-0.5)
@@ -95,7 +95,7 @@ def test_the_parts_are_those_of_the_network_of_the_house(scaling):
 
 @pytest.fixture(scope="module")
 def found():
-    return coupling_of_resnet(setting_of(ThreeLayerResNet(512, scaling="theory"), rows(16, 8)))
+    return coupling_of_resnet(subject_of(ThreeLayerResNet(512, scaling="theory"), rows(16, 8)))
 
 
 def test_the_lemma_holds_but_for_part_f_whose_adversary_breaks_it(found):

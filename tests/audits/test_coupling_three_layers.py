@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from coupling_cases import all_signs, by_name, rows, setting_of, subsets
+from coupling_cases import all_signs, by_name, rows, subject_of, subsets
 
 from overparam.audits import coupling_descent, coupling_smoothing, coupling_three_layers
 from overparam.audits.coupling_balls import size_in, to_radius
@@ -67,19 +67,19 @@ def test_the_pseudo_networks_are_the_formulas_with_explicit_diagonals():
 @pytest.fixture(scope="module")
 def tiny():
     """A network of the house with three outputs, on six rows."""
-    return setting_of(ThreeLayer(6, 7, outputs=3), (rows(6, 3)[0], np.eye(3)[np.arange(6) % 3]))
+    return subject_of(ThreeLayer(6, 7, outputs=3), (rows(6, 3)[0], np.eye(3)[np.arange(6) % 3]))
 
 
 def test_at_its_own_signs_the_pseudo_network_is_the_real_one_of_the_house(tiny):
-    setting = tiny
-    learner = three_layer_learner(setting.network, setting.params)
+    subject = tiny
+    learner = three_layer_learner(subject.network, subject.params)
     there = learner.W + 0.3, learner.V - 0.2
-    signs = learner.signs(setting.X, *there)
-    real = setting.inside.trace({"W": there[0], "V": there[1]}).output
-    np.testing.assert_allclose(learner.network(setting.X, *there), real, atol=1e-12)
-    np.testing.assert_allclose(learner.pseudo_network(setting.X, *there, signs), real, atol=1e-12)
+    signs = learner.signs(subject.X, *there)
+    real = subject.inside.trace({"W": there[0], "V": there[1]}).output
+    np.testing.assert_allclose(learner.network(subject.X, *there), real, atol=1e-12)
+    np.testing.assert_allclose(learner.pseudo_network(subject.X, *there, signs), real, atol=1e-12)
     with pytest.raises(ValueError, match="TwoLayer; expected a ThreeLayer"):
-        three_layer_learner(TwoLayer(4), setting.params)
+        three_layer_learner(TwoLayer(4), subject.params)
 
 
 def test_the_cross_terms_are_what_37_and_38_leave_and_their_mean_over_all_signs_is_0():
@@ -163,16 +163,16 @@ def test_noise_turns_the_share_of_signs_that_the_arctan_law_says():
 
 
 @pytest.fixture(scope="module")
-def setting():
-    return setting_of(ThreeLayer(256), rows(16, 8, seed=5))
+def subject():
+    return subject_of(ThreeLayer(256), rows(16, 8, seed=5))
 
 
-def test_lemma_5_5_holds_with_its_exponents_where_the_worst_case_is_exact(setting, monkeypatch):
+def test_lemma_5_5_holds_with_its_exponents_where_the_worst_case_is_exact(subject, monkeypatch):
     drawn = np.random.default_rng(14)
-    moved = 1e-2 * drawn.standard_normal((256, setting.X.shape[1])), 1e-3 * drawn.standard_normal((256, 256))
+    moved = 1e-2 * drawn.standard_normal((256, subject.X.shape[1])), 1e-3 * drawn.standard_normal((256, 256))
     # A run of Algorithm 2 is made in test_audit_whole; here one whose end is known stands for it.
     monkeypatch.setattr(coupling_three_layers, "three_layer_run", lambda *rest: moved)
-    found = coupling_of_three_layers(setting)
+    found = coupling_of_three_layers(subject)
     assert {f.verdict for f in found if f.moment != "trajectory"} == {"holds with constant"}
     stated = (
         (coupling_three_layers.FIRST, 0.1),
@@ -190,19 +190,19 @@ def test_lemma_5_5_holds_with_its_exponents_where_the_worst_case_is_exact(settin
     assert run.detail["tau_w"][0] == pytest.approx((np.linalg.norm(moved[0], axis=1) ** 4).sum() ** 0.25)
     assert run.detail["tau_v"][0] == pytest.approx(np.linalg.norm(moved[1]))
     before, after = (
-        setting.inside.trace(w).pre_activations
-        for w in (setting.weights, setting.moved(dict(zip("WV", moved, strict=True))))
+        subject.inside.trace(w).pre_activations
+        for w in (subject.weights, subject.moved(dict(zip("WV", moved, strict=True))))
     )
     assert run.values[0] == ((before[0] >= 0) != (after[0] >= 0)).sum(axis=1).max() > 0
     second = by_name(found, coupling_three_layers.SECOND_BY_V.name, "trajectory")
     assert second.values[0] == ((before[1] >= 0) != (after[1] >= 0)).sum(axis=1).max() > 0
 
 
-def test_lemma_5_5_fails_for_neurons_bunched_at_0(setting):
-    learner = three_layer_learner(setting.network, setting.params)
+def test_lemma_5_5_fails_for_neurons_bunched_at_0(subject):
+    learner = three_layer_learner(subject.network, subject.params)
     planted = replace(learner, W=learner.W / 100, b1=0 * learner.b1)
-    case = replace(three_layer_case(setting), learner=planted)
-    fine, bunched = most_turned_first(three_layer_case(setting), 0.02), most_turned_first(case, 0.02)
+    case = replace(three_layer_case(subject), learner=planted)
+    fine, bunched = most_turned_first(three_layer_case(subject), 0.02), most_turned_first(case, 0.02)
     assert bunched > 3 * fine
 
 
@@ -211,11 +211,11 @@ def test_the_smoothed_gap_is_that_of_the_formulas_with_explicit_matrices(tiny, m
     monkeypatch.setitem(coupling_smoothing.DRAWS, "quick", 1)
     drawn = np.random.default_rng(13)
     update = {"W": drawn.standard_normal((6, 5)), "V": drawn.standard_normal((7, 6))}  # stands for a run's
-    setting = replace(tiny, displacement=update)
-    case = three_layer_case(setting)
+    subject = tiny.but(training_displacement=update)
+    case = three_layer_case(subject)
     learner, omega, sigma_w, sigma_v = case.learner, 0.8, 0.2, 0.3
-    found = coupling_smoothing.smoothing_gaps(setting, case, np.array([omega]), sigma_w, sigma_v)
-    rng = setting.rng(36)
+    found = coupling_smoothing.smoothing_gaps(subject, case, np.array([omega]), sigma_w, sigma_v)
+    rng = subject.rng(36)
     W = learner.W + sigma_w * rng.standard_normal(learner.W.shape)
     V = learner.V + sigma_v * rng.standard_normal(learner.V.shape)
     S = np.diag(rng.choice([-1.0, 1.0], 6))
@@ -236,8 +236,8 @@ def test_the_smoothed_gap_is_that_of_the_formulas_with_explicit_matrices(tiny, m
         assert found["training"][0, 0, row] == pytest.approx(gap, abs=1e-12)
 
 
-def test_lemma_5_7_has_its_second_order(setting):
-    found = smoothed_pseudo_network(setting)
+def test_lemma_5_7_has_its_second_order(subject):
+    found = smoothed_pseudo_network(subject)
     for finding in found:
         assert finding.verdict == "holds with constant"
         assert finding.exponent is not None
@@ -245,32 +245,32 @@ def test_lemma_5_7_has_its_second_order(setting):
 
 
 def test_the_difference_under_signs_is_that_of_the_network_of_the_house(tiny):
-    setting = tiny
-    case = three_layer_case(setting)
+    subject = tiny
+    case = three_layer_case(subject)
     learner, rng = case.learner, np.random.default_rng(7)
     W, V, s = rng.standard_normal((6, 5)), rng.standard_normal((7, 6)), rng.choice([-1.0, 1.0], 6)
     found = coupling_smoothing._signed_difference(case, s, case.X @ W.T, None, V)
-    real = setting.inside.trace({"W": learner.W + s[:, None] * W, "V": learner.V + V * s}).output
+    real = subject.inside.trace({"W": learner.W + s[:, None] * W, "V": learner.V + V * s}).output
     signs = learner.signs(case.X, learner.W, learner.V)
     pseudo = learner.pseudo_network(case.X, learner.W, learner.V, signs)
     pseudo += learner.pseudo_network(case.X, W, V, signs, "none")
     np.testing.assert_allclose(found, np.abs(real - pseudo), atol=1e-12)
 
 
-def test_lemma_5_8_holds_and_its_adversary_stays_within_the_radii(setting):
-    found = coupling_under_signs(setting)
+def test_lemma_5_8_holds_and_its_adversary_stays_within_the_radii(subject):
+    found = coupling_under_signs(subject)
     assert {f.verdict for f in found} == {"holds with constant"}
-    case = three_layer_case(setting)
+    case = three_layer_case(subject)
     lengths = np.linalg.norm(case.X, axis=1)
-    for move, column, weights in coupling_smoothing._moves(setting, case, "adversarial", 0.05, 0.4):
+    for move, column, weights in coupling_smoothing._moves(subject, case, "adversarial", 0.05, 0.4):
         assert ((move**4).sum(axis=1) ** 0.25 <= 0.05 * lengths * (1 + 1e-9)).all()
         assert column is not None
         np.testing.assert_allclose(np.linalg.norm(weights, axis=1), 0.4)
 
 
 def test_the_objective_is_the_house_loss_of_the_house_network(tiny):
-    setting = tiny
-    case = three_layer_case(setting)
+    subject = tiny
+    case = three_layer_case(subject)
     direction = descent_direction(case, np.zeros((6, 5)), np.zeros((7, 6)), np.random.default_rng(8))
     rng = np.random.default_rng(9)
     W, V, noise = (
@@ -279,14 +279,14 @@ def test_the_objective_is_the_house_loss_of_the_house_network(tiny):
         (rng.standard_normal((6, 5)), rng.standard_normal((7, 6))),
     )
     value = smoothed_objective(case, direction, 0.7, W, V, noise)
-    outputs = setting.inside.trace({"W": case.learner.W + W + noise[0], "V": case.learner.V + V + noise[1]}).output
+    outputs = subject.inside.trace({"W": case.learner.W + W + noise[0], "V": case.learner.V + V + noise[1]}).output
     loss = float(np.mean(SmoothAbsolute().each(0.7 * outputs, case.y)))
     size = (np.linalg.norm(W, axis=1) ** 4).sum()
     assert value == pytest.approx(loss + direction.lambda_w * size + direction.lambda_v * (V**2).sum(), rel=1e-6)
 
 
-def test_the_direction_gives_the_labels_and_the_test_passes_with_it_and_not_against_it(setting, monkeypatch):
-    case = three_layer_case(setting)
+def test_the_direction_gives_the_labels_and_the_test_passes_with_it_and_not_against_it(subject, monkeypatch):
+    case = three_layer_case(subject)
     learner, nothing = case.learner, (np.zeros_like(case.learner.W), np.zeros_like(case.learner.V))
     direction = descent_direction(case, *nothing, np.random.default_rng(10))
     signs = learner.signs(case.X, learner.W, learner.V)

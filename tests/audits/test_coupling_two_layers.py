@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from coupling_cases import by_name, rows, setting_of, subsets
+from coupling_cases import by_name, rows, subject_of, subsets
 from scipy.special import erf
 
 from overparam.audits import coupling_two_layers as laws
@@ -53,11 +53,11 @@ def test_the_most_valuable_miss_at_most_one_entry_of_the_best_subset():
 def test_the_learner_is_the_network_and_its_pseudo_network_at_the_start_too(network):
     data = rows()
     data = data if isinstance(network, TwoLayer) else (data[0], np.eye(3)[np.arange(12) % 3])
-    setting = setting_of(network, data)
-    learner = two_layer_learner(setting.network, setting.params)
-    outputs = setting.start.output
-    np.testing.assert_allclose(learner.network(setting.X, learner.W), outputs, atol=1e-12)
-    np.testing.assert_allclose(learner.pseudo_network(setting.X, learner.W), outputs, atol=1e-12)
+    subject = subject_of(network, data)
+    learner = two_layer_learner(subject.network, subject.params)
+    outputs = subject.start.output
+    np.testing.assert_allclose(learner.network(subject.X, learner.W), outputs, atol=1e-12)
+    np.testing.assert_allclose(learner.pseudo_network(subject.X, learner.W), outputs, atol=1e-12)
 
 
 def test_the_pseudo_network_is_linear_in_the_weights_and_near_the_network():
@@ -111,7 +111,7 @@ def test_the_worst_share_and_gap_of_a_wide_random_layer_are_those_of_gaussian_in
 
 @pytest.fixture(scope="module")
 def wide():
-    return setting_of(BiasedTwoLayer(1_024), rows(16, 12))
+    return subject_of(BiasedTwoLayer(1_024), rows(16, 12))
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +143,10 @@ def test_a_run_of_algorithm_1_moves_neurons_less_than_the_lemma_says(found):
 def test_neurons_bunched_at_0_break_the_lemma(wide, monkeypatch):
     """The law needs pre-activations spread over 1/√m; here they are 100 times nearer to 0."""
     monkeypatch.setattr(laws, "_along_a_run", lambda *rest: [])
-    setting = wide
-    near = {name: 0.01 * np.asarray(W) for name, W in setting.params.trained.items()}
-    fixed = {**setting.params.fixed, "b": 0.0 * np.asarray(setting.params.fixed["b"])}
-    planted = replace(setting, params=replace(setting.params, trained=near, fixed=fixed))
+    subject = wide
+    near = {name: 0.01 * np.asarray(W) for name, W in subject.params.trained.items()}
+    fixed = {**subject.params.fixed, "b": 0.0 * np.asarray(subject.params.fixed["b"])}
+    planted = replace(subject, params=replace(subject.params, trained=near, fixed=fixed))
     broken = by_name(coupling_of_two_layers(planted), laws.FLIPS.name, "adversarial")
     assert broken.constant > 10
     assert broken.verdict == "fails"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from away_cases import TINY, deep, setting_of, unit_rows
+from away_cases import TINY, deep, subject_of, unit_rows
 
 from overparam.audits.descent import Descent, descend, descent, falls_of, of_descent, of_run
 from overparam.audits.own_kernel import own_kernel
@@ -16,7 +16,7 @@ from overparam.training import gradient_descent, sgd
 @pytest.fixture(scope="module")
 def linear():
     """Only the output layer is trained, so the outputs are linear in the weights and the kernel never changes."""
-    return setting_of(FullyConnected(width=12, depth=2, outputs=2, trained="last"), unit_rows(6, 4))
+    return subject_of(FullyConnected(width=12, depth=2, outputs=2, trained="last"), unit_rows(6, 4))
 
 
 def of(found, part):
@@ -71,24 +71,24 @@ def test_descent_of_a_linear_model_is_no_slower_than_its_kernel_says(linear):
 
 
 def test_a_recorded_run_says_the_same_as_one_made_here():
-    setting = deep(n=5, depth=3, outputs=1)
-    net, data = setting.network, as_dataset((setting.X, setting.y[:, 0]))
-    options = {"params": setting.params, "record": list(range(9)), "measures": ("gradient",)}
-    ours = of_descent(setting, descend(setting, "gradient descent", 1e-2, 8))
-    values = np.linalg.eigvalsh(own_kernel(setting, setting.weights))
+    subject = deep(n=5, depth=3, outputs=1)
+    net, data = subject.network, as_dataset((subject.X, subject.y[:, 0]))
+    options = {"params": subject.params, "record": list(range(9)), "measures": ("gradient",)}
+    ours = of_descent(subject, descend(subject, "gradient descent", 1e-2, 8))
+    values = np.linalg.eigvalsh(own_kernel(subject, subject.weights))
     for convention, rate in (("sum", 1e-2), ("mean", 5e-2)):
         run = gradient_descent(net, data, rate, 8, loss=convention, **options)
-        found = of_run(setting, run)
+        found = of_run(subject, run)
         for part in ("gradient along", "linear convergence"):
             a, b = of(found, part), of(ours, part)
             np.testing.assert_allclose(a.values, b.values, rtol=1e-5)
             np.testing.assert_allclose(a.bounds, b.bounds)
         np.testing.assert_allclose(of(found, "kernel").bounds, values[0], rtol=1e-6)
     without = replace(run, records={"loss": run.loss})
-    assert of(of_run(setting, without), "gradient along").verdict == "not measured"
+    assert of(of_run(subject, without), "gradient along").verdict == "not measured"
     batches = sgd(net, data, 1e-3, 8, batch=2, **options)
-    assert of(of_run(setting, batches), "linear convergence of SGD").verdict != "not measured"
-    told = of_run(setting, replace(batches, objective="cross-entropy"))
+    assert of(of_run(subject, batches), "linear convergence of SGD").verdict != "not measured"
+    told = of_run(subject, replace(batches, objective="cross-entropy"))
     assert [f.verdict for f in told] == ["not measured"] * 3
     assert "the squared one" in told[0].words
 
@@ -100,15 +100,15 @@ def test_planted_rates_and_rounding():
     assert len(times) == 8
     assert len(falls_of(steps, 3 * np.exp(-20.0 * steps))[0]) == 0  # all but the first are rounding
     np.testing.assert_allclose(falls_of(steps, 3 * np.exp(-0.2 * steps), since_start=True)[1], 0.2)
-    setting = deep()
+    subject = deep()
     run = Descent("gradient descent", 4, steps, np.exp(0.1 * steps), np.full(10, 1.0), 0.1, 4, 0.5, 2.0)
-    rising = of(of_descent(setting, run), "linear convergence")
+    rising = of(of_descent(subject, run), "linear convergence")
     assert rising.verdict == "out of range"  # the loss rises, and the width is not what the theorem asks for
     assert rising.constant < 0
 
 
 def test_equal_rows_are_said():
-    twins = setting_of(FullyConnected(width=6, depth=3), np.ones((2, 3)) / 3**0.5, effort=TINY)
+    twins = subject_of(FullyConnected(width=6, depth=3), np.ones((2, 3)) / 3**0.5, effort=TINY)
     found = descent(twins)
     assert {f.verdict for f in found} == {"not measured"}
     assert any("singular" in f.words for f in found)

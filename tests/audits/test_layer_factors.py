@@ -7,57 +7,56 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from away_cases import deep, jacobian, moved, setting_of, unit_rows
+from away_cases import deep, jacobian, moved, subject_of, unit_rows
 
 from overparam.audits import gradients
-from overparam.audits.inside_of import inside_of
 from overparam.audits.layer_factors import layer_factors, sample_squares
 from overparam.audits.own_kernel import kernel_by_layers
 from overparam.audits.radius_ranges import hidden_alone
-from overparam.audits.setting import Setting
 from overparam.audits.start_gradients import gradients_at_start
+from overparam.audits.subject import Subject
 from overparam.networks import Convolutional, Residual
 
 
-def one_by_one(setting: Setting, weights, U: np.ndarray) -> np.ndarray:
+def one_by_one(subject: Subject, weights, U: np.ndarray) -> np.ndarray:
     """‖∂(u_iᵀf(x_i))/∂W‖² by weight and sample, of JAX's reverse mode on the network itself."""
     with jax.enable_x64(True):
-        params = setting.params
+        params = subject.params
 
         def value(trained, x, u):
-            return (setting.network.apply(replace(params, trained=trained), x[None]).reshape(-1) * u).sum()
+            return (subject.network.apply(replace(params, trained=trained), x[None]).reshape(-1) * u).sum()
 
         slope = jax.jit(jax.grad(value))
-        slopes = [slope(dict(weights), x, u) for x, u in zip(setting.X, U, strict=True)]
-    return np.array([[float((np.asarray(slope[name]) ** 2).sum()) for slope in slopes] for name in setting.places])
+        slopes = [slope(dict(weights), x, u) for x, u in zip(subject.X, U, strict=True)]
+    return np.array([[float((np.asarray(slope[name]) ** 2).sum()) for slope in slopes] for name in subject.places])
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_all_samples_of_a_deep_network(outputs: int) -> None:
-    setting = deep(n=5, outputs=outputs)
-    W = moved(setting, 0.2)
+    subject = deep(n=5, outputs=outputs)
+    W = moved(subject, 0.2)
     U = np.random.default_rng(1).standard_normal((5, outputs))
-    found, rows = sample_squares(setting, W, U, most=1)
-    J = np.einsum("nk,nkp->np", U, jacobian(setting, W)).reshape(5, 3, 64)
+    found, rows = sample_squares(subject, W, U, most=1)
+    J = np.einsum("nk,nkp->np", U, jacobian(subject, W)).reshape(5, 3, 64)
     np.testing.assert_allclose(found, (J**2).sum(axis=2).T, rtol=1e-10)
     assert rows.tolist() == list(range(5))
 
 
 def test_skips_count_too() -> None:
-    setting = setting_of(Residual(width=8, depth=4, outputs=2), unit_rows(4, 3))
+    subject = subject_of(Residual(width=8, depth=4, outputs=2), unit_rows(4, 3))
     U = np.random.default_rng(1).standard_normal((4, 2))
-    found, rows = sample_squares(setting, setting.weights, U, most=1)
-    np.testing.assert_allclose(found, one_by_one(setting, setting.weights, U), rtol=1e-10)
+    found, rows = sample_squares(subject, subject.weights, U, most=1)
+    np.testing.assert_allclose(found, one_by_one(subject, subject.weights, U), rtol=1e-10)
     assert len(rows) == 4
 
 
 def test_where_gradients_do_not_come_in_factors_the_largest_samples_are_looked_at() -> None:
-    setting = setting_of(Convolutional(4, 3, (3, 3), outputs=2), unit_rows(5, 9))
+    subject = subject_of(Convolutional(4, 3, (3, 3), outputs=2), unit_rows(5, 9))
     U = np.random.default_rng(1).standard_normal((5, 2))
-    assert layer_factors(setting, setting.weights, [U]) is None
-    found, rows = sample_squares(setting, setting.weights, U, most=3)
+    assert layer_factors(subject, subject.weights, [U]) is None
+    found, rows = sample_squares(subject, subject.weights, U, most=3)
     assert rows.tolist() == np.argsort(-(U**2).sum(axis=1))[:3].tolist()
-    np.testing.assert_allclose(found, one_by_one(setting, setting.weights, U)[:, rows], rtol=1e-10)
+    np.testing.assert_allclose(found, one_by_one(subject, subject.weights, U)[:, rows], rtol=1e-10)
 
 
 def test_a_weight_used_twice_is_noticed() -> None:
@@ -77,13 +76,12 @@ def test_a_weight_used_twice_is_noticed() -> None:
     torch.manual_seed(0)
     X = unit_rows(4, 3)
     module = op.from_torch(Tied().double(), torch.tensor(X[:1]))
-    inside = inside_of(module, None, X)
-    setting = Setting(inside, np.ones((4, 1)), X, 2, 6, 1.0, (0.1,), network=module)
+    subject = Subject(module, None, X, np.ones((4, 1)), (0.1,))
     U = np.ones((4, 1))
-    factors = layer_factors(setting, setting.weights, [U])
+    factors = layer_factors(subject, subject.weights, [U])
     assert factors is not None
-    assert len(sample_squares(setting, setting.weights, U, most=2)[1]) == 2
-    assert kernel_by_layers(setting, setting.weights) is None
+    assert len(sample_squares(subject, subject.weights, U, most=2)[1]) == 2
+    assert kernel_by_layers(subject, subject.weights) is None
 
 
 def test_biases_are_factors_and_said_to_move() -> None:
@@ -96,16 +94,16 @@ def test_biases_are_factors_and_said_to_move() -> None:
     ).double()
     X = unit_rows(4, 3)
     module = op.from_torch(layers, torch.tensor(X[:1]))
-    setting = Setting(inside_of(module, None, X), np.ones((4, 2)), X, 1, 6, 1.0, (0.1,), network=module)
+    subject = Subject(module, None, X, np.ones((4, 2)), (0.1,))
     U = np.random.default_rng(2).standard_normal((4, 2))
-    found, rows = sample_squares(setting, setting.weights, U, most=1)
+    found, rows = sample_squares(subject, subject.weights, U, most=1)
     assert len(rows) == 4
     for i in range(4):
         layers.zero_grad()
         (layers(torch.tensor(X[i])) * torch.tensor(U[i])).sum().backward()
         expected = {name: float((p.grad**2).sum()) for name, p in layers.named_parameters()}
-        np.testing.assert_allclose(found[:, i], [expected[name] for name in setting.places], rtol=1e-10)
-    K = kernel_by_layers(setting, setting.weights)
+        np.testing.assert_allclose(found[:, i], [expected[name] for name in subject.places], rtol=1e-10)
+    K = kernel_by_layers(subject, subject.weights)
     assert K is not None
     J = []
     for i in range(4):
@@ -114,15 +112,15 @@ def test_biases_are_factors_and_said_to_move() -> None:
             layers(torch.tensor(X[i]))[r].backward()
             J.append(np.concatenate([p.grad.numpy().ravel() for p in layers.parameters()]))
     np.testing.assert_allclose(K, np.array(J) @ np.array(J).T, rtol=1e-10, atol=1e-12)
-    told = hidden_alone(setting)
+    told = hidden_alone(subject)
     assert told.status == "unmet"
     assert "0.weight" in told.detail
     assert hidden_alone(deep()).status == "met"
 
 
 def test_the_adversary_finds_at_least_what_the_others_do() -> None:
-    setting = deep(n=4, outputs=2)
-    found = [f for f in gradients.gradient_bounds(setting) if f.law.name == gradients.SAMPLES.name]
+    subject = deep(n=4, outputs=2)
+    found = [f for f in gradients.gradient_bounds(subject) if f.law.name == gradients.SAMPLES.name]
     kinds = {f.moment: f.values for f in found}
     assert (kinds["adversarial"] >= kinds["random"]).all()
     assert (kinds["adversarial"] >= kinds["training"]).all()

@@ -6,7 +6,6 @@ import pytest
 from scipy.linalg import polar
 
 from overparam.audits import perturbations
-from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import (
     climb,
     descent_displacement,
@@ -15,7 +14,7 @@ from overparam.audits.perturbations import (
     spectral_norms,
     steepest,
 )
-from overparam.audits.setting import EFFORTS, Setting, ascend
+from overparam.audits.subject import EFFORTS, Subject, ascend
 from overparam.networks import FullyConnected
 
 RNG = np.random.default_rng(0)
@@ -85,75 +84,73 @@ def test_ascent_never_ends_below_where_it_began():
 
 
 @pytest.fixture(scope="module")
-def setting():
+def subject():
     X = np.random.default_rng(5).standard_normal((9, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     net = FullyConnected(width=10, depth=4, outputs=2)
     with jax.enable_x64(True):
         params = net.init(0, 3)
-    inside = inside_of(net, params, X)
     y = np.random.default_rng(6).standard_normal((9, 2))
-    return Setting(inside, y, X, 3, 10, 0.1, (0.01, 0.1), effort=EFFORTS["quick"],
-                   remake=lambda rows: inside_of(net, params, rows))  # fmt: skip
+    return Subject(net, params, X, y, (0.01, 0.1), effort=EFFORTS["quick"])
 
 
 @pytest.mark.parametrize("kind", ["random", "training"])
-def test_perturbations_of_a_network_have_exactly_the_radius(setting, kind):
+def test_perturbations_of_a_network_have_exactly_the_radius(subject, kind):
     """Every layer of a random one; the largest of the training direction, whose layers keep their shares."""
-    displacement = setting.training_displacement
+    displacement = subject.training_displacement
     largest = max(np.linalg.norm(W, 2) for W in displacement.values())
     for omega in (1e-3, 0.7):
-        for name, W in setting.perturbation(kind, omega).items():
+        for name, W in subject.perturbation(kind, omega).items():
             share = 1.0 if kind == "random" else np.linalg.norm(displacement[name], 2) / largest
             assert np.linalg.norm(W, 2) == pytest.approx(share * omega, rel=1e-12)
 
 
-def test_adversarial_needs_a_direction_and_scales_it(setting):
-    found = ascend(setting, 0.1, lambda w: {name: np.ones_like(W) for name, W in w.items()}, steps=2)
-    direction = {name: found[name] - setting.weights[name] for name in found}
-    for W in setting.perturbation("adversarial", 0.4, direction).values():
+def test_adversarial_needs_a_direction_and_scales_it(subject):
+    found = ascend(subject, 0.1, lambda w: {name: np.ones_like(W) for name, W in w.items()}, steps=2)
+    direction = {name: found[name] - subject.weights[name] for name in found}
+    for W in subject.perturbation("adversarial", 0.4, direction).values():
         assert np.linalg.norm(W, 2) == pytest.approx(0.4)
     with pytest.raises(ValueError, match="needs `ascent`"):
-        setting.perturbation("adversarial", 0.1)
+        subject.perturbation("adversarial", 0.1)
 
 
-def test_the_training_direction_is_that_of_descent(setting):
-    one = descent_displacement(setting.inside, setting.y, 1)
-    before = setting.residuals
+def test_the_training_direction_is_that_of_descent(subject):
+    one = descent_displacement(subject.inside, subject.y, 1)
+    before = subject.residuals
     step = {name: 1e-6 * W for name, W in one.items()}
-    ahead = setting.inside.trace(setting.moved(step)).output - setting.y
+    ahead = subject.inside.trace(subject.moved(step)).output - subject.y
     slope = (np.sum(ahead**2) - np.sum(before**2)) / 2e-6
     size = sum(np.sum(W**2) for W in one.values())
     assert slope < 0
     # −W′ is a multiple of the gradient: the slope along it is −‖∇F‖ ‖W′‖, the steepest there is
     steeper = max(
-        abs(_slope(setting, random_direction(setting.weights, np.random.default_rng(seed)), size)) for seed in range(20)
+        abs(_slope(subject, random_direction(subject.weights, np.random.default_rng(seed)), size)) for seed in range(20)
     )
     assert -slope > steeper
-    many = descent_displacement(setting.inside, setting.y, 20)
-    after = setting.inside.trace(setting.moved(many)).output - setting.y
+    many = descent_displacement(subject.inside, subject.y, 20)
+    after = subject.inside.trace(subject.moved(many)).output - subject.y
     assert np.sum(after**2) < 0.5 * np.sum(before**2)
 
 
-def _slope(setting, direction, size):
+def _slope(subject, direction, size):
     """Along a direction of the same Frobenius norm."""
     scale = np.sqrt(size / sum(np.sum(W**2) for W in direction.values()))
-    change = setting.inside.along(setting.weights, {name: scale * W for name, W in direction.items()}).output
-    return np.sum(change * setting.residuals)
+    change = subject.inside.along(subject.weights, {name: scale * W for name, W in direction.items()}).output
+    return np.sum(change * subject.residuals)
 
 
-def test_fewer_rows_keep_directions_and_weights(setting):
-    few = setting.on_rows(4)
-    assert few is setting.on_rows(4)
+def test_fewer_rows_keep_directions_and_weights(subject):
+    few = subject.on_rows(4)
+    assert few is subject.on_rows(4)
     assert few.samples == 4
-    assert setting.on_rows(99) is setting
+    assert subject.on_rows(99) is subject
     for kind in ("random", "training"):
-        for name, W in setting.perturbation(kind, 1.0).items():
+        for name, W in subject.perturbation(kind, 1.0).items():
             assert np.array_equal(W, few.perturbation(kind, 1.0)[name])
-    rows = [int(np.flatnonzero((x == setting.X).all(axis=1))[0]) for x in few.X]
-    assert few.start.output == pytest.approx(setting.start.output[rows])
-    assert few.y == pytest.approx(setting.y[rows])
+    rows = [int(np.flatnonzero((x == subject.X).all(axis=1))[0]) for x in few.X]
+    assert few.start.output == pytest.approx(subject.start.output[rows])
+    assert few.y == pytest.approx(subject.y[rows])
 
 
-def test_places_of_weights_are_found(setting):
-    assert setting.places == {"W1": 1, "W2": 2, "W3": 3}
+def test_places_of_weights_are_found(subject):
+    assert subject.places == {"W1": 1, "W2": 2, "W3": 3}

@@ -4,17 +4,17 @@ from functools import cache
 
 import numpy as np
 import pytest
-from coupling_cases import by_name, rows, setting_of
+from coupling_cases import by_name, rows, subject_of
 
 from overparam.audits import residual_laws as laws
 from overparam.audits.residual_laws import residual_stability, residual_start
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.networks import Residual
 
 
 @cache
-def setting(c=100.0, depth=5, width=24) -> Setting:
-    return setting_of(Residual(width, depth, c=c), rows(8, 5), omegas=(0.01, 0.1, 1.0))
+def subject(c=100.0, depth=5, width=24) -> Subject:
+    return subject_of(Residual(width, depth, c=c), rows(8, 5), omegas=(0.01, 0.1, 1.0))
 
 
 def dense_products(case):
@@ -37,7 +37,7 @@ def dense_products(case):
 
 
 def test_products_are_those_of_dense_matrices():
-    case = setting()
+    case = subject()
     found = residual_start(case)
     inner, outer = dense_products(case)
     products = by_name(found, laws.PRODUCTS.name, "start")
@@ -48,7 +48,7 @@ def test_products_are_those_of_dense_matrices():
 
 
 def test_norms_separation_and_gradients_are_those_of_the_trace():
-    case = setting()
+    case = subject()
     found = residual_start(case)
     norms = np.array([np.linalg.norm(h, axis=1) for h in case.start.activations])
     assert by_name(found, laws.ABOVE.name, "start").values[0] == pytest.approx(norms.max())
@@ -66,7 +66,7 @@ def test_norms_separation_and_gradients_are_those_of_the_trace():
 
 
 def test_a_large_tau_breaks_c1_and_is_out_of_its_range():
-    case = setting(c=1.0)
+    case = subject(c=1.0)
     found = residual_start(case)
     products = by_name(found, laws.PRODUCTS.name, "start")
     assert products.constant > 1.01
@@ -80,7 +80,7 @@ def test_a_large_tau_breaks_c1_and_is_out_of_its_range():
 
 
 def test_two_relu_layers_have_no_skip_and_say_so():
-    found = residual_start(setting(depth=2))
+    found = residual_start(subject(depth=2))
     for law in (laws.PRODUCTS, laws.APART, laws.SLOPE):
         finding = by_name(found, law.name, "start")
         assert finding.verdict == "not measured"
@@ -88,7 +88,7 @@ def test_two_relu_layers_have_no_skip_and_say_so():
 
 
 def test_layers_add_up_and_signs_turn_like_the_law():
-    case = setting()
+    case = subject()
     found = residual_stability(case)
     tau, hidden = case.network.tau, case.depth - 1
     printed = by_name(found, laws.HIDDEN.name, "adversarial")

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from away_cases import RADII, TINY, deep, setting_of, unit_rows
+from away_cases import RADII, TINY, deep, subject_of, unit_rows
 
 from overparam.audits import descent as descents
 from overparam.audits import gradients, radius_ranges, semi_smoothness
 from overparam.audits.backward_norms import backward_norms
 from overparam.audits.descent import Descent, descent, of_descent
-from overparam.audits.inside_of import inside_of
 from overparam.audits.law import Law, made, not_measured
 from overparam.audits.page import _laws
 from overparam.audits.perturbations import radius, spectral_norms
@@ -33,23 +32,23 @@ def test_a_law_that_breaks_where_its_statement_speaks_fails(times, verdict):
 
 
 def test_measurements_tell_at_which_radii_their_statements_speak():
-    setting = setting_of(FullyConnected(width=8, depth=2), unit_rows(3, 3), omegas=(1e-3, 1.0))
-    speaks = radius_ranges.speaks(radius_ranges.of_forward, setting)
+    subject = subject_of(FullyConnected(width=8, depth=2), unit_rows(3, 3), omegas=(1e-3, 1.0))
+    speaks = radius_ranges.speaks(radius_ranges.of_forward, subject)
     assert (speaks(1e-3), speaks(1.0)) == (True, False)  # the limit is 1/log³ 8 = 0.11
 
 
 def test_one_unit_next_to_zero_is_no_violation():
     """mω^{2/3}L is far below 1 there, and the lemma's probability 1 − e^{−Ω(mω^{2/3}L)} is nothing."""
-    setting = setting_of(FullyConnected(width=64, depth=2), unit_rows(1000, 5), omegas=(1e-6, 3e-6, 1e-5))
-    worst = next(f for f in sign_changes(setting) if f.law.name == "sign changes" and f.moment == "adversarial")
+    subject = subject_of(FullyConnected(width=64, depth=2), unit_rows(1000, 5), omegas=(1e-6, 3e-6, 1e-5))
+    worst = next(f for f in sign_changes(subject) if f.law.name == "sign changes" and f.moment == "adversarial")
     assert worst.values.max() >= 1
     assert worst.constant > 10
     assert worst.verdict == "out of range"
 
 
 def test_conditions_count_the_rows_that_were_looked_at():
-    setting = setting_of(FullyConnected(width=256, depth=3), unit_rows(200, 5), effort=replace(TINY, rows=8))
-    for finding in (products_of_layers(setting)[0], backward_norms(setting)[1]):
+    subject = subject_of(FullyConnected(width=256, depth=3), unit_rows(200, 5), effort=replace(TINY, rows=8))
+    for finding in (products_of_layers(subject)[0], backward_norms(subject)[1]):
         assert "8 of 200 rows" in finding.words
         (wide,) = [c for c in finding.range if "nL log(nL)" in c.statement]
         assert wide.status == "met"  # 8 · 2 · log 16 = 44
@@ -59,16 +58,16 @@ def test_conditions_count_the_rows_that_were_looked_at():
 def test_the_kernel_of_equal_rows_is_singular_whatever_rounding_says(seed):
     X = unit_rows(6, 5, seed)
     X[3] = X[1]
-    found = descent(setting_of(FullyConnected(width=24, depth=3, outputs=2), X, key=seed))
+    found = descent(subject_of(FullyConnected(width=24, depth=3, outputs=2), X, key=seed))
     against = [f for f in found if "against the kernel" in f.law.name]
     assert len(against) == 2
     assert all("singular" in f.words for f in against)
 
 
 def test_the_training_direction_is_the_displacement():
-    setting = deep(n=6, width=32, depth=4)
-    moved = setting.training_displacement
-    again = setting.perturbation("training", radius(moved))
+    subject = deep(n=6, width=32, depth=4)
+    moved = subject.training_displacement
+    again = subject.perturbation("training", radius(moved))
     for name in moved:
         np.testing.assert_allclose(again[name], moved[name], rtol=1e-9, atol=1e-14)
     norms = [spectral_norms(moved[name])[0] for name in moved]
@@ -76,32 +75,30 @@ def test_the_training_direction_is_the_displacement():
 
 
 def test_vectors_of_one_entry_are_not_all_sparse_vectors():
-    base = setting_of(FullyConnected(width=256, depth=2), unit_rows(4, 5), effort=replace(TINY, rows=4))
+    base = subject_of(FullyConnected(width=256, depth=2), unit_rows(4, 5), effort=replace(TINY, rows=4))
     params = replace(base.params, trained={name: 1.2 * W for name, W in base.params.trained.items()})
-    setting = replace(
+    subject = replace(
         base,
-        inside=inside_of(base.network, params, base.X),
         params=params,
-        remake=None,
         architecture="fully connected",  # weights of a model of another kind would be said to be of another variance
         _kept={},
         _shared={},
     )
-    sparse = products_of_layers(setting)[1]
+    sparse = products_of_layers(subject)[1]
     sizes, gains = sparse.detail["sparsity"], sparse.detail["all sizes"]
     assert gains[0] < 2 < gains[sizes * 10 >= sizes[-1]].min()
     assert sparse.verdict == "fails"
 
 
 def test_separations_beyond_one_over_L_count_as_that():
-    setting = deep()
+    subject = deep()
     L, m, n, k = 3, 8, 4, 2
-    assert setting.separation > 1 / L
-    lower = next(f for f in gradients.gradient_bounds(setting) if f.law.name == "gradient lower bound")
+    assert subject.separation > 1 / L
+    lower = next(f for f in gradients.gradient_bounds(subject) if f.law.name == "gradient lower bound")
     np.testing.assert_allclose(lower.bounds, m / (L * k * n))
     steps = np.arange(5)
     run = Descent("gradient descent", n, steps, np.exp(-0.1 * steps), np.ones(5), 0.1, n, 0.5, 2.0)
-    np.testing.assert_allclose(of_descent(setting, run)[0].bounds, m / (L * k * n**2))
+    np.testing.assert_allclose(of_descent(subject, run)[0].bounds, m / (L * k * n**2))
 
 
 def test_semi_smoothness_names_no_power_of_m():
@@ -112,7 +109,7 @@ def test_semi_smoothness_names_no_power_of_m():
 
 def test_many_outputs_are_looked_at_on_fewer_rows(monkeypatch):
     monkeypatch.setattr(descents, "MOST", 12)
-    found = descent(setting_of(FullyConnected(width=6, depth=2, outputs=4), unit_rows(9, 3)))
+    found = descent(subject_of(FullyConnected(width=6, depth=2, outputs=4), unit_rows(9, 3)))
     measured = [f for f in found if f.verdict != "not measured"]
     assert measured
     assert all("On 3 of 9 rows." in f.words for f in measured)
@@ -168,13 +165,13 @@ def test_words_of_what_is_missing_and_of_what_holds_out_of_range():
 
 def test_no_critical_point_has_an_adversary_of_its_own():
     """Descent on ‖∇F‖²/F from the same starts finds no less than what is reported, but for a few percent."""
-    setting = deep(n=6, width=16, depth=4, omegas=RADII)
+    subject = deep(n=6, width=16, depth=4, omegas=RADII)
     reported = next(
-        f for f in gradients.gradient_bounds(setting) if f.law.name == "no critical point" and f.moment == "adversarial"
+        f for f in gradients.gradient_bounds(subject) if f.law.name == "no critical point" and f.moment == "adversarial"
     )
     from overparam.audits.away import Climb, Stated, findings
 
-    own = findings(setting, [Stated(gradients.NO_CRITICAL, lambda omega: 1.0)], gradients.measured,
+    own = findings(subject, [Stated(gradients.NO_CRITICAL, lambda omega: 1.0)], gradients.measured,
                    [Climb("no critical point", gradients.towards_large_gradient, value=gradients.gradient_ratio)])[-1]  # fmt: skip
     assert (reported.values <= 1.05 * own.values).all()
 
@@ -202,8 +199,8 @@ def test_the_adversary_of_the_kernel_climbs_on_the_kernel():
     from overparam.audits.tangent_drift import KERNEL, Start, tangent_drift
 
     effort = replace(TINY, rows=16, ascent_steps=4, rank=4)
-    setting = setting_of(FullyConnected(width=64, depth=5), unit_rows(16, 10), omegas=(0.1, 0.5), effort=effort)
-    few, one = setting.on_rows(6), setting.on_rows(1)
+    subject = subject_of(FullyConnected(width=64, depth=5), unit_rows(16, 10), omegas=(0.1, 0.5), effort=effort)
+    few, one = subject.on_rows(6), subject.on_rows(1)
     starts = {id(own): Start(own, 0) for own in (few, one)}
 
     def slope(own, weights):  # of K(x, x)/2, by a secant of our own
@@ -214,7 +211,7 @@ def test_the_adversary_of_the_kernel_climbs_on_the_kernel():
 
     by_hand = findings(few, [Stated(KERNEL, lambda omega: 1.0)], lambda own, W, omega: {KERNEL.name: starts[id(own)].changes(W)[1]},
                        [Climb(KERNEL.name, slope)], few=one)[-1]  # fmt: skip
-    worst = next(f for f in tangent_drift(setting) if f.law.name == KERNEL.name and f.moment == "adversarial")
+    worst = next(f for f in tangent_drift(subject) if f.law.name == KERNEL.name and f.moment == "adversarial")
     assert (worst.values >= 0.7 * by_hand.values).all()
 
 
@@ -225,9 +222,7 @@ def test_no_gradient_at_the_start_has_no_relative_change():
     params = replace(
         base.params, trained={name: -np.abs(W) if name == "W1" else W for name, W in base.params.trained.items()}
     )
-    dead = replace(
-        base, inside=inside_of(base.network, params, base.X), params=params, remake=None, _kept={}, _shared={}
-    )
+    dead = replace(base, params=params, _kept={}, _shared={})
     assert {f.verdict for f in tangent_drift(dead)} == {"not measured"}
 
 
@@ -238,12 +233,12 @@ def test_the_study_of_n_looks_at_n_rows():
     from overparam.studies.convergence_laws_fits import Cell
     from overparam.studies.study import workplace_of
 
-    settings = Settings("digits", (8, 2, 20), (8,), (2,), (20, 40), (1e-2, 1e-1), 1, "quick", ("gradient bounds",))
+    subjects = Settings("digits", (8, 2, 20), (8,), (2,), (20, 40), (1e-2, 1e-1), 1, "quick", ("gradient bounds",))
     bounds = []
     for n in (20, 40):
         cell = Cell(8, 2, n, ("n",))
-        workplace = workplace_of(STUDIES["convergence-laws"], settings)
-        found = findings_of(make_part(settings, workplace, load_data(settings), cell, 0), cell, 0)
+        workplace = workplace_of(STUDIES["convergence-laws"], subjects)
+        found = findings_of(make_part(subjects, workplace, load_data(subjects), cell, 0), cell, 0)
         upper = next(one for one in found if one.law == "gradient upper bound")
         assert upper.rows == n
         bounds.append(upper.bounds[0])

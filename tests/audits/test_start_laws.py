@@ -9,11 +9,10 @@ import pytest
 
 from overparam.audits.backward_norms import backward_norms
 from overparam.audits.forward_norms import forward_norms
-from overparam.audits.inside_of import inside_of
 from overparam.audits.layer_separation import separation_in_layers, smallest_across
 from overparam.audits.products import products_of_layers
-from overparam.audits.setting import EFFORTS, Effort, Setting
 from overparam.audits.start_gradients import gradients_at_start
+from overparam.audits.subject import EFFORTS, Effort, Subject
 from overparam.data.duplicates import smallest_distance
 from overparam.networks import FullyConnected
 
@@ -27,32 +26,28 @@ def rows(n=N, d=D, seed=0):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def made_setting(net, X, change=None, effort=EXACT, key=0):
+def made_subject(net, X, change=None, effort=EXACT, key=0):
     with jax.enable_x64(True):
         params = net.init(key, X.shape[1])
         params = params if change is None else change(params)
         params = jax.tree.map(np.asarray, params)
-    inside = inside_of(net, params, X)
-    y = np.random.default_rng(1).standard_normal((len(X), inside.outputs))
-    return Setting(
-        inside, y, X, inside.count - 1, min(inside.widths), smallest_distance(X), (0.1,), effort=effort, params=params,
-        remake=lambda own: inside_of(net, params, own), architecture="fully connected",
-    )  # fmt: skip
+    y = np.random.default_rng(1).standard_normal((len(X), net.outputs))
+    return Subject(net, params, X, y, (0.1,), effort=effort, architecture="fully connected")
 
 
 @pytest.fixture(scope="module")
-def setting():
-    return made_setting(NET, rows())
+def subject():
+    return made_subject(NET, rows())
 
 
 @pytest.fixture(scope="module")
-def matrices(setting):
+def matrices(subject):
     """A, W1 … WL, B, and for every sample the products between layers and the activations, by NumPy alone."""
-    params = setting.params
+    params = subject.params
     A, B = np.asarray(params.fixed["A"]), np.asarray(params.fixed["B"])
     W = [np.asarray(params.trained[f"W{l}"]) for l in range(1, DEPTH)]
     h, D0 = [], []
-    for x in setting.X:
+    for x in subject.X:
         own, signs = [np.maximum(A @ x, 0)], [np.diag((A @ x >= 0) * 1.0)]
         for matrix in W:
             g = matrix @ own[-1]
@@ -81,8 +76,8 @@ def back(matrices, i, a):
     return B @ D0[i][L] @ product(matrices, i, a, L)
 
 
-def test_products_of_layers_against_dense_matrices_and_all_sparse_vectors(setting, matrices):
-    whole, inner, outer, both = products_of_layers(setting, sparsity=1.0)
+def test_products_of_layers_against_dense_matrices_and_all_sparse_vectors(subject, matrices):
+    whole, inner, outer, both = products_of_layers(subject, sparsity=1.0)
     pairs = list(zip(whole.detail["a"], whole.detail["b"], strict=True))
     assert pairs == [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 3)]
     dense = [max(np.linalg.norm(product(matrices, i, a, b), 2) for i in range(N)) for a, b in pairs]
@@ -110,8 +105,8 @@ def test_products_of_layers_against_dense_matrices_and_all_sparse_vectors(settin
         assert 0.8 * max(forms) < both.values[place] <= max(forms) * (1 + 1e-9)
 
 
-def test_backward_norms_against_dense_matrices_and_all_sparse_vectors(setting, matrices):
-    sparse, whole = backward_norms(setting, sparsity=2.0)
+def test_backward_norms_against_dense_matrices_and_all_sparse_vectors(subject, matrices):
+    sparse, whole = backward_norms(subject, sparsity=2.0)
     dense = [max(np.linalg.norm(back(matrices, i, a), 2) for i in range(N)) for a in range(1, DEPTH + 1)]
     assert whole.detail["by layer"] == pytest.approx(dense, rel=1e-10)
     assert whole.values == pytest.approx([max(dense[:-1])])
@@ -124,7 +119,7 @@ def test_backward_norms_against_dense_matrices_and_all_sparse_vectors(setting, m
         assert 0.9 * best < sparse.values[place] <= best * (1 + 1e-9)
 
 
-def test_separation_against_projections(setting, matrices):
+def test_separation_against_projections(subject, matrices):
     h = matrices[3]
     smallest = [
         min(
@@ -133,9 +128,9 @@ def test_separation_against_projections(setting, matrices):
         )
         for l in range(DEPTH)
     ]  # fmt: skip
-    (found,) = separation_in_layers(setting, C=2.0)
+    (found,) = separation_in_layers(subject, C=2.0)
     assert found.detail["by layer"] == pytest.approx(smallest, rel=1e-7)
-    delta = min(smallest_distance(setting.X), 1 / (2 * (DEPTH - 1)))
+    delta = min(smallest_distance(subject.X), 1 / (2 * (DEPTH - 1)))
     assert found.constant == pytest.approx(min(smallest) / (delta / 2))
     many = np.random.default_rng(0).standard_normal((600, 4))  # several panels
     gram = many @ many.T
@@ -143,10 +138,10 @@ def test_separation_against_projections(setting, matrices):
     assert smallest_across(many) == pytest.approx(np.sqrt(rest[~np.eye(600, dtype=bool)].min()), rel=1e-6)
 
 
-def test_gradients_of_fixed_loss_vectors_against_the_formula(setting, matrices):
+def test_gradients_of_fixed_loss_vectors_against_the_formula(subject, matrices):
     _, _, _, h, D0 = matrices
-    each, whole, last = gradients_at_start(setting)
-    v = setting.rng(4).standard_normal((N, K)) / K**0.5
+    each, whole, last = gradients_at_start(subject)
+    v = subject.rng(4).standard_normal((N, K)) / K**0.5
 
     def gradient(i, l, own):
         return np.outer(D0[i][l] @ back(matrices, i, l + 1).T @ own, h[i][l - 1])
@@ -154,7 +149,7 @@ def test_gradients_of_fixed_loss_vectors_against_the_formula(setting, matrices):
     sizes = [np.sum(sum(gradient(i, l, v[i]) for i in range(N)) ** 2) for l in range(1, DEPTH)]
     assert whole.detail["by weight"] == pytest.approx(sizes, rel=1e-9)
     assert last.values == pytest.approx([sizes[-1]])
-    delta = smallest_distance(setting.X)
+    delta = smallest_distance(subject.X)
     assert last.bounds == pytest.approx([(v**2).sum(axis=1).max() * min(delta, 1) * M / (K * N)])
     single = [max(np.sum(gradient(i, l, v[i]) ** 2) for l in range(1, DEPTH)) / (v[i] @ v[i]) for i in range(N)]
     assert each.detail["by sample"] == pytest.approx(single, rel=1e-9)
@@ -166,7 +161,7 @@ def test_forward_norms_have_the_standard_deviation_of_the_lemma():
     net, X = FullyConnected(width=m, depth=depth), rows(2)
     norms, verdicts = [], []
     for key in range(draws):
-        (found,) = forward_norms(made_setting(net, X, key=key))
+        (found,) = forward_norms(made_subject(net, X, key=key))
         verdicts.append(found.verdict)
         norms.append(found.detail["smallest norm by layer"] if key % 2 else found.detail["largest norm by layer"])
     told = found.detail["one standard deviation by layer"]
@@ -184,7 +179,7 @@ def scaled(factor):
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "holds"), (2.0, "fails"), (0.5, "fails")])
 def test_a_network_of_another_scale_fails_forward_norms(factor, verdict):
     net = FullyConnected(width=100, depth=4)
-    (found,) = forward_norms(made_setting(net, rows(4), scaled(factor)))
+    (found,) = forward_norms(made_subject(net, rows(4), scaled(factor)))
     assert found.verdict == verdict
 
 
@@ -192,9 +187,9 @@ def test_a_network_of_another_scale_fails_products_and_backward_norms():
     net, X = FullyConnected(width=60, depth=4), rows(3)
     quick = EFFORTS["quick"]
     for factor, verdict in ((1.0, "holds with constant"), (4.0, "fails")):
-        setting = made_setting(net, X, scaled(factor), quick)
-        assert products_of_layers(setting)[0].verdict == verdict
-        assert backward_norms(setting)[1].verdict == verdict
+        subject = made_subject(net, X, scaled(factor), quick)
+        assert products_of_layers(subject)[0].verdict == verdict
+        assert backward_norms(subject)[1].verdict == verdict
 
 
 def test_layers_of_rank_one_lose_the_separation():
@@ -202,7 +197,7 @@ def test_layers_of_rank_one_lose_the_separation():
         W = np.outer(np.ones(30), np.abs(np.random.default_rng(0).standard_normal(30))) / 30
         return replace(params, trained=dict.fromkeys(params.trained, W))
 
-    (found,) = separation_in_layers(made_setting(FullyConnected(width=30, depth=3), rows(4), flat))
+    (found,) = separation_in_layers(made_subject(FullyConnected(width=30, depth=3), rows(4), flat))
     assert found.detail["by layer"][0] > 0.1
     assert found.detail["by layer"][1:].max() < 1e-6
     assert found.verdict == "out of range"  # m ≥ L log(nL)/δ⁶ is never met
@@ -211,16 +206,16 @@ def test_layers_of_rank_one_lose_the_separation():
 def test_equal_rows_and_one_row_are_said():
     twice = np.vstack([rows(3), rows(3)[:1]])
     assert smallest_distance(twice) == 0
-    setting = made_setting(FullyConnected(width=10, depth=3), twice)
-    assert separation_in_layers(setting)[0].verdict == "not measured"
-    assert gradients_at_start(setting)[2].verdict == "not measured"
-    one = made_setting(FullyConnected(width=10, depth=3), rows(1))
+    subject = made_subject(FullyConnected(width=10, depth=3), twice)
+    assert separation_in_layers(subject)[0].verdict == "not measured"
+    assert gradients_at_start(subject)[2].verdict == "not measured"
+    one = made_subject(FullyConnected(width=10, depth=3), rows(1))
     assert "one sample" in separation_in_layers(one)[0].words
 
 
 def test_rows_that_are_not_unit_are_named_and_leave_norms_to_ratios():
     net, X = FullyConnected(width=100, depth=3), rows(4)
-    (unit,), (long,) = forward_norms(made_setting(net, X)), forward_norms(made_setting(net, 3 * X))
+    (unit,), (long,) = forward_norms(made_subject(net, X)), forward_norms(made_subject(net, 3 * X))
     assert long.constant == pytest.approx(unit.constant)
     assert [c.status for c in long.range] == ["met", "unmet"]
     assert [c.status for c in unit.range] == ["met", "met"]

@@ -9,10 +9,9 @@ from away_cases import deep, unit_rows
 from overparam.audits import words
 from overparam.audits.away import Stated, findings
 from overparam.audits.fits import fit_exponent
-from overparam.audits.inside_of import inside_of
 from overparam.audits.law import Law, made
 from overparam.audits.ranges import drawn_as_stated
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.audits.words import give_words
 
 RADII = np.array([1e-3, 1e-2, 1e-1, 1.0])
@@ -72,13 +71,13 @@ def test_a_length_is_called_kept_only_where_it_is():
 @pytest.mark.parametrize("bounded", [False, True])
 def test_a_law_that_asks_for_a_radius_not_too_small_is_not_held_to_smaller_ones(bounded):
     """Signs change one by one, so the quantity has a floor: the constant grows as ω falls, from 1 on."""
-    setting = deep(omegas=tuple(RADII))
+    subject = deep(omegas=tuple(RADII))
     law = Law("floor", "convergence, Lemma 8.7", "≤ O(ω)", "upper", {"omega": 1.0})
 
     def measure(own, weights, omega):
         return {"floor": np.array([2.0 * omega**0.5])}
 
-    small = findings(setting, [Stated(law, lambda omega: 30 * omega, bounded=bounded)], measure)[0]
+    small = findings(subject, [Stated(law, lambda omega: 30 * omega, bounded=bounded)], measure)[0]
     assert small.verdict == ("holds with constant" if bounded else "fails")
     if not bounded:
         assert "It holds up to" not in small.words
@@ -101,8 +100,8 @@ def test_how_a_model_was_drawn(scale, bias, status):
             layer.bias.fill_(bias)
     X = unit_rows(4, 5)
     module = op.from_torch(model, torch.tensor(X[:1]))
-    setting = Setting(inside_of(module, None, X), np.ones((4, 2)), X, 1, 64, 1.0, (0.1,), network=module)
-    told = drawn_as_stated(setting)
+    subject = Subject(module, None, X, np.ones((4, 2)), (0.1,))
+    told = drawn_as_stated(subject)
     assert told.status == status
     assert ("0.16" in told.detail) == (scale == 0.4)
 

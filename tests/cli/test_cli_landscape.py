@@ -39,7 +39,7 @@ def test_the_weights_of_a_run_are_looked_at(place, capsys):
     assert err == ""
     document = json.loads(out)
     assert document["kind"] == "landscape"
-    assert document["values"]["network"] == "FullyConnected(width=6, depth=2, outputs=3)"
+    assert document["values"]["network"]["fields"]["width"] == 6
     assert document["values"]["objective"] == "cross-entropy loss, mean over 142 rows"
     here = document["values"]["views"][0]["here"]
     assert here == pytest.approx(found.loss[-1], rel=1e-9)  # the same rows, scaled alike, the same weights
@@ -98,7 +98,7 @@ def test_the_plane_of_a_run_that_kept_its_weights(place, capsys):
         (["--mode", "both"], "`mode` is 'both'"),
         (["--points", "1"], "`points` is 1"),
         (["--run", "nowhere"], "nowhere"),
-        (["--rows", "5000"], "`rows` is 5000"),
+        (["--rows", "0"], "`max_rows` is 0"),
         (["--smoothing", "-1"], "`smoothing` is -1.0"),
         (["--objective", "hinge"], "`objective` is 'hinge'"),
     ],

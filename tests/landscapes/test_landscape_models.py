@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import overparam as op
-from overparam.landscapes import landscape, objective_of, plan_landscape
+from overparam.landscapes import landscape, objective_of, prepare_landscape
 from overparam.networks import FullyConnected, Given, Residual
 
 RNG = np.random.default_rng(0)
@@ -77,8 +77,8 @@ def test_a_mode_without_effect_is_not_claimed():
 
     for function, params in ((line, w), (Given(line, w), None)):
         with pytest.raises(ValueError, match="a function, which decides itself"):
-            landscape(function, data, params, mode="train", **OPTIONS)
-        found = landscape(function, data, params, **OPTIONS)
+            landscape(function, data, params=params, mode="train", **OPTIONS)
+        found = landscape(function, data, params=params, **OPTIONS)
         words = found.sections()[-1].blocks[0].body
         assert "The function itself decides how batch norm averages" in words
         assert "takes running averages" not in words
@@ -100,20 +100,21 @@ def test_a_run_of_another_network_is_refused(run):
     with pytest.raises(ValueError, match=r"the run trained a FullyConnected\(width=16.* `network` is a Residual"):
         landscape(Residual(16, 3, 3), ROWS, run=run, **OPTIONS)
     with pytest.raises(ValueError, match="`network` is a Given"):
-        plan_landscape(lambda w, x: x @ w, ROWS, np.ones((5, 3)), run=run, points=3)
+        prepare_landscape(lambda w, x: x @ w, ROWS, params=np.ones((5, 3)), run=run, points=3)
 
 
 def test_a_run_on_other_rows_is_refused(run):
     X, y = ROWS
     with pytest.raises(ValueError, match=r"trained on 12 rows and .* has 9"):
-        plan_landscape(NET, (X[:9], y[:9]), run=run)
+        prepare_landscape(NET, (X[:9], y[:9]), run=run)
     for loss in ("mean", "sum"):
         for wrong in ((X[::-1].copy(), y), (X, (y + 1) % 3)):
             with pytest.raises(ValueError, match="the data are not those of the run"):
-                plan_landscape(NET, wrong, run=run, loss=loss)
-        assert plan_landscape(NET, ROWS, run=run, loss=loss, oja_steps=1, points=3).surfaces == 1
-    plan_landscape(NET, (X, y), run=run, rows=6, oja_steps=1, points=3)  # fewer rows of it
-    plan_landscape(NET, ROWS, run=run, objective="cross-entropy", oja_steps=1, points=3)  # recorded another loss
+                prepare_landscape(NET, wrong, run=run, loss=loss)
+        job = prepare_landscape(NET, ROWS, run=run, loss=loss, oja_steps=1, points=3)
+        assert [part.name for part in job.parts][1] == "surface 1, step 10"
+    prepare_landscape(NET, (X, y), run=run, max_rows=6, oja_steps=1, points=3)  # fewer rows of it
+    prepare_landscape(NET, ROWS, run=run, objective="cross-entropy", oja_steps=1, points=3)  # recorded another loss
 
 
 def test_weights_that_do_not_fit_are_never_drawn(monkeypatch):
@@ -121,12 +122,12 @@ def test_weights_that_do_not_fit_are_never_drawn(monkeypatch):
         raise AssertionError("drawn")
 
     monkeypatch.setattr("overparam.landscapes.objectives.initial", drawn)
-    line = r"the landscape needs about .+B and [\d.]+ .B are free; take a smaller width"
-    for ask in (landscape, plan_landscape):
+    line = r"the landscape needs .+B and [\d.]+ .B is free; take a smaller width"
+    for ask in (landscape, prepare_landscape):
         with pytest.raises(ValueError, match=line):
             ask(FullyConnected(100_000, 8, 3), ROWS)
     with pytest.raises(AssertionError, match="drawn"):
-        plan_landscape(NET, ROWS)
+        prepare_landscape(NET, ROWS)
 
 
 @pytest.mark.parametrize(("framework", "line"), [("torch", "op.from_torch"), ("equinox", "op.from_equinox"), ("flax", "op.from_flax")])  # fmt: skip

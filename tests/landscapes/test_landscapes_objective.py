@@ -65,10 +65,10 @@ def test_a_batch_stands_for_all_rows():
 def test_the_first_rows_are_taken():
     X, labels = rows()
     y = X[:, 0] + 0.2
-    few = objective_of(lambda w, x: x @ w, (X, y), np.ones(5), rows=7)
+    few = objective_of(lambda w, x: x @ w, (X, y), np.ones(5), max_rows=7)
     assert few.n == 7
     assert few.value(few.start) == pytest.approx(np.mean(0.5 * (X[:7] @ np.ones(5) - y[:7]) ** 2), rel=1e-12)
-    named = objective_of(NET, (X, labels), weights(), objective="cross-entropy", rows=7)
+    named = objective_of(NET, (X, labels), weights(), objective="cross-entropy", max_rows=7)
     assert named.n == 7
 
 

@@ -10,14 +10,14 @@ from typing import Any, final
 import numpy as np
 
 from overparam.audits.law import Finding, Law, made, not_measured
-from overparam.audits.setting import KINDS, Setting, ascend
+from overparam.audits.subject import KINDS, Subject, ascend
 from overparam.audits.vectors import minus, scaled
 from overparam.core.assumptions import Assumption
 from overparam.core.device_weights import Weights
 from overparam.core.network import Trace
 
-Measure = Callable[[Setting, Weights, float], Mapping[str, np.ndarray]]
-Slope = Callable[[Setting, Weights], Weights]
+Measure = Callable[[Subject, Weights, float], Mapping[str, np.ndarray]]
+Slope = Callable[[Subject, Weights], Weights]
 
 OPENING_STEPS = 2
 
@@ -49,16 +49,16 @@ class Climb:
     name: str
     slope: Slope
     opening: Slope | None = None
-    value: Callable[[Setting, Weights, float], np.ndarray] | None = None
+    value: Callable[[Subject, Weights, float], np.ndarray] | None = None
 
 
 def findings(
-    setting: Setting,
+    subject: Subject,
     stated: Sequence[Stated],
     measure: Measure,
     climbs: Sequence[Climb] = (),
     *,
-    few: Setting | None = None,
+    few: Subject | None = None,
     note: str = "",
 ) -> list[Finding]:
     """One finding for each law and each kind of perturbation, over all radii.
@@ -68,25 +68,25 @@ def findings(
     every law, so an adversary finds at least what random perturbations do, and at least what it found within smaller balls.
 
     Args:
-        setting: where the quantities are measured.
+        subject: where the quantities are measured.
         stated: the laws.
-        measure: of a setting, weights and ω; by the law's name, its quantity layer by layer (or row by row), of which the
+        measure: of a subject, weights and ω; by the law's name, its quantity layer by layer (or row by row), of which the
             worst counts.
         climbs: the adversaries.
         few: where adversaries climb, if not on all samples.
         note: a sentence for the words of every finding.
     """
-    radii = sorted(omega for omega in setting.omegas if omega > 0)
+    radii = sorted(omega for omega in subject.omegas if omega > 0)
     if not radii:
         return [not_measured(one.law, kind, "no radius is above 0", one.range) for one in stated for kind in KINDS]
     sides = {one.law.name: -1.0 if one.law.side == "lower" else 1.0 for one in stated}
     tables: dict[str, list[dict[str, np.ndarray]]] = {kind: [] for kind in KINDS}
     before: dict[str, tuple[float, Weights]] = {}
     for omega in radii:
-        plain = {kind: setting.perturbation(kind, omega) for kind in ("random", "training")}
+        plain = {kind: subject.perturbation(kind, omega) for kind in ("random", "training")}
         visited = []
         for kind, direction in plain.items():
-            seen = _arrays(measure(setting, setting.moved(direction), omega))
+            seen = _arrays(measure(subject, subject.moved(direction), omega))
             tables[kind].append(seen)
             visited.append(seen)
         for climb in climbs:
@@ -97,9 +97,9 @@ def findings(
                 starts.append(scaled(omega / last, found))
                 if sides[climb.name] < 0:  # what makes a quantity small may lie well within the ball
                     starts.append(found)
-            found = _climbed(few or setting, climb, sides[climb.name], omega, starts, measure, warm)
+            found = _climbed(few or subject, climb, sides[climb.name], omega, starts, measure, warm)
             before[climb.name] = omega, found
-            visited.append(_arrays(measure(setting, setting.moved(found), omega)))
+            visited.append(_arrays(measure(subject, subject.moved(found), omega)))
         visited += tables["adversarial"][-1:]  # the ball of the radius before lies in this one
         tables["adversarial"].append(
             {name: max((seen[name] for seen in visited), key=lambda v: _worst(v, side)) for name, side in sides.items()}
@@ -114,12 +114,12 @@ def findings(
             detail = {"by part": np.array(rows)} if len({row.shape for row in rows}) == 1 else {}
             spoken = None if one.speaks is None else [one.speaks(omega) for omega in radii]
             made_of = partial(made, one.law, kind, radii, values, bounds, one.range, detail)
-            found_all.append(made_of(note=note, spoken=spoken, rows=setting.samples, bounded=one.bounded))
+            found_all.append(made_of(note=note, spoken=spoken, rows=subject.samples, bounded=one.bounded))
     return found_all
 
 
 def _climbed(
-    few: Setting, climb: Climb, side: float, omega: float, starts: list[Any], measure: Measure, warm: bool
+    few: Subject, climb: Climb, side: float, omega: float, starts: list[Any], measure: Measure, warm: bool
 ) -> Weights:
     """The worst perturbation found from these starts."""
 
@@ -151,8 +151,8 @@ def _climbed(
     return best[1]
 
 
-def _half(setting: Setting) -> int:
-    return max(1, setting.effort.ascent_steps // 2)
+def _half(subject: Subject) -> int:
+    return max(1, subject.effort.ascent_steps // 2)
 
 
 def _arrays(measured: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -164,16 +164,16 @@ def _worst(values: np.ndarray, side: float) -> float:
     return float((side * values).max())
 
 
-def one_hot(setting: Setting, row: int, output: int) -> np.ndarray:
+def one_hot(subject: Subject, row: int, output: int) -> np.ndarray:
     """(n, k) with a single 1: as the cotangent of the outputs it gives ∇y_output(x_row)."""
-    U = np.zeros((setting.samples, setting.outputs))
+    U = np.zeros((subject.samples, subject.outputs))
     U[row, output] = 1.0
     return U
 
 
-def of_layer(setting: Setting, layer: int, row: int, u: np.ndarray, which: str = "pre_activations") -> Trace:
+def of_layer(subject: Subject, layer: int, row: int, u: np.ndarray, which: str = "pre_activations") -> Trace:
     """The cotangent u of g_layer (or of h_layer: "activations") at one sample."""
-    U = np.zeros((setting.samples, setting.inside.widths[layer]))
+    U = np.zeros((subject.samples, subject.inside.widths[layer]))
     U[row] = u
-    arrays = tuple(U if place == layer else None for place in range(setting.inside.count))
+    arrays = tuple(U if place == layer else None for place in range(subject.inside.count))
     return Trace(None, arrays, ()) if which == "pre_activations" else Trace(None, (), arrays)

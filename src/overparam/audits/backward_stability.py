@@ -14,10 +14,10 @@ from overparam.audits.away import Climb, Stated, findings
 from overparam.audits.gains import largest_gains, unit_rows
 from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.radius_ranges import of_backward, of_products, sizes, speaks
-from overparam.audits.setting import KINDS, Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
-from overparam.core.device_weights import Weights
+from overparam.audits.subject import KINDS, Subject
 from overparam.core.inside import Gates
+from overparam.core.device_weights import Weights
 
 PRODUCTS = Law(
     "intermediate stability",
@@ -42,10 +42,10 @@ MOST_PLACES = 4
 """Products looked at, spread over the depth."""
 LEAST_ROWS = 8
 
-_KEPT: WeakKeyDictionary[Setting, dict[int, np.ndarray]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[Subject, dict[int, np.ndarray]] = WeakKeyDictionary()
 
 
-def intermediate_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def intermediate_stability(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """The largest ‖W_b D_{b−1} ⋯ D_a W_a‖₂ at perturbed weights, over samples, by radius, of the longest product.
 
     That is the one of all hidden layers, from the first ReLU layer to the last. D are the signs at the perturbed
@@ -54,20 +54,20 @@ def intermediate_stability(setting: Setting, constant: float = 1.0) -> list[Find
     Ref: convergence, Lemma 8.6
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of the conditions.
     """
-    asked = of_products(setting, constant)
-    if setting.inside.count < 2:
+    asked = of_products(subject, constant)
+    if subject.inside.count < 2:
         return [not_measured(PRODUCTS, kind, "there is one ReLU layer, so no product", asked) for kind in KINDS]
-    L, _ = sizes(setting)
-    few = setting.on_rows(max(LEAST_ROWS, setting.effort.rows // 4))
-    stated = (Stated(PRODUCTS, lambda omega: sqrt(L), asked, speaks(of_products, setting, constant)),)
+    L, _ = sizes(subject)
+    few = subject.on_rows(max(LEAST_ROWS, subject.effort.rows // 4))
+    stated = (Stated(PRODUCTS, lambda omega: sqrt(L), asked, speaks(of_products, subject, constant)),)
     climbs = (Climb(PRODUCTS.name, towards_long_product, value=rough_product_norm),)
-    return findings(few, stated, product_norms, climbs, note=setting.note_on(few))
+    return findings(few, stated, product_norms, climbs, note=subject.note_on(few))
 
 
-def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def backward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """The largest change of B D_L W_L ⋯ W_{a+1} D_a in spectral norm, over samples and a, by radius.
 
     D are the signs at the perturbed weights; `free_signs` has all that differ from those at the start in few places.
@@ -75,136 +75,136 @@ def backward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]
     Ref: convergence, Lemma 8.7
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of the conditions.
     """
-    L, m = sizes(setting)
+    L, m = sizes(subject)
     # Every output costs a product.
-    few = setting.on_rows(max(LEAST_ROWS, setting.effort.rows // max(1, setting.outputs // 2)))
+    few = subject.on_rows(max(LEAST_ROWS, subject.effort.rows // max(1, subject.outputs // 2)))
     stated = (
         Stated(
             BACKWARD,
-            lambda omega: omega ** (1 / 3) * L**2 * sqrt(m * log(m) / setting.outputs),
-            of_backward(setting, constant),
-            speaks(of_backward, setting, constant),
+            lambda omega: omega ** (1 / 3) * L**2 * sqrt(m * log(m) / subject.outputs),
+            of_backward(subject, constant),
+            speaks(of_backward, subject, constant),
             bounded=True,
         ),
     )
     climbs = (Climb(BACKWARD.name, towards_change, towards_flips_everywhere, longest_change),)
-    return findings(few, stated, backward_changes, climbs, note=setting.note_on(few))
+    return findings(few, stated, backward_changes, climbs, note=subject.note_on(few))
 
 
-def product_norms(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+def product_norms(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """The norm of the product of all hidden layers, the largest over samples."""
-    return {PRODUCTS.name: longest(setting, weights, setting.effort.power_steps)[0].max(keepdims=True)}
+    return {PRODUCTS.name: longest(subject, weights, subject.effort.power_steps)[0].max(keepdims=True)}
 
 
-def rough_product_norm(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
+def rough_product_norm(subject: Subject, weights: Weights, omega: float) -> np.ndarray:
     """The same from fewer products, enough for an adversary to see where it climbs."""
-    return longest(setting, weights, _fewer(setting))[0]
+    return longest(subject, weights, _fewer(subject))[0]
 
 
-def towards_long_product(setting: Setting, weights: Weights) -> Weights:
+def towards_long_product(subject: Subject, weights: Weights) -> Weights:
     """The gradient of uᵀ(product)v in the sample whose norm is largest, u and v its singular vectors."""
-    gains, v = longest(setting, weights, _fewer(setting))
-    row, end = int(gains.argmax()), setting.inside.count - 1
+    gains, v = longest(subject, weights, _fewer(subject))
+    row, end = int(gains.argmax()), subject.inside.count - 1
     V = np.zeros_like(v)
     V[row] = v[row]
-    U = setting.inside.push(weights, 0, V, end)
-    return setting.inside.push_gradient(weights, 0, V, end, U)
+    U = subject.inside.push(weights, 0, V, end)
+    return subject.inside.push_gradient(weights, 0, V, end, U)
 
 
-def backward_changes(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+def backward_changes(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """Norms of the change for each a, the largest over samples."""
-    values = [change_norms(setting, weights, place)[0].max() for place in places(setting)]
+    values = [change_norms(subject, weights, place)[0].max() for place in places(subject)]
     return {BACKWARD.name: np.array(values)}
 
 
-def longest_change(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
+def longest_change(subject: Subject, weights: Weights, omega: float) -> np.ndarray:
     """The same for the first a alone, whose product is the longest."""
-    return change_norms(setting, weights, places(setting)[0])[0]
+    return change_norms(subject, weights, places(subject)[0])[0]
 
 
 def change_norms(
-    setting: Setting, weights: Weights, place: int, gates: Gates | None = None
+    subject: Subject, weights: Weights, place: int, gates: Gates | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """‖B D_L W_L ⋯ D_a − B D⁰_L W⁰_L ⋯ D⁰_a‖₂ of every sample for a = place, with its singular vectors u, v.
 
     D are `gates`, or the signs at the weights. It is exact up to `EXACT_OUTPUTS` outputs, and a lower bound beyond.
     """
-    inside = setting.inside
-    if setting.outputs <= EXACT_OUTPUTS:
-        rows = backward_rows(setting, weights, place, gates) - _start_rows(setting, place)
+    inside = subject.inside
+    if subject.outputs <= EXACT_OUTPUTS:
+        rows = backward_rows(subject, weights, place, gates) - _start_rows(subject, place)
         squares, left = np.linalg.eigh(rows @ np.swapaxes(rows, 1, 2))
         u = left[:, :, -1]
         return np.sqrt(np.maximum(squares[:, -1], 0.0)), u, unit_rows(np.einsum("nk,nkm->nm", u, rows))
     gate = (inside.gates(inside.trace(weights)) if gates is None else gates)[place]
-    gate0 = inside.gates(setting.start)[place]
+    gate0 = inside.gates(subject.start)[place]
 
     def pull(U: np.ndarray) -> np.ndarray:
         back = inside.pull(weights, inside.count, U, place, gates)
-        return gate * back - gate0 * inside.pull(setting.weights, inside.count, U, place)
+        return gate * back - gate0 * inside.pull(subject.weights, inside.count, U, place)
 
     def push(V: np.ndarray) -> np.ndarray:
         there = inside.push(weights, place, gate * V, inside.count, gates)
-        return there - inside.push(setting.weights, place, gate0 * V, inside.count)
+        return there - inside.push(subject.weights, place, gate0 * V, inside.count)
 
     # In the outputs' space, which is the smaller one.
-    steps, rng = setting.effort.power_steps, setting.rng(21, place)
-    gains, u = largest_gains(pull, push, setting.samples, setting.outputs, steps, rng)
+    steps, rng = subject.effort.power_steps, subject.rng(21, place)
+    gains, u = largest_gains(pull, push, subject.samples, subject.outputs, steps, rng)
     return gains, u, unit_rows(pull(u))
 
 
-def backward_rows(setting: Setting, weights: Weights, place: int, gates: Gates | None = None) -> np.ndarray:
+def backward_rows(subject: Subject, weights: Weights, place: int, gates: Gates | None = None) -> np.ndarray:
     """(n, k, width): B D_L W_L ⋯ W_{a+1} D_a for a = place, row by row."""
-    inside = setting.inside
-    units = [np.tile(unit, (setting.samples, 1)) for unit in np.eye(setting.outputs)]
+    inside = subject.inside
+    units = [np.tile(unit, (subject.samples, 1)) for unit in np.eye(subject.outputs)]
     rows = np.stack([inside.pull(weights, inside.count, U, place, gates) for U in units], axis=1)
     own = inside.gates(inside.trace(weights)) if gates is None else gates
     return rows * own[place][:, None]
 
 
-def towards_change(setting: Setting, weights: Weights) -> Weights:
+def towards_change(subject: Subject, weights: Weights) -> Weights:
     """The gradient of uᵀ(change)v in the sample whose longest product changes most; signs do not move."""
-    inside, place = setting.inside, places(setting)[0]
-    norms, u, v = change_norms(setting, weights, place)
+    inside, place = subject.inside, places(subject)[0]
+    norms, u, v = change_norms(subject, weights, place)
     row = int(norms.argmax())
     gate = inside.gates(inside.trace(weights))[place][row]
-    U, V = np.zeros((setting.samples, setting.outputs)), np.zeros((setting.samples, inside.widths[place]))
+    U, V = np.zeros((subject.samples, subject.outputs)), np.zeros((subject.samples, inside.widths[place]))
     U[row], V[row] = u[row], gate * v[row]
     return inside.push_gradient(weights, place, V, inside.count, U)
 
 
-def places(setting: Setting) -> list[int]:
+def places(subject: Subject) -> list[int]:
     """The a of the products that end in the output: 1 … L, at most `MOST_PLACES` of them; 0 where there is no other."""
-    last = setting.inside.count - 1
+    last = subject.inside.count - 1
     if last < 1:
         return [0]
     return sorted({int(place) for place in np.linspace(1, last, min(last, MOST_PLACES)).round()})
 
 
 def longest(
-    setting: Setting, weights: Weights, steps: int, gates: Gates | None = None
+    subject: Subject, weights: Weights, steps: int, gates: Gates | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The norm of the product of all hidden layers of every sample, (n,), and the vectors v it lengthens most."""
-    inside, end = setting.inside, setting.inside.count - 1
+    inside, end = subject.inside, subject.inside.count - 1
     return largest_gains(
         lambda V: inside.push(weights, 0, V, end, gates),
         lambda U: inside.pull(weights, end, U, 0, gates),
-        setting.samples,
+        subject.samples,
         inside.widths[0],
         steps,
-        setting.rng(22),
+        subject.rng(22),
     )
 
 
-def _fewer(setting: Setting) -> int:
-    return max(4, setting.effort.power_steps // 3)
+def _fewer(subject: Subject) -> int:
+    return max(4, subject.effort.power_steps // 3)
 
 
-def _start_rows(setting: Setting, place: int) -> np.ndarray:
+def _start_rows(subject: Subject, place: int) -> np.ndarray:
     """`backward_rows` at W⁰, which every change is taken from: made once."""
-    kept = _KEPT.setdefault(setting, {})
+    kept = _KEPT.setdefault(subject, {})
     if place not in kept:
-        kept[place] = backward_rows(setting, setting.weights, place)
+        kept[place] = backward_rows(subject, subject.weights, place)
     return kept[place]

@@ -22,7 +22,6 @@ from overparam.audits.gains import largest_gains
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.products import chosen_pairs
 from overparam.audits.ranges import of_network
-from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import (
     CARRIED,
     CHANGES,
@@ -32,6 +31,7 @@ from overparam.audits.sign_changes import (
     towards_one_flip,
 )
 from overparam.audits.sign_changes import measured as turned
+from overparam.audits.subject import Subject
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.device_weights import Weights
 
@@ -72,7 +72,7 @@ BACK = Law(
 )  # fmt: skip
 
 
-def convolutional_start(setting: Setting) -> list[Finding]:
+def convolutional_start(subject: Subject) -> list[Finding]:
     """Forward norms, whole and by position, products of layers and separation (B.1), at W⁰.
 
     Ref: convergence, App. B, Eq. (B.1)
@@ -81,15 +81,15 @@ def convolutional_start(setting: Setting) -> list[Finding]:
     variance 5/m given the layer before, so that ‖h_ℓ‖ adds (5/(4m)) Σ_j p_j² to its relative variance, p_j the share of
     position j in ‖h_ℓ‖² (5/(4m) with shared weights, whose positions err together): less by up to P than the lemma's.
     """
-    network, L = setting.network, setting.depth
+    network, L = subject.network, subject.depth
     P, q, m = prod(network.grid), network.patch ** len(network.grid), network.width
-    squares = position_squares(setting)
-    whole = np.array([s.sum(axis=1) for s in squares] + [(setting.start.activations[-1] ** 2).sum(axis=1)])
-    rows = np.where(setting.norms > 0, setting.norms, 1)
+    squares = position_squares(subject)
+    whole = np.array([s.sum(axis=1) for s in squares] + [(subject.start.activations[-1] ** 2).sum(axis=1)])
+    rows = np.where(subject.norms > 0, subject.norms, 1)
     expected = rows[None] ** 2 + network.tau**2 * P / q * np.minimum(np.arange(L + 1), L - 1)[:, None]
     shares = [(s**2).sum(axis=1) / np.maximum(s.sum(axis=1), np.finfo(float).tiny) ** 2 for s in squares]
     growth = np.array([(1.25 / m) * (np.ones_like(s) if network.shared else s) for s in shares])
-    last = np.full((1, setting.samples), 1.25 / setting.inside.widths[-1])
+    last = np.full((1, subject.samples), 1.25 / subject.inside.widths[-1])
     z = sqrt(2 * log(2 * whole.size / FAILURE))
     allowed = np.expm1(z * np.sqrt(np.cumsum(np.concatenate([growth, last]), axis=0)))
     away = np.abs(np.sqrt(whole / expected) - 1)
@@ -97,20 +97,20 @@ def convolutional_start(setting: Setting) -> list[Finding]:
     bias = checked(
         "τ² ≤ εq/(10PL)", bool(network.tau**2 <= float(allowed.max()) * q / (10 * P * L)), f"τ = {network.tau:.3g}"
     )
-    moment, at, asked = setting.moment, [setting.at], of_network(setting)
+    moment, at, asked = subject.moment, [subject.at], of_network(subject)
     detail = {
         "largest by layer": np.sqrt(whole / expected).max(axis=1),
         "smallest by layer": np.sqrt(whole / expected).min(axis=1),
     }
     return [
         made(NORMS, moment, at, [away[worst]], [allowed[worst]], (*asked, bias), detail),
-        _by_position(setting, squares, P, q, m),
-        _products(setting),
-        _separation(setting),
+        _by_position(subject, squares, P, q, m),
+        _products(subject),
+        _separation(subject),
     ]  # fmt: skip
 
 
-def convolutional_stability(setting: Setting) -> list[Finding]:
+def convolutional_stability(subject: Subject) -> list[Finding]:
     """Sign changes, how far layers move, and how much the backward matrices change, by radius.
 
     Ref: convergence, App. B
@@ -120,15 +120,15 @@ def convolutional_stability(setting: Setting) -> list[Finding]:
     L^{3/2}, and so L³ for the layers' movement. The bound on sign changes allows log(nPm) units more, the price of the worst
     of n rows where few turn on average.
     """
-    L, units = max(setting.depth, 1), max(max(setting.inside.widths), 2)
-    m, k, few = max(setting.network.width, 2), setting.outputs, setting.on_rows(setting.effort.rows)
+    L, units = max(subject.depth, 1), max(max(subject.inside.widths), 2)
+    m, k, few = max(subject.network.width, 2), subject.outputs, subject.on_rows(subject.effort.rows)
     asked = (
-        *of_network(setting),
-        *_own_weights(setting),
+        *of_network(subject),
+        *_own_weights(subject),
         checked("ω small", None, "the appendix does not say how small"),
     )
     stated = (
-        Stated(FLIPS, lambda omega: units * omega ** (2 / 3) * L + log(setting.samples * units), asked),
+        Stated(FLIPS, lambda omega: units * omega ** (2 / 3) * L + log(subject.samples * units), asked),
         Stated(SIGNAL, lambda omega: omega * L**2, asked),
         Stated(MOVED, lambda omega: omega * L**3 * sqrt(log(m)), asked),
     )
@@ -137,19 +137,19 @@ def convolutional_stability(setting: Setting) -> list[Finding]:
         Climb(SIGNAL.name, towards_carried, towards_one_flip),
         Climb(MOVED.name, towards_movement),
     )
-    found = findings(setting, stated, _measured, climbs, few=few)
+    found = findings(subject, stated, _measured, climbs, few=few)
     back = (Stated(BACK, lambda omega: omega ** (1 / 3) * L**2 * sqrt(units * log(m) / k), asked, bounded=True),)
-    note = setting.note_on(few)
+    note = subject.note_on(few)
     return [
         *found,
         *findings(few, back, _changes, (Climb(BACK.name, towards_change, towards_flips_everywhere),), note=note),
     ]
 
 
-def position_squares(setting: Setting) -> list[np.ndarray]:
+def position_squares(subject: Subject) -> list[np.ndarray]:
     """‖h_{ℓ,j}‖² for ℓ = 0 … L − 1: (n, P) each."""
-    P, m = prod(setting.network.grid), setting.network.width
-    return [(h.reshape(len(h), P, m) ** 2).sum(axis=2) for h in setting.start.activations[:-1]]
+    P, m = prod(subject.network.grid), subject.network.width
+    return [(h.reshape(len(h), P, m) ** 2).sum(axis=2) for h in subject.start.activations[:-1]]
 
 
 def around(squares: np.ndarray, grid: tuple[int, ...], patch: int) -> np.ndarray:
@@ -182,28 +182,28 @@ def smallest_apart(H: np.ndarray) -> float:
     return float(np.sqrt(max(float(rest.min()), 0.0)))
 
 
-def _by_position(setting: Setting, squares: list[np.ndarray], P: int, q: int, m: int) -> Finding:
+def _by_position(subject: Subject, squares: list[np.ndarray], P: int, q: int, m: int) -> Finding:
     """Layers 1 … L − 1 given the one before; positions that see next to nothing are as good as any, for τ² is there."""
-    network = setting.network
+    network = subject.network
     if len(squares) < 2:
-        return not_measured(POSITIONS, setting.moment, "there is one convolutional layer, and so none after another")
+        return not_measured(POSITIONS, subject.moment, "there is one convolutional layer, and so none after another")
     away, layers = [], []
     for before, after in pairwise(squares):
         mean = (around(before, network.grid, network.patch) + network.tau**2) / q
         away.append(np.abs(after / np.maximum(mean, np.finfo(float).tiny) - 1).max())
         layers.append((after / np.maximum(mean, np.finfo(float).tiny)).mean())
-    z = sqrt(2 * log(2 * setting.samples * len(away) * P / FAILURE))
+    z = sqrt(2 * log(2 * subject.samples * len(away) * P / FAILURE))
     # A tail of ‖h_{ℓ,j}‖² is that of χ²: √(5/m) z, and what a sum of squares has beyond its spread, 2z²/m.
     allowed = z * sqrt(5 / m) + 2 * z**2 / m
     detail = {"by layer": np.array(away), "mean by layer": np.array(layers)}
-    return made(POSITIONS, setting.moment, [setting.at], [max(away)], [allowed], of_network(setting), detail)
+    return made(POSITIONS, subject.moment, [subject.at], [max(away)], [allowed], of_network(subject), detail)
 
 
-def _products(setting: Setting) -> Finding:
-    few = setting.on_rows(setting.effort.rows)
-    inside, pairs = few.inside, chosen_pairs(setting.depth, 6)
+def _products(subject: Subject) -> Finding:
+    few = subject.on_rows(subject.effort.rows)
+    inside, pairs = few.inside, chosen_pairs(subject.depth, 6)
     if not pairs:
-        return not_measured(PRODUCTS, setting.moment, "the network has one ReLU layer, and so no product")
+        return not_measured(PRODUCTS, subject.moment, "the network has one ReLU layer, and so no product")
     gains = []
     for a, b in pairs:
         found, _ = largest_gains(
@@ -211,54 +211,54 @@ def _products(setting: Setting) -> Finding:
             lambda U, a=a, b=b: inside.pull(few.weights, b, U, a - 1),
             few.samples,
             inside.widths[a - 1],
-            setting.effort.power_steps,
-            setting.rng(42, a, b),
+            subject.effort.power_steps,
+            subject.rng(42, a, b),
         )
         gains.append(found.max())
-    asked = (*of_network(setting), *_own_weights(setting))
+    asked = (*of_network(subject), *_own_weights(subject))
     return made(
         PRODUCTS,
-        setting.moment,
-        [setting.at],
+        subject.moment,
+        [subject.at],
         [max(gains)],
-        [max(setting.depth, 1)],
+        [max(subject.depth, 1)],
         asked,
         {"by pair": np.array(gains)},
     )
 
 
-def _separation(setting: Setting) -> Finding:
-    if setting.samples < 2 or not setting.separation > 0:
-        return not_measured(APART, setting.moment, "two samples are equal, or there is one: δ is not there")
-    few, P = setting.on_rows(setting.effort.pairs // 100), prod(setting.network.grid)
+def _separation(subject: Subject) -> Finding:
+    if subject.samples < 2 or not subject.separation > 0:
+        return not_measured(APART, subject.moment, "two samples are equal, or there is one: δ is not there")
+    few, P = subject.on_rows(subject.effort.pairs // 100), prod(subject.network.grid)
     bound = few.separation
     layers = [h.reshape(len(h), P, -1) for h in few.start.activations[:-1]]
     smallest = np.array([smallest_apart(H) for H in layers])
-    note = f"δ = {bound:.3g}." + ("" if few is setting else f" On {few.samples} of {setting.samples:,} rows.")
+    note = f"δ = {bound:.3g}." + ("" if few is subject else f" On {few.samples} of {subject.samples:,} rows.")
     return made(
         APART,
-        setting.moment,
-        [setting.at],
+        subject.moment,
+        [subject.at],
         [smallest.min()],
         [bound],
-        of_network(setting),
+        of_network(subject),
         {"by layer": smallest},
         note=note,
     )
 
 
-def _own_weights(setting: Setting) -> tuple[Assumption, ...]:
-    return (checked("every position has weights of its own", not setting.network.shared),)
+def _own_weights(subject: Subject) -> tuple[Assumption, ...]:
+    return (checked("every position has weights of its own", not subject.network.shared),)
 
 
-def _measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
-    signs, moves = turned(setting, weights, omega), movements(setting, weights, omega)
+def _measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+    signs, moves = turned(subject, weights, omega), movements(subject, weights, omega)
     largest = np.maximum(moves[BEFORE.name], moves[AFTER.name])
     return {FLIPS.name: signs[CHANGES.name], SIGNAL.name: signs[CARRIED.name], MOVED.name: largest}
 
 
-def _changes(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
-    return {BACK.name: backward_changes(setting, weights, omega)[CHANGE.name]}
+def _changes(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+    return {BACK.name: backward_changes(subject, weights, omega)[CHANGE.name]}
 
 
 MEASUREMENTS = {

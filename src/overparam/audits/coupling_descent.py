@@ -21,7 +21,7 @@ from overparam.audits.coupling_three_layers import (
     three_layer_run,
 )
 from overparam.audits.law import Finding, Law, Moment, made, not_measured
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.core.assumptions import Assumption, checked
 
 GAMMA = 0.25
@@ -53,7 +53,7 @@ class DescentDirection:
     lambda_v: float
 
 
-def descent_test(setting: Setting) -> list[Finding]:
+def descent_test(subject: Subject) -> list[Finding]:
     """(30) at the start, for several η, and along Algorithm 2.
 
     The measured quantity is by how much of itself, over η, the objective falls in the better of the two ways; the lemma
@@ -68,11 +68,11 @@ def descent_test(setting: Setting) -> list[Finding]:
     hand: V* = Σ_r a_r ν_rᵀ and W* = Σ_r diag(ν_r) M_r with random signs ν_r, so that a_r D_v V* D_w W* x is about
     (a_r D_v a_rᵀ) Σ_i D_{w,i} M_{r,i}·x, which is linear in M and is made y_r(x) by ridge regression.
     """
-    case = three_layer_case(setting)
+    case = three_layer_case(subject)
     nothing = np.zeros_like(case.learner.W), np.zeros_like(case.learner.V)
-    found = [_finding(setting, case, "start", np.array(ETAS), [(nothing, eta) for eta in ETAS])]
-    states = [(three_layer_run(setting, case, steps), 1e-2) for steps in STEPS]
-    return [*found, _finding(setting, case, "trajectory", np.array(STEPS, float), states)]
+    found = [_finding(subject, case, "start", np.array(ETAS), [(nothing, eta) for eta in ETAS])]
+    states = [(three_layer_run(subject, case, steps), 1e-2) for steps in STEPS]
+    return [*found, _finding(subject, case, "trajectory", np.array(STEPS, float), states)]
 
 
 def descent_direction(
@@ -150,13 +150,13 @@ def relative_fall(
 
 
 def _finding(
-    setting: Setting,
+    subject: Subject,
     case: ThreeLayerCase,
     moment: Moment,
     at: np.ndarray,
     states: list[tuple[tuple[np.ndarray, np.ndarray], float]],
 ) -> Finding:
-    rows = [relative_fall(case, *state, eta, setting.rng(39)) for state, eta in states]
+    rows = [relative_fall(case, *state, eta, subject.rng(39)) for state, eta in states]
     found = [row for row in rows if row is not None]
     if len(found) < len(rows):
         return not_measured(

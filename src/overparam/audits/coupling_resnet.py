@@ -15,7 +15,7 @@ import numpy as np
 
 from overparam.audits.coupling_balls import cheapest, most_valuable, size_in, to_radius
 from overparam.audits.law import Finding, Law, Moment, made
-from overparam.audits.setting import KINDS, Setting
+from overparam.audits.subject import KINDS, Subject
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.network import Params
 from overparam.networks import ThreeLayerResNet
@@ -114,7 +114,7 @@ def resnet_case(network: Any, params: Params, X: np.ndarray) -> ResNetCase:
     )
 
 
-def coupling_of_resnet(setting: Setting) -> list[Finding]:
+def coupling_of_resnet(subject: Subject) -> list[Finding]:
     """Lemma D.1 (a) to (g), for random, training and adversarial W and V, and along SGD.
 
     τ_w goes from 1 to √m σ_w and τ_v from σ_v (k/m)^{3/8} to σ_v, the lemma's range. For one row any movement of the
@@ -134,18 +134,18 @@ def coupling_of_resnet(setting: Setting) -> list[Finding]:
     ⟨v⁰_i, z⟩. On other vectors they have not, and m(τ_v/σ_v)^{2/3} of them give ‖A(D − D⁰)V⁰‖₂ of order σ_v (τ_v/σ_v)^{2/3},
     which an adversary attains. Both exponents are measured. The proof of Theorem 1 uses (f), in Claim D.6.
     """
-    small = setting.on_rows(setting.effort.rows)
-    case = resnet_case(setting.network, setting.params, small.X)
-    (k, m), count = case.A.shape, max(setting.effort.radii, 3)
+    small = subject.on_rows(subject.effort.rows)
+    case = resnet_case(subject.network, subject.params, small.X)
+    (k, m), count = case.A.shape, max(subject.effort.radii, 3)
     top = m**0.5
     bottom = 1 / case.sigma_w if 1 / case.sigma_w < top / 2 else top / 10
     radii_w, radii_v = np.geomspace(bottom, 0.9 * top, count), np.geomspace((k / m) ** 0.375, 1.0, count)
     found: list[Finding] = []
     for kind in KINDS:
-        pairs = [_measured(setting, case, kind, w, v) for w, v in zip(radii_w, radii_v, strict=True)]
+        pairs = [_measured(subject, case, kind, w, v) for w, v in zip(radii_w, radii_v, strict=True)]
         first, second = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
         found += _findings(case, kind, radii_w, radii_v, radii_w, radii_v, first, second)
-    return found + _along_a_run(setting, case)
+    return found + _along_a_run(subject, case)
 
 
 def most_turned(g: np.ndarray, reach: np.ndarray) -> int:
@@ -225,11 +225,11 @@ def largest_matrices(
 
 
 def _measured(
-    setting: Setting, case: ResNetCase, kind: str, radius_w: float, radius_v: float
+    subject: Subject, case: ResNetCase, kind: str, radius_w: float, radius_v: float
 ) -> tuple[list[float], list[float]]:
-    rng, tau_w, tau_v = setting.rng(35), radius_w * case.sigma_w, radius_v * case.sigma_v
+    rng, tau_w, tau_v = subject.rng(35), radius_w * case.sigma_w, radius_v * case.sigma_v
     if kind == "training":
-        W, V = (np.asarray(setting.training_displacement[name], float) for name in ("W", "V"))
+        W, V = (np.asarray(subject.training_displacement[name], float) for name in ("W", "V"))
     else:
         W, V = rng.standard_normal(case.W.shape), rng.standard_normal(case.V.shape)
     W, V = to_radius(W, "spectral", tau_w), to_radius(V, "spectral", tau_v)
@@ -311,13 +311,13 @@ def _conditions(case: ResNetCase, radii_w: np.ndarray, radii_v: np.ndarray) -> t
     )  # fmt: skip
 
 
-def _along_a_run(setting: Setting, case: ResNetCase) -> list[Finding]:
+def _along_a_run(subject: Subject, case: ResNetCase) -> list[Finding]:
     """SGD on the squared loss, one sampled point a step; radii are the spectral norms reached."""
-    data = (np.asarray(setting.X, float), setting.y[:, 0] if setting.outputs == 1 else setting.y)
-    params, sizes, parts = setting.params, [], []
+    data = (np.asarray(subject.X, float), subject.y[:, 0] if subject.outputs == 1 else subject.y)
+    params, sizes, parts = subject.params, [], []
     for step in range(CHUNK, STEPS[-1] + 1, CHUNK):
         run = sgd_one_sample(
-            setting.network, data, RATE, CHUNK, objective="squared", key=setting.key + step, params=params,
+            subject.network, data, RATE, CHUNK, objective="squared", key=subject.key + step, params=params,
             record=CHUNK, measures=(),
         )  # fmt: skip
         params = run.params

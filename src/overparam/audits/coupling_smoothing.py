@@ -19,7 +19,7 @@ from overparam.audits.coupling_three_layers import (
     three_layer_case,
 )
 from overparam.audits.law import Finding, Law, made
-from overparam.audits.setting import KINDS, Setting
+from overparam.audits.subject import KINDS, Subject
 from overparam.core.assumptions import checked
 
 SMOOTHED = Law(
@@ -52,7 +52,7 @@ SIGN_DRAWS = 8
 """Sign matrices drawn for 5.8."""
 
 
-def smoothed_pseudo_network(setting: Setting) -> list[Finding]:
+def smoothed_pseudo_network(subject: Subject) -> list[Finding]:
     """Lemma 5.7: E|P_{ρ,η} − P′_{ρ,η}|, P with signs at the updated weights, P′ with those before, both with the noise.
 
     The noises are those of (26): σ_w = m₁^{−0.99}, σ_v = 1/(10√m₂). ω is how far a first-layer neuron may move; V″ moves
@@ -65,16 +65,16 @@ def smoothed_pseudo_network(setting: Setting) -> list[Finding]:
     Differs from the paper: (44), (45) leave Σ out of the update, while the signs are defined, and the proof goes, with
     ΣW″ and V″Σ; they are in here. A mean over rows stands for one fixed row: events are rare.
     """
-    case = three_layer_case(setting)
+    case = three_layer_case(subject)
     m1, m2 = case.learner.widths
-    omegas = m1**-1.5 * np.geomspace(0.3, 10, max(setting.effort.radii, 3))
+    omegas = m1**-1.5 * np.geomspace(0.3, 10, max(subject.effort.radii, 3))
     sigma_w, sigma_v = m1**-0.99, m2**-0.5 / 10
     bounds = case.alpha * omegas**2 * (m1 / sigma_w + 2 * m2 / sigma_v)
     conditions = (
         *coupling_conditions(case),
         checked("η ≤ 1/poly(m₁, m₂)", None, f"ω = η τ_w,∞ up to {omegas[-1]:.2g}"),
     )
-    gaps, found = smoothing_gaps(setting, case, omegas, sigma_w, sigma_v), []
+    gaps, found = smoothing_gaps(subject, case, omegas, sigma_w, sigma_v), []
     for kind in KINDS:
         means = gaps[kind].mean(axis=(1, 2))
         errors = gaps[kind].mean(axis=2).std(axis=1, ddof=1) / gaps[kind].shape[1] ** 0.5
@@ -84,13 +84,13 @@ def smoothed_pseudo_network(setting: Setting) -> list[Finding]:
 
 
 def smoothing_gaps(
-    setting: Setting, case: ThreeLayerCase, omegas: np.ndarray, sigma_w: float, sigma_v: float
+    subject: Subject, case: ThreeLayerCase, omegas: np.ndarray, sigma_w: float, sigma_v: float
 ) -> dict[str, np.ndarray]:
     """|P − P′| of each kind of update, the largest over outputs: (radii, draws, n). Kinds share their noise."""
     learner, X, m1 = case.learner, case.X, case.learner.widths[0]
-    rng, draws = setting.rng(36), DRAWS[setting.effort.name]
+    rng, draws = subject.rng(36), DRAWS[subject.effort.name]
     found = {kind: np.empty((len(omegas), draws, len(X))) for kind in KINDS}
-    updates = {kind: _unit_update(setting, case, kind) for kind in KINDS}
+    updates = {kind: _unit_update(subject, case, kind) for kind in KINDS}
     most = case.start[1].argmax(axis=1)[:, None]
     for draw in range(draws):
         W = learner.W + sigma_w * rng.standard_normal(learner.W.shape)
@@ -113,18 +113,18 @@ def smoothing_gaps(
     return found
 
 
-def _unit_update(setting: Setting, case: ThreeLayerCase, kind: str) -> tuple[np.ndarray, np.ndarray | None]:
+def _unit_update(subject: Subject, case: ThreeLayerCase, kind: str) -> tuple[np.ndarray, np.ndarray | None]:
     """W″x, (n, m₁), and V″ with ‖W″‖_{2,∞} = ‖V″‖_{2,∞} = 1; None for a V″ that is all on the unit each row excites most."""
-    (m1, m2), X, rng = case.learner.widths, case.X, setting.rng(38)
+    (m1, m2), X, rng = case.learner.widths, case.X, subject.rng(38)
     if kind == "adversarial":
         return np.repeat(np.linalg.norm(X, axis=1)[:, None], m1, axis=1), None
     if kind == "random":
         return X @ random_rows((m1, X.shape[1]), rng).T, random_rows((m2, m1), rng)
-    W, V = (np.asarray(setting.training_displacement[name], float) for name in ("W", "V"))
+    W, V = (np.asarray(subject.training_displacement[name], float) for name in ("W", "V"))
     return X @ to_radius(W, "2,inf", 1.0).T, to_radius(V, "2,inf", 1.0)
 
 
-def coupling_under_signs(setting: Setting) -> list[Finding]:
+def coupling_under_signs(subject: Subject) -> list[Finding]:
     """Lemma 5.8: f(x; W⁰ + ΣW′, V⁰ + V′Σ) less a D_v(V⁰D_w(W⁰x + b₁) + b₂) + a D_v V′ D_w W′ x, signs at the start.
 
     Values are the largest over rows, outputs and draws of Σ. The adversary moves, for each row, V′ in the column that
@@ -136,7 +136,7 @@ def coupling_under_signs(setting: Setting) -> list[Finding]:
 
     Differs from the paper: it asks ‖V′‖₂ ≤ τ_v where its proof uses ‖V′‖_F, which stands here.
     """
-    case = three_layer_case(setting)
+    case = three_layer_case(subject)
     m1, m2 = case.learner.widths
     conditions = coupling_conditions(case)
     low_w, low_v = case.tau_w[0], case.tau_v[0]
@@ -146,17 +146,17 @@ def coupling_under_signs(setting: Setting) -> list[Finding]:
             (SIGNED_BY_W, case.tau_w, [(w, low_v) for w in case.tau_w]),
             (SIGNED_BY_V, case.tau_v, [(low_w, v) for v in case.tau_v]),
         ):
-            values = [signed_gap(setting, case, kind, w, v) for w, v in pairs]
+            values = [signed_gap(subject, case, kind, w, v) for w, v in pairs]
             bounds = [case.alpha * (w**3.2 * m1**0.8 * m2**1.5 + (m2 / m1) ** 0.5 * v) for w, v in pairs]
             found.append(made(law, kind, radii, values, bounds, conditions, bounded=True))
     return found
 
 
-def signed_gap(setting: Setting, case: ThreeLayerCase, kind: str, tau_w: float, tau_v: float) -> float:
+def signed_gap(subject: Subject, case: ThreeLayerCase, kind: str, tau_w: float, tau_v: float) -> float:
     """The largest difference over rows, outputs and draws of Σ."""
-    rng, m1, worst = setting.rng(37), case.learner.widths[0], 0.0
+    rng, m1, worst = subject.rng(37), case.learner.widths[0], 0.0
     draws = [rng.choice([-1.0, 1.0], m1) for _ in range(SIGN_DRAWS)]
-    for move, column, weights in _moves(setting, case, kind, tau_w, tau_v):
+    for move, column, weights in _moves(subject, case, kind, tau_w, tau_v):
         for signs in draws:
             worst = max(worst, float(_signed_difference(case, signs, move, column, weights).max()))
     return worst
@@ -179,11 +179,11 @@ def _signed_difference(
 
 
 def _moves(
-    setting: Setting, case: ThreeLayerCase, kind: str, tau_w: float, tau_v: float
+    subject: Subject, case: ThreeLayerCase, kind: str, tau_w: float, tau_v: float
 ) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.ndarray]]:
     learner, X = case.learner, case.X
     if kind != "adversarial":
-        W, V = movement(setting, case, kind, tau_w, tau_v)
+        W, V = movement(subject, case, kind, tau_w, tau_v)
         yield X @ W.T, None, V
         return
     first, z, second = case.start

@@ -15,7 +15,7 @@ import numpy as np
 from overparam.audits.coupling_balls import cheapest, size_in, to_radius
 from overparam.audits.coupling_pseudo import ThreeLayerLearner, three_layer_learner
 from overparam.audits.law import Finding, Law, made
-from overparam.audits.setting import KINDS, Setting
+from overparam.audits.subject import KINDS, Subject
 from overparam.core.assumptions import Assumption, checked
 from overparam.training import smoothed_sgd
 
@@ -78,11 +78,11 @@ class ThreeLayerCase:
         return float(np.log(len(self.X) * width))
 
 
-def three_layer_case(setting: Setting) -> ThreeLayerCase:
+def three_layer_case(subject: Subject) -> ThreeLayerCase:
     """Rows, learner and radii: τ_w from m₁^{−3/4} to m₁^{−1/2}, τ_v from m₂^{−1/2} to √(m₁/m₂)."""
-    small, learner = setting.on_rows(setting.effort.rows), three_layer_learner(setting.network, setting.params)
+    small, learner = subject.on_rows(subject.effort.rows), three_layer_learner(subject.network, subject.params)
     m1, m2 = learner.widths
-    count = max(setting.effort.radii, 3)
+    count = max(subject.effort.radii, 3)
     return ThreeLayerCase(
         learner,
         np.asarray(small.X, float),
@@ -101,7 +101,7 @@ def coupling_conditions(case: ThreeLayerCase) -> tuple[Assumption, ...]:
     )
 
 
-def coupling_of_three_layers(setting: Setting) -> list[Finding]:
+def coupling_of_three_layers(subject: Subject) -> list[Finding]:
     """Lemma 5.5, 1 and 2, each term of its bounds by itself, for random, training and adversarial movements and along
     Algorithm 2.
 
@@ -116,7 +116,7 @@ def coupling_of_three_layers(setting: Setting) -> list[Finding]:
 
     Ref: beyond_two_layers, Lemma 5.5, Eq. (33), (34), (35), (254)
     """
-    case = three_layer_case(setting)
+    case = three_layer_case(subject)
     m1, m2 = case.learner.widths
     conditions = coupling_conditions(case)
     laws = (
@@ -128,10 +128,10 @@ def coupling_of_three_layers(setting: Setting) -> list[Finding]:
     )
     found: list[Finding] = []
     for kind in KINDS:
-        rows = np.array([_measured(setting, case, kind, w, v) for w, v in zip(case.tau_w, case.tau_v, strict=True)])
+        rows = np.array([_measured(subject, case, kind, w, v) for w, v in zip(case.tau_w, case.tau_v, strict=True)])
         for values, (law, radii, bounds) in zip(rows.T, laws, strict=True):
             found.append(made(law, kind, radii, values, bounds, conditions, bounded=True))
-    return found + _noise(setting, case, conditions) + _along_a_run(setting, case, conditions)
+    return found + _noise(subject, case, conditions) + _along_a_run(subject, case, conditions)
 
 
 def turned(case: ThreeLayerCase, W: np.ndarray, V: np.ndarray) -> tuple[int, int]:
@@ -211,20 +211,20 @@ def worst_cross_terms(
 
 
 def movement(
-    setting: Setting, case: ThreeLayerCase, kind: str, tau_w: float, tau_v: float, label: int = 0
+    subject: Subject, case: ThreeLayerCase, kind: str, tau_w: float, tau_v: float, label: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """W′ and V′ of a kind with ‖W′‖_{2,4} = τ_w and ‖V′‖_F = τ_v; "adversarial" takes random ones."""
     if kind == "training":
-        W, V = (np.asarray(setting.training_displacement[name], float) for name in ("W", "V"))
+        W, V = (np.asarray(subject.training_displacement[name], float) for name in ("W", "V"))
     else:
-        rng = setting.rng(32, label)
+        rng = subject.rng(32, label)
         W, V = rng.standard_normal(case.learner.W.shape), rng.standard_normal(case.learner.V.shape)
     return to_radius(W, "2,4", tau_w), to_radius(V, "frobenius", tau_v)
 
 
-def _measured(setting: Setting, case: ThreeLayerCase, kind: str, tau_w: float, tau_v: float) -> list[float]:
+def _measured(subject: Subject, case: ThreeLayerCase, kind: str, tau_w: float, tau_v: float) -> list[float]:
     learner = case.learner
-    W, V = movement(setting, case, kind, tau_w, tau_v)
+    W, V = movement(subject, case, kind, tau_w, tau_v)
     there = learner.W + W, learner.V + V
     if kind == "adversarial":
         counts = [most_turned_first(case, tau_w), most_turned_second(case, tau_v), turned_through_first(case, tau_w)]
@@ -232,7 +232,7 @@ def _measured(setting: Setting, case: ThreeLayerCase, kind: str, tau_w: float, t
     nothing_w, nothing_v = np.zeros_like(W), np.zeros_like(V)
     first, through = turned(case, W, nothing_v)
     second = turned(case, nothing_w, V)[1]
-    return [first, second, through, *_cross(case, *there, *movement(setting, case, kind, tau_w, tau_v, label=1))]
+    return [first, second, through, *_cross(case, *there, *movement(subject, case, kind, tau_w, tau_v, label=1))]
 
 
 def _cross(case: ThreeLayerCase, W: np.ndarray, V: np.ndarray, W2: np.ndarray, V2: np.ndarray) -> tuple[float, float]:
@@ -240,9 +240,9 @@ def _cross(case: ThreeLayerCase, W: np.ndarray, V: np.ndarray, W2: np.ndarray, V
     return float(by_v), float(by_w)
 
 
-def _noise(setting: Setting, case: ThreeLayerCase, conditions: tuple[Assumption, ...]) -> list[Finding]:
+def _noise(subject: Subject, case: ThreeLayerCase, conditions: tuple[Assumption, ...]) -> list[Finding]:
     """Signs turned by W^ρ alone, σ_w up to τ_w m₁^{−1/4}, and by V^ρ alone, σ_v up to 1/(4√m₂)."""
-    learner, (m1, m2), rng = case.learner, case.learner.widths, setting.rng(33)
+    learner, (m1, m2), rng = case.learner, case.learner.widths, subject.rng(33)
     of_w, of_v = rng.standard_normal(learner.W.shape), rng.standard_normal(learner.V.shape)
     zero_w, zero_v = np.zeros_like(of_w), np.zeros_like(of_v)
     sigma_w = case.tau_w * m1**-0.25
@@ -255,10 +255,10 @@ def _noise(setting: Setting, case: ThreeLayerCase, conditions: tuple[Assumption,
     ]
 
 
-def _along_a_run(setting: Setting, case: ThreeLayerCase, conditions: tuple[Assumption, ...]) -> list[Finding]:
+def _along_a_run(subject: Subject, case: ThreeLayerCase, conditions: tuple[Assumption, ...]) -> list[Finding]:
     """Algorithm 2 from these weights; the radii in the bounds are those the run has reached."""
     learner, (m1, m2) = case.learner, case.learner.widths
-    states = [three_layer_run(setting, case, steps) for steps in STEPS]
+    states = [three_layer_run(subject, case, steps) for steps in STEPS]
     sizes = np.array([(size_in(W, "2,4"), size_in(V, "frobenius")) for W, V in states])
     counts = np.array([turned(case, W, V) for W, V in states], float)
     cross = np.array([_cross(case, learner.W + W, learner.V + V, W, V) for W, V in states])
@@ -279,13 +279,13 @@ def _along_a_run(setting: Setting, case: ThreeLayerCase, conditions: tuple[Assum
     ]  # fmt: skip
 
 
-def three_layer_run(setting: Setting, case: ThreeLayerCase, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def three_layer_run(subject: Subject, case: ThreeLayerCase, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """W_t and V_t of Algorithm 2 after `steps`, with m₂ ε_a² η = 1, the noises of (26) and weak regularisers."""
     learner, (m1, m2) = case.learner, case.learner.widths
-    data = (np.asarray(setting.X, float), setting.y[:, 0] if setting.outputs == 1 else setting.y)
+    data = (np.asarray(subject.X, float), subject.y[:, 0] if subject.outputs == 1 else subject.y)
     run = smoothed_sgd(
-        setting.network, data, lr=min(1 / (m2 * case.alpha**2), 0.5), steps=steps, sigma_w=m1**-0.99,
-        sigma_v=m2**-0.5 / 10, lambda_w=1e-3, lambda_v=1e-3, draws=1, key=setting.key, params=setting.params,
+        subject.network, data, lr=min(1 / (m2 * case.alpha**2), 0.5), steps=steps, sigma_w=m1**-0.99,
+        sigma_v=m2**-0.5 / 10, lambda_w=1e-3, lambda_v=1e-3, draws=1, key=subject.key, params=subject.params,
         record=STEPS[0], measures=(),
     )  # fmt: skip
     trained = run.trajectory.params.trained

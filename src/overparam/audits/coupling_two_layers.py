@@ -12,7 +12,7 @@ import numpy as np
 from overparam.audits.coupling_balls import random_rows, to_radius
 from overparam.audits.coupling_pseudo import TwoLayerLearner, two_layer_learner
 from overparam.audits.law import Finding, Law, Moment, made
-from overparam.audits.setting import KINDS, Setting
+from overparam.audits.subject import KINDS, Subject
 from overparam.core.assumptions import Assumption, checked
 from overparam.training import sgd_one_sample
 
@@ -46,7 +46,7 @@ CHUNK = 16
 """Steps made at a time, so that one compiled program does for all."""
 
 
-def coupling_of_two_layers(setting: Setting) -> list[Finding]:
+def coupling_of_two_layers(subject: Subject) -> list[Finding]:
     """Lemma G.3 (1) to (3) for random, training and adversarial movements, and along Algorithm 1.
 
     For one row x the worst movement is known: neuron i turns if |g_i| ≤ R‖x‖, so the most signs turn when each moves by
@@ -62,15 +62,15 @@ def coupling_of_two_layers(setting: Setting) -> list[Finding]:
     k^{3/2} τ² m^{5/2}: a neuron that turns adds √k ε_a, and another √k ε_a times the √k |f_r − g_r| by which the loss's
     gradient changes, which are the powers of k here. ε_a is kept.
     """
-    small = setting.on_rows(setting.effort.rows)
-    learner = two_layer_learner(setting.network, setting.params)
+    small = subject.on_rows(subject.effort.rows)
+    learner = two_layer_learner(subject.network, subject.params)
     X, y = np.asarray(small.X, float), small.y
-    radii = learner.spread * np.array([omega for omega in setting.omegas if omega <= 1] or [0.01, 0.1, 1.0])
+    radii = learner.spread * np.array([omega for omega in subject.omegas if omega <= 1] or [0.01, 0.1, 1.0])
     found: list[Finding] = []
     for kind in KINDS:
-        values = np.array([_measured(setting, learner, X, y, kind, radius) for radius in radii])
+        values = np.array([_measured(subject, learner, X, y, kind, radius) for radius in radii])
         found += _findings(learner, kind, radii, radii, values, X)
-    return found + _along_a_run(setting, learner, X, y)
+    return found + _along_a_run(subject, learner, X, y)
 
 
 def exact_worst(learner: TwoLayerLearner, X: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +91,7 @@ def exact_worst(learner: TwoLayerLearner, X: np.ndarray, radius: float) -> tuple
 
 
 def _measured(
-    setting: Setting, learner: TwoLayerLearner, X: np.ndarray, y: np.ndarray, kind: str, radius: float
+    subject: Subject, learner: TwoLayerLearner, X: np.ndarray, y: np.ndarray, kind: str, radius: float
 ) -> tuple[float, float, float]:
     g = learner.before(X, learner.W)
     if kind == "adversarial":
@@ -103,9 +103,9 @@ def _measured(
         gradients = max(_gradient_gap(learner, X, y, g, move) for move in moves)
         return float(shares.max()), float(outputs.max()), gradients
     if kind == "random":
-        W = radius * random_rows(learner.W.shape, setting.rng(31))
+        W = radius * random_rows(learner.W.shape, subject.rng(31))
     else:
-        W = to_radius(np.asarray(setting.training_displacement["W"], float), "2,inf", radius)
+        W = to_radius(np.asarray(subject.training_displacement["W"], float), "2,inf", radius)
     return _gaps(learner, X, y, W)
 
 
@@ -156,17 +156,17 @@ def _conditions(X: np.ndarray) -> tuple[Assumption, ...]:
     )
 
 
-def _along_a_run(setting: Setting, learner: TwoLayerLearner, X: np.ndarray, y: np.ndarray) -> list[Finding]:
+def _along_a_run(subject: Subject, learner: TwoLayerLearner, X: np.ndarray, y: np.ndarray) -> list[Finding]:
     """Algorithm 1 from these weights, with ε_a² m η = 1; R in the bounds is √k α ηt, as in the lemma."""
     k, m = learner.a.shape
     alpha = float(np.sqrt(np.mean(learner.a**2)))
     rate = 1 / (m * alpha**2)
-    data = (np.asarray(setting.X, float), setting.y[:, 0] if setting.outputs == 1 else setting.y)
-    values, moved, params = [], [], setting.params
+    data = (np.asarray(subject.X, float), subject.y[:, 0] if subject.outputs == 1 else subject.y)
+    values, moved, params = [], [], subject.params
     for step in range(CHUNK, STEPS[-1] + 1, CHUNK):
         # The algorithm has no memory beyond its weights, so that a run may be made of runs with keys of their own.
         params = sgd_one_sample(
-            setting.network, data, rate, CHUNK, key=setting.key + step, params=params, record=CHUNK, measures=()
+            subject.network, data, rate, CHUNK, key=subject.key + step, params=params, record=CHUNK, measures=()
         ).params
         if step in STEPS:
             W = np.asarray(params.trained["W"], float) - learner.W

@@ -19,7 +19,7 @@ from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.own_kernel import kernel_by_layers, own_kernel
 from overparam.audits.radius_ranges import sizes
 from overparam.audits.ranges import of_network
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.audits.vectors import added, inner
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.inside import of_output
@@ -101,7 +101,7 @@ class Descent:
             return None
 
 
-def descent(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def descent(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """Gradient descent and SGD on a few samples: PL ratio, fall of the loss, and both against the network's kernel.
 
     The rate is 1/λ_max of the kernel at the start; SGD takes a quarter of the samples a step and a quarter of that rate.
@@ -111,17 +111,17 @@ def descent(setting: Setting, constant: float = 1.0) -> list[Finding]:
     Assumes: the squared loss of the sum.
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of the width and the rate that the theorems ask for.
     """
-    few = setting.on_rows(min(setting.effort.rows, max(2, MOST // setting.outputs)))
+    few = subject.on_rows(min(subject.effort.rows, max(2, MOST // subject.outputs)))
     K = kernel_by_layers(few, few.weights)
     if K is None:  # every row of the kernel costs a gradient
-        few = setting.on_rows(min(setting.effort.rows, max(4, COSTLY // few.outputs)))
+        few = subject.on_rows(min(subject.effort.rows, max(4, COSTLY // few.outputs)))
         K = own_kernel(few, few.weights)
     eigenvalues = np.linalg.eigvalsh(K)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
-    note = setting.note_on(few)
+    note = subject.note_on(few)
     if not largest > 0:
         laws = (ratio_law("gradient descent"), fall_law("gradient descent"), kernel_law("gradient descent"))
         return [not_measured(law, "trajectory", "the outputs do not depend on the weights") for law in laws]
@@ -132,17 +132,17 @@ def descent(setting: Setting, constant: float = 1.0) -> list[Finding]:
     return found
 
 
-def descend(setting: Setting, algorithm: Algorithm, rate: float, steps: int) -> Descent:
+def descend(subject: Subject, algorithm: Algorithm, rate: float, steps: int) -> Descent:
     """A run of W ← W − η ∇F, or of η (n/b) Σ over a random batch of ∇F_i, from W⁰ on ½ Σ_i ‖f(x_i) − y_i‖²."""
-    inside, n = setting.inside, setting.samples
+    inside, n = subject.inside, subject.samples
     batch = n if algorithm == "gradient descent" else max(1, n // BATCH_SHARE)
     rate *= batch / n
     recorded = set(np.unique(np.linspace(0, steps, min(steps, 2 * WINDOWS) + 1).round().astype(int)).tolist())
-    rng, here = setting.rng(61), setting.weights
+    rng, here = subject.rng(61), subject.weights
     times, losses, ratios = [], [], []
     for step in range(steps + 1):
         with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is a finding
-            each, residual = objective(setting, here)
+            each, residual = objective(subject, here)
             F = float(each.sum())
         whole = None
         if step in recorded:
@@ -162,26 +162,26 @@ def descend(setting: Setting, algorithm: Algorithm, rate: float, steps: int) -> 
     return Descent(algorithm, n, np.array(times), np.array(losses), np.array(ratios), rate, batch)
 
 
-def of_descent(setting: Setting, run: Descent, constant: float = 1.0, note: str = "") -> list[Finding]:
-    """What a run says of the laws, on the samples of this setting.
+def of_descent(subject: Subject, run: Descent, constant: float = 1.0, note: str = "") -> list[Finding]:
+    """What a run says of the laws, on the samples of this subject.
 
     Args:
-        setting: the network on the samples of the run.
+        subject: the network on the samples of the run.
         run: what it went through.
         constant: C of the width and the rate that the theorems ask for.
         note: a sentence for the words.
     """
-    _, m = sizes(setting)
-    n, k = run.n, setting.outputs
-    asked = asked_of(setting, run, constant)
-    L, _ = sizes(setting)
-    expected = min(setting.separation, 1 / L) * m / (k * n**2)  # with constant 1; δ ≤ 1/L is all the theorem takes
+    _, m = sizes(subject)
+    n, k = run.n, subject.outputs
+    asked = asked_of(subject, run, constant)
+    L, _ = sizes(subject)
+    expected = min(subject.separation, 1 / L) * m / (k * n**2)  # with constant 1; δ ≤ 1/L is all the theorem takes
     fit = run.fitted()
     detail = {"loss": run.losses, "steps": run.steps}
     if fit is not None:
         detail["fitted rate"] = np.array([fit.rate, np.nan if fit.standard_error is None else fit.standard_error])
     ratio, fall, kernel = ratio_law(run.algorithm), fall_law(run.algorithm), kernel_law(run.algorithm)
-    apart = 0 < setting.separation < np.inf
+    apart = 0 < subject.separation < np.inf
     found = []
     if not apart:
         found.append(not_measured(ratio, "trajectory", NOT_APART, asked))
@@ -210,11 +210,11 @@ def of_descent(setting: Setting, run: Descent, constant: float = 1.0, note: str 
     return found
 
 
-def of_run(setting: Setting, run: Any, *, lr: float | None = None, constant: float = 1.0) -> list[Finding]:
+def of_run(subject: Subject, run: Any, *, lr: float | None = None, constant: float = 1.0) -> list[Finding]:
     """The same laws on a recorded `Trajectory`.
 
     Args:
-        setting: the network on the samples it was trained on.
+        subject: the network on the samples it was trained on.
         run: the trajectory; its gradients, where they were recorded.
         lr: the rate of the run, in its own convention; None reads it from `run.algorithm`.
         constant: C of the width and the rate that the theorems ask for.
@@ -236,17 +236,17 @@ def of_run(setting: Setting, run: Any, *, lr: float | None = None, constant: flo
         ratios,
         None if rate is None else rate / share,
         run.n if full or batch is None else int(batch),
-        *_extremes(setting, run.n),
+        *_extremes(subject, run.n),
     )
-    return of_descent(setting, seen, constant)
+    return of_descent(subject, seen, constant)
 
 
-def _extremes(setting: Setting, n: int) -> tuple[float | None, float | None]:
+def _extremes(subject: Subject, n: int) -> tuple[float | None, float | None]:
     """The smallest and the largest eigenvalue of the kernel at the start; None where it is not that of the run's samples,
     or costs too much."""
-    if setting.samples != n or n * setting.outputs > MOST_OF_RUN:
+    if subject.samples != n or n * subject.outputs > MOST_OF_RUN:
         return None, None
-    K = kernel_by_layers(setting, setting.weights)
+    K = kernel_by_layers(subject, subject.weights)
     if K is None:
         return None, None
     eigenvalues = np.linalg.eigvalsh(K)
@@ -276,22 +276,22 @@ def falls_of(
     return (x[1:] + x[:-1]) / 2, -np.diff(np.log(F)) / np.diff(x)
 
 
-def asked_of(setting: Setting, run: Descent, constant: float = 1.0) -> tuple[Assumption, ...]:
+def asked_of(subject: Subject, run: Descent, constant: float = 1.0) -> tuple[Assumption, ...]:
     """m ≥ n²⁴L¹²k log⁵m/(C δ⁸) and η ≤ C kδ/(n⁴L²m); for SGD m times b, and η ≤ C bkδ/(n⁵L²m log²m).
 
     Ref: convergence, Thm 1, Thm 2
     """
-    L, m = sizes(setting)
-    n, k, apart = float(run.n), setting.outputs, setting.separation
+    L, m = sizes(subject)
+    n, k, apart = float(run.n), subject.outputs, subject.separation
     sgd = run.algorithm == "SGD"
     if not 0 < apart < np.inf:
-        return (*of_network(setting), checked("no two rows are equal", False, "δ = 0"))
+        return (*of_network(subject), checked("no two rows are equal", False, "δ = 0"))
     needed = n**24 * L**12 * k * log(m) ** 5 / (constant * apart**8) * (run.batch if sgd else 1)
     limit = constant * k * apart / (n**4 * L**2 * m) * (run.batch / (n * log(m) ** 2) if sgd else 1.0)
     words = "η ≤ C b k δ/(n⁵ L² m log² m)" if sgd else "η ≤ C k δ/(n⁴ L² m)"
     wide = "m ≥ n²⁴ L¹² k b log⁵ m/(C δ⁸)" if sgd else "m ≥ n²⁴ L¹² k log⁵ m/(C δ⁸)"
     return (
-        *of_network(setting),
+        *of_network(subject),
         checked(wide, m >= needed, f"m = {m:,}, {needed:.2g} needed"),
         checked(words, None if run.rate is None else run.rate <= limit,
                 f"the limit is {limit:.2g}" + ("" if run.rate is None else f", η = {run.rate:.2g}")),

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from overparam.audits.law import Finding, Law, made
 from overparam.audits.ranges import of_network
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 
 FAILURE = 0.01
 """The chance that the lemma is allowed to be wrong at random initialisation, over all samples and layers."""
@@ -28,7 +28,7 @@ FORWARD_NORMS = Law(
 )
 
 
-def forward_norms(setting: Setting) -> list[Finding]:
+def forward_norms(subject: Subject) -> list[Finding]:
     """The largest |log(‖h_{i,ℓ}‖/‖x_i‖)| over its ε, at W⁰.
 
     Ref: convergence, Lemma 7.1
@@ -42,10 +42,10 @@ def forward_norms(setting: Setting) -> list[Finding]:
     Differs from the paper: it has ‖h‖ ∈ [1 − ε, 1 + ε]; its proof is about log ‖h‖, which is the same for small ε and
     sees norms that vanish as well as norms that explode.
     """
-    h = setting.start.activations
-    norms = np.array([np.linalg.norm(layer, axis=1) / np.where(setting.norms > 0, setting.norms, 1) for layer in h])
-    spread = np.sqrt(np.cumsum([5 / (4 * width) for width in setting.inside.widths]))
-    lower, upper = allowed_logs(setting.inside.widths, setting.samples)
+    h = subject.start.activations
+    norms = np.array([np.linalg.norm(layer, axis=1) / np.where(subject.norms > 0, subject.norms, 1) for layer in h])
+    spread = np.sqrt(np.cumsum([5 / (4 * width) for width in subject.inside.widths]))
+    lower, upper = allowed_logs(subject.inside.widths, subject.samples)
     logs = np.log(np.maximum(norms, np.finfo(float).tiny))
     down, up = -logs.min(axis=1), logs.max(axis=1)
     below = down / lower > up / upper
@@ -60,8 +60,8 @@ def forward_norms(setting: Setting) -> list[Finding]:
     }
     lowest, highest = float(norms.min()), float(norms.max())
     note = f"Norms lie between {lowest:.3g} and {highest:.3g}; the worst for its depth is ReLU layer {worst + 1}."
-    at = np.full(len(away), setting.at)  # one value a layer, each with its own ε
-    return [made(FORWARD_NORMS, setting.moment, at, away, allowed, of_network(setting), detail, note=note)]
+    at = np.full(len(away), subject.at)  # one value a layer, each with its own ε
+    return [made(FORWARD_NORMS, subject.moment, at, away, allowed, of_network(subject), detail, note=note)]
 
 
 @cache

@@ -9,7 +9,7 @@ import numpy as np
 from overparam.audits.away import Climb, Stated, findings, of_layer
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_forward, sizes, speaks
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.core.device_weights import Weights
 
 BEFORE = Law(
@@ -30,28 +30,28 @@ AFTER = Law(
 )
 
 
-def forward_stability(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def forward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """‖g − g⁰‖ and ‖h − h⁰‖, the worst over samples and layers, by radius.
 
     Ref: convergence, Lemma 8.2
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of the radius the lemma reaches, C/(L^{9/2} log³ m).
     """
-    L, m = sizes(setting)
-    asked, spoken = of_forward(setting, constant), speaks(of_forward, setting, constant)
+    L, m = sizes(subject)
+    asked, spoken = of_forward(subject, constant), speaks(of_forward, subject, constant)
     stated = (
         Stated(BEFORE, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
         Stated(AFTER, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
     )
     climbs = (Climb(AFTER.name, towards_movement),)
-    return findings(setting, stated, measured, climbs, few=setting.on_rows(setting.effort.rows))
+    return findings(subject, stated, measured, climbs, few=subject.on_rows(subject.effort.rows))
 
 
-def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+def measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """Both quantities, layer by layer, the largest over samples."""
-    now, then = setting.inside.trace(weights), setting.start
+    now, then = subject.inside.trace(weights), subject.start
     before = [g - g0 for g, g0 in zip(now.pre_activations, then.pre_activations, strict=True)]
     after = [h - h0 for h, h0 in zip(now.activations, then.activations, strict=True)]
     return {
@@ -60,14 +60,14 @@ def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.n
     }
 
 
-def towards_movement(setting: Setting, weights: Weights) -> Weights:
+def towards_movement(subject: Subject, weights: Weights) -> Weights:
     """The gradient of ½‖h − h⁰‖² in the sample and layer where it is largest."""
-    now, then = setting.inside.trace(weights), setting.start
+    now, then = subject.inside.trace(weights), subject.start
     moves = [h - h0 for h, h0 in zip(now.activations, then.activations, strict=True)]
     norms = [np.linalg.norm(move, axis=1) for move in moves]
     layer = max(range(len(norms)), key=lambda place: norms[place].max())
     row = int(norms[layer].argmax())
-    return setting.inside.gradient(weights, of_layer(setting, layer, row, moves[layer][row], "activations"))
+    return subject.inside.gradient(weights, of_layer(subject, layer, row, moves[layer][row], "activations"))
 
 
 def _largest(changes: list[np.ndarray]) -> np.ndarray:

@@ -11,7 +11,7 @@ from overparam.audits.away import Climb, Stated, findings
 from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.layer_factors import alone, sample_squares
 from overparam.audits.radius_ranges import of_gradients, sizes, speaks
-from overparam.audits.setting import KINDS, Setting
+from overparam.audits.subject import KINDS, Subject
 from overparam.audits.vectors import added, combined, inner, length, minus, only, scaled, squares
 from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
@@ -66,7 +66,7 @@ SECANT = 0.05
 """Second derivatives are secants over this share of ω."""
 
 
-def gradient_bounds(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def gradient_bounds(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """‖∇F‖² against F from above and from below, by radius; the adversary makes the ratio large, or small.
 
     Ref: convergence, Thm 3, Remark 10.1
@@ -74,10 +74,10 @@ def gradient_bounds(setting: Setting, constant: float = 1.0) -> list[Finding]:
     Assumes: the squared loss of the sum.
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of the radius the theorem reaches, C δ^{3/2}/(n^{9/2} L⁶ log³ m).
     """
-    few = setting.on_rows(setting.effort.rows)
+    few = subject.on_rows(subject.effort.rows)
     L, m = sizes(few)
     n, k, asked, spoken = few.samples, few.outputs, of_gradients(few, constant), speaks(of_gradients, few, constant)
     delta = min(
@@ -105,118 +105,118 @@ def gradient_bounds(setting: Setting, constant: float = 1.0) -> list[Finding]:
     elif apart:
         why = "no trained weight goes straight into the last ReLU layer"
         missing += [not_measured(LOWER, kind, why, asked) for kind in KINDS]
-    note = setting.note_on(few)
+    note = subject.note_on(few)
     return [*findings(few, stated, measured, climbs, note=note), *missing]
 
 
-def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+def measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """All ratios at these weights. A sample whose F_i is 0 has no gradient and is left out."""
-    losses, residual = objective(setting, weights)
-    by_layer = _squares(setting, weights, residual)
+    losses, residual = objective(subject, weights)
+    by_layer = _squares(subject, weights, residual)
     whole = np.array([sum(by_layer.values())]) / _positive(losses.sum())
     return {
         UPPER.name: whole,
         LAYERS.name: np.array(list(by_layer.values())) / _positive(losses.sum()),
-        SAMPLES.name: _by_sample(setting, weights, residual, losses)[0].max(axis=1),
+        SAMPLES.name: _by_sample(subject, weights, residual, losses)[0].max(axis=1),
         NO_CRITICAL.name: whole,
-        LOWER.name: np.array([sum(by_layer[name] for name in last_layer(setting))]) / _positive(losses.max()),
+        LOWER.name: np.array([sum(by_layer[name] for name in last_layer(subject))]) / _positive(losses.max()),
     }
 
 
-def gradient_ratio(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
+def gradient_ratio(subject: Subject, weights: Weights, omega: float) -> np.ndarray:
     """‖∇F‖²/F."""
-    losses, residual = objective(setting, weights)
-    return np.array([sum(_squares(setting, weights, residual).values())]) / _positive(losses.sum())
+    losses, residual = objective(subject, weights)
+    return np.array([sum(_squares(subject, weights, residual).values())]) / _positive(losses.sum())
 
 
-def sample_ratio(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
+def sample_ratio(subject: Subject, weights: Weights, omega: float) -> np.ndarray:
     """‖∇_{W_ℓ}F_i‖²/F_i, the largest over samples, by weight."""
-    losses, residual = objective(setting, weights)
-    return _by_sample(setting, weights, residual, losses)[0].max(axis=1)
+    losses, residual = objective(subject, weights)
+    return _by_sample(subject, weights, residual, losses)[0].max(axis=1)
 
 
-def last_ratio(setting: Setting, weights: Weights, omega: float) -> np.ndarray:
+def last_ratio(subject: Subject, weights: Weights, omega: float) -> np.ndarray:
     """‖∇_{W_L}F‖²/max_i F_i."""
-    losses, residual = objective(setting, weights)
-    by_layer = _squares(setting, weights, residual)
-    return np.array([sum(by_layer[name] for name in last_layer(setting))]) / _positive(losses.max())
+    losses, residual = objective(subject, weights)
+    by_layer = _squares(subject, weights, residual)
+    return np.array([sum(by_layer[name] for name in last_layer(subject))]) / _positive(losses.max())
 
 
-def objective(setting: Setting, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
+def objective(subject: Subject, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
     """F_i of every sample and the loss vectors f(x_i) − y_i."""
-    residual = setting.inside.output(weights) - setting.y
+    residual = subject.inside.output(weights) - subject.y
     return 0.5 * (residual**2).sum(axis=1), residual
 
 
-def last_layer(setting: Setting) -> list[str]:
+def last_layer(subject: Subject) -> list[str]:
     """Names of the weights that go straight into the last ReLU layer, the paper's W_L."""
-    return [name for name, place in setting.places.items() if place == setting.inside.count - 1]
+    return [name for name, place in subject.places.items() if place == subject.inside.count - 1]
 
 
-def towards_large_gradient(setting: Setting, weights: Weights) -> Weights:
+def towards_large_gradient(subject: Subject, weights: Weights) -> Weights:
     """The gradient of ‖∇F‖²/F: (2 H∇F − (‖∇F‖²/F) ∇F)/F, H∇F from a secant."""
-    losses, residual = objective(setting, weights)
-    slope = setting.inside.gradient(weights, of_output(residual))
+    losses, residual = objective(subject, weights)
+    slope = subject.inside.gradient(weights, of_output(residual))
     F = _positive(losses.sum())
-    bent = _secant(setting, weights, slope, slope)
+    bent = _secant(subject, weights, slope, slope)
     ratio = inner(slope, slope) / F
     return combined(2 / F, bent, -ratio / F, slope)
 
 
-def towards_large_sample(setting: Setting, weights: Weights) -> Weights:
+def towards_large_sample(subject: Subject, weights: Weights) -> Weights:
     """The gradient of ‖∇_{W_ℓ}F_i‖²/F_i at the sample and the weight where it is largest."""
-    losses, residual = objective(setting, weights)
-    ratios, rows = _by_sample(setting, weights, residual, losses)
+    losses, residual = objective(subject, weights)
+    ratios, rows = _by_sample(subject, weights, residual, losses)
     place, column = np.unravel_index(int(ratios.argmax()), ratios.shape)
     row = int(rows[column])
-    slope = setting.inside.gradient(weights, of_output(alone(residual, row)))
-    part = only(slope, [list(setting.places)[place]])
-    bent = _secant(setting, weights, slope, part, row)
+    slope = subject.inside.gradient(weights, of_output(alone(residual, row)))
+    part = only(slope, [list(subject.places)[place]])
+    bent = _secant(subject, weights, slope, part, row)
     F = _positive(losses[row])
     return combined(2 / F, bent, -inner(part, part) / F**2, slope)
 
 
-def towards_large_last(setting: Setting, weights: Weights) -> Weights:
+def towards_large_last(subject: Subject, weights: Weights) -> Weights:
     """The gradient of ‖∇_{W_L}F‖²/max_i F_i."""
-    losses, residual = objective(setting, weights)
-    slope = setting.inside.gradient(weights, of_output(residual))
-    part = only(slope, last_layer(setting))
-    bent = _secant(setting, weights, slope, part)
+    losses, residual = objective(subject, weights)
+    slope = subject.inside.gradient(weights, of_output(residual))
+    part = only(slope, last_layer(subject))
+    bent = _secant(subject, weights, slope, part)
     row = int(losses.argmax())
     worst = _positive(losses[row])
-    of_worst = setting.inside.gradient(weights, of_output(alone(residual, row)))
+    of_worst = subject.inside.gradient(weights, of_output(alone(residual, row)))
     ratio = inner(part, part) / worst
     return combined(2 / worst, bent, -ratio / worst, of_worst)
 
 
-def _secant(setting: Setting, weights: Weights, slope: Weights, direction: Weights, row: int | None = None) -> Weights:
+def _secant(subject: Subject, weights: Weights, slope: Weights, direction: Weights, row: int | None = None) -> Weights:
     """(∇F(W + εp) − ∇F(W))/ε: the Hessian times p over a stretch that is small beside the radius; of F_row where named."""
-    moved, size = length(minus(weights, setting.weights)), length(direction)
+    moved, size = length(minus(weights, subject.weights)), length(direction)
     if not size > 0 or not moved > 0:
         return scaled(0.0, slope)
     step = SECANT * moved / size
     there = added(weights, direction, step)
-    _, residual = objective(setting, there)
+    _, residual = objective(subject, there)
     seen = residual if row is None else alone(residual, row)
-    ahead = setting.inside.gradient(there, of_output(seen))
+    ahead = subject.inside.gradient(there, of_output(seen))
     return combined(1 / step, ahead, -1 / step, slope)
 
 
 def _by_sample(
-    setting: Setting, weights: Weights, residual: np.ndarray, losses: np.ndarray
+    subject: Subject, weights: Weights, residual: np.ndarray, losses: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """‖∇_{W_ℓ}F_i‖²/F_i, weight by weight and sample by sample, and which samples: all, or those with the largest F_i.
 
     A sample whose F_i is rounding beside the largest one has none.
     """
-    found, rows = sample_squares(setting, weights, residual, SINGLE_ROWS)
+    found, rows = sample_squares(subject, weights, residual, SINGLE_ROWS)
     own = losses[rows]
     return np.where(own > FITTED * losses.max(), found / np.maximum(own, np.finfo(float).tiny), 0.0), rows
 
 
-def _squares(setting: Setting, weights: Weights, residual: np.ndarray) -> dict[str, float]:
+def _squares(subject: Subject, weights: Weights, residual: np.ndarray) -> dict[str, float]:
     """‖∇_{W_ℓ}F‖² by layer."""
-    return squares(setting.inside.gradient(weights, of_output(residual)))
+    return squares(subject.inside.gradient(weights, of_output(residual)))
 
 
 def _positive(value: float) -> float:

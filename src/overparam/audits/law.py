@@ -61,7 +61,7 @@ class Finding:
     quantity, the worst over samples and layers. bounds: (p,) the law's right side with constant 1. constant: the largest
     of values / bounds; for a lower law the smallest, for "both" the factor furthest from 1. exponent, exponent_error:
     fitted in ω, where there are several radii. range: what the statement asks for. detail: by layer and so on, for the page.
-    rows: how many samples were looked at; None for all.
+    rows: how many samples were looked at; None for all. reason: why it was not measured, where it was not.
     """
 
     law: Law
@@ -77,6 +77,7 @@ class Finding:
     words: str
     detail: Mapping[str, np.ndarray] = field(default_factory=dict)
     rows: int | None = None
+    reason: str = ""
 
     def __post_init__(self) -> None:
         if self.constant is None:  # how a number that is not finite comes back from result.json
@@ -174,9 +175,10 @@ def looseness(law: Law, constant: float) -> float | None:
 
 def not_measured(law: Law, moment: Moment, why: str, range: Sequence[Assumption] = ()) -> Finding:
     """The finding of a law that could not be measured on this network, and why."""
-    nothing = np.zeros(0)
-    return Finding(law, moment, nothing, nothing, nothing, float("nan"), None, None, tuple(range), "not measured",
-                   f"Not measured: {why}.")  # fmt: skip
+    nothing, constant, words = np.zeros(0), float("nan"), f"Not measured: {why}."
+    return Finding(
+        law, moment, nothing, nothing, nothing, constant, None, None, tuple(range), "not measured", words, reason=why
+    )
 
 
 def _ratios(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.audits.vectors import squares
 from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
@@ -31,7 +31,7 @@ class Factors:
         return (self.back[cotangent] ** 2).sum(axis=1) * (self.below**2).sum(axis=1)
 
 
-def layer_factors(setting: Setting, weights: Weights, cotangents: Sequence[np.ndarray]) -> list[Factors] | None:
+def layer_factors(subject: Subject, weights: Weights, cotangents: Sequence[np.ndarray]) -> list[Factors] | None:
     """The factors of every trained weight for cotangents (n, k) of the outputs.
 
     None where a weight is neither a matrix that maps one layer to the next nor a bias. What multiplies a weight, such as τ
@@ -40,18 +40,18 @@ def layer_factors(setting: Setting, weights: Weights, cotangents: Sequence[np.nd
 
     Ref: convergence, Fact 2.6
     """
-    inside = setting.inside
+    inside = subject.inside
     trace = inside.trace(weights)
     gates = inside.gates(trace)
     pulled: dict[int, tuple[np.ndarray, ...]] = {}
     found = []
-    for name, place in setting.places.items():
+    for name, place in subject.places.items():
         above, under = inside.size(place), inside.size(place - 1)
         if inside.shapes[name] in ((above, under), (under, above)):
-            flat = np.asarray(setting.X, float).reshape(setting.samples, -1)
+            flat = np.asarray(subject.X, float).reshape(subject.samples, -1)
             below = flat if place == 0 else trace.activations[place - 1]
         elif inside.shapes[name] == (above,):
-            below = np.ones((setting.samples, 1))
+            below = np.ones((subject.samples, 1))
         else:
             return None
         if place not in pulled:
@@ -61,11 +61,11 @@ def layer_factors(setting: Setting, weights: Weights, cotangents: Sequence[np.nd
             )
         found.append(Factors(name, pulled[place], below))
     row = _largest_row(cotangents[0])
-    true = _squares_of(setting, weights, cotangents[0], row)
+    true = _squares_of(subject, weights, cotangents[0], row)
     return [_scaled(one, own, float(one.squares()[row])) for one, own in zip(found, true, strict=True)]
 
 
-def sample_squares(setting: Setting, weights: Weights, U: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+def sample_squares(subject: Subject, weights: Weights, U: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """‖∂(u_iᵀ f(x_i))/∂W_ℓ‖² of samples one by one, and which samples: (weights, samples looked at), (samples looked at,).
 
     All samples where gradients come in factors; else the `most` with the largest u_i, each by a derivative of its own.
@@ -73,15 +73,15 @@ def sample_squares(setting: Setting, weights: Weights, U: np.ndarray, most: int)
     Ref: convergence, Fact 2.6
     """
     order = np.argsort(-(U**2).sum(axis=1), kind="stable")
-    factors = layer_factors(setting, weights, [U])
+    factors = layer_factors(subject, weights, [U])
     if factors is not None:
         quick = np.array([one.squares() for one in factors])
         other = int(order[1 % len(order)])  # the first one gave the multiples
-        true = _squares_of(setting, weights, U, other)
+        true = _squares_of(subject, weights, U, other)
         if (np.abs(quick[:, other] - true) <= AGREES * true).all():
-            return quick, np.arange(setting.samples)
+            return quick, np.arange(subject.samples)
     rows = order[:most]
-    return np.stack([_squares_of(setting, weights, U, int(row)) for row in rows], axis=1), rows
+    return np.stack([_squares_of(subject, weights, U, int(row)) for row in rows], axis=1), rows
 
 
 def alone(U: np.ndarray, row: int) -> np.ndarray:
@@ -106,7 +106,7 @@ def _scaled(one: Factors, true: float, found: float) -> Factors:
     return Factors(one.name, tuple((true / found) ** 0.5 * back for back in one.back), one.below)
 
 
-def _squares_of(setting: Setting, weights: Weights, U: np.ndarray, row: int) -> np.ndarray:
-    slope = setting.inside.gradient(weights, of_output(alone(U, row)))
+def _squares_of(subject: Subject, weights: Weights, U: np.ndarray, row: int) -> np.ndarray:
+    slope = subject.inside.gradient(weights, of_output(alone(U, row)))
     by_name = squares(slope)
-    return np.array([by_name[name] for name in setting.places])
+    return np.array([by_name[name] for name in subject.places])

@@ -8,7 +8,7 @@ import numpy as np
 
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.ranges import of_network
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.core.assumptions import checked
 
 SEPARATION = Law(
@@ -22,7 +22,7 @@ SEPARATION = Law(
 )
 
 
-def separation_in_layers(setting: Setting, C: float = 1.0) -> list[Finding]:
+def separation_in_layers(subject: Subject, C: float = 1.0) -> list[Finding]:
     """The smallest part of one sample's layer across another's, over δ/2, all pairs of samples, at W⁰.
 
     Ref: convergence, Lemma 7.5
@@ -32,25 +32,25 @@ def separation_in_layers(setting: Setting, C: float = 1.0) -> list[Finding]:
     Args:
         C: the constant in δ ≤ 1/(CL).
     """
-    if setting.samples < 2:
-        return [not_measured(SEPARATION, setting.moment, "there is one sample, and so no pair")]
-    if not setting.separation > 0:
-        return [not_measured(SEPARATION, setting.moment, "two samples are equal, so δ = 0; drop one of them")]
-    L = max(setting.depth, 1)
-    delta = min(setting.separation, 1 / (C * L))
-    smallest = np.array([smallest_across(h) for h in setting.start.activations])
+    if subject.samples < 2:
+        return [not_measured(SEPARATION, subject.moment, "there is one sample, and so no pair")]
+    if not subject.separation > 0:
+        return [not_measured(SEPARATION, subject.moment, "two samples are equal, so δ = 0; drop one of them")]
+    L = max(subject.depth, 1)
+    delta = min(subject.separation, 1 / (C * L))
+    smallest = np.array([smallest_across(h) for h in subject.start.activations])
     worst = int(np.argmin(smallest))
-    needed = L * log(max(setting.samples * L, 2)) / delta**6
+    needed = L * log(max(subject.samples * L, 2)) / delta**6
     conditions = (
-        *of_network(setting),
-        checked("m ≥ L log(nL)/δ⁶", setting.width >= needed, f"m = {setting.width:,}, {needed:.2g} needed"),
+        *of_network(subject),
+        checked("m ≥ L log(nL)/δ⁶", subject.width >= needed, f"m = {subject.width:,}, {needed:.2g} needed"),
     )
     note = f"δ = {delta:.3g}; the smallest, {smallest[worst]:.3g}, is in ReLU layer {worst + 1}."
     return [
         made(
             SEPARATION,
-            setting.moment,
-            [setting.at],
+            subject.moment,
+            [subject.at],
             [smallest[worst]],
             [delta / 2],
             conditions,

@@ -9,8 +9,8 @@ import numpy as np
 from overparam.audits.away import Climb, Stated, findings, one_hot
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_steps, sizes, speaks
-from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
+from overparam.audits.subject import Subject
 from overparam.audits.vectors import minus
 from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
@@ -25,45 +25,45 @@ LINEARISATION = Law(
 )
 
 
-def linearisation(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def linearisation(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """The largest |y_j(W⁰ + W′) − y_j(W⁰) − ⟨∇y_j(W⁰), W′⟩| over samples and outputs, by radius.
 
     Ref: convergence, Thm 5
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of the radii between which the theorem holds.
     """
-    L, m = sizes(setting)
-    few = setting.on_rows(setting.effort.rows)
+    L, m = sizes(subject)
+    few = subject.on_rows(subject.effort.rows)
     stated = (
         Stated(
             LINEARISATION,
-            lambda omega: L**3 * omega ** (4 / 3) * sqrt(m * log(m) / setting.outputs),
-            of_steps(setting, constant),
-            speaks(of_steps, setting, constant),
+            lambda omega: L**3 * omega ** (4 / 3) * sqrt(m * log(m) / subject.outputs),
+            of_steps(subject, constant),
+            speaks(of_steps, subject, constant),
             bounded=True,
         ),
     )
-    note = setting.note_on(few)
+    note = subject.note_on(few)
     climbs = (Climb(LINEARISATION.name, towards_bend, towards_flips_everywhere),)
     return findings(few, stated, measured, climbs, note=note)
 
 
-def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+def measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """The largest over samples, an entry an output."""
-    return {LINEARISATION.name: np.abs(bend(setting, weights)).max(axis=0)}
+    return {LINEARISATION.name: np.abs(bend(subject, weights)).max(axis=0)}
 
 
-def bend(setting: Setting, weights: Weights) -> np.ndarray:
+def bend(subject: Subject, weights: Weights) -> np.ndarray:
     """(n, k): outputs at the weights less those at the start and their first-order change."""
-    first_order = setting.inside.output_along(setting.weights, minus(weights, setting.weights))
-    return setting.inside.output(weights) - setting.start.output - first_order
+    first_order = subject.inside.output_along(subject.weights, minus(weights, subject.weights))
+    return subject.inside.output(weights) - subject.start.output - first_order
 
 
-def towards_bend(setting: Setting, weights: Weights) -> Weights:
+def towards_bend(subject: Subject, weights: Weights) -> Weights:
     """±(∇y_j(x_i; W) − ∇y_j(x_i; W⁰)) where the bend is largest: the gradient of its size."""
-    bent = bend(setting, weights)
+    bent = bend(subject, weights)
     row, output = np.unravel_index(int(np.abs(bent).argmax()), bent.shape)
-    U = of_output(np.sign(bent[row, output]) * one_hot(setting, int(row), int(output)))
-    return minus(setting.inside.gradient(weights, U), setting.inside.gradient(setting.weights, U))
+    U = of_output(np.sign(bent[row, output]) * one_hot(subject, int(row), int(output)))
+    return minus(subject.inside.gradient(weights, U), subject.inside.gradient(subject.weights, U))

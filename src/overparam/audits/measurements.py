@@ -1,6 +1,6 @@
 """The table of measurements: which laws there are, on which architectures each is about, what it costs.
 
-A new measurement is a function `measure(setting) -> list[Finding]` in a file of its own and a row here.
+A new measurement is a function `measure(subject) -> list[Finding]` in a file of its own and a row here.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from overparam.audits.layer_separation import separation_in_layers
 from overparam.audits.linearisation import linearisation
 from overparam.audits.products import products_of_layers
 from overparam.audits.semi_smoothness import semi_smoothness
-from overparam.audits.setting import Architecture, Setting
 from overparam.audits.sign_changes import sign_changes
 from overparam.audits.start_gradients import gradients_at_start
+from overparam.audits.subject import Architecture, Subject
 from overparam.audits.tangent_drift import tangent_drift
 
-Measure = Callable[[Setting], list[Finding]]
+Measure = Callable[[Subject], list[Finding]]
 PLAIN: tuple[Architecture, ...] = ("fully connected", "other")
 """Layers one after the other, as in the body of `convergence`; a model of another framework is taken for one."""
 DEEP: tuple[Architecture, ...] = ("fully connected", "residual", "convolutional", "other")
 """What Theorems 1 to 8 are about."""
 
 
-def descent_or_run(setting: Setting) -> list[Finding]:
+def descent_or_run(subject: Subject) -> list[Finding]:
     """The laws of descent on the run there is, else on short ones made here."""
-    return descent(setting) if setting.run is None else of_run(setting, setting.run)
+    return descent(subject) if subject.run is None else of_run(subject, subject.run)
 
 
 @final

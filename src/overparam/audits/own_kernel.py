@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from overparam.audits.layer_factors import AGREES, layer_factors
-from overparam.audits.setting import Setting
-from overparam.core.device_weights import Weights
+from overparam.audits.subject import Subject
 from overparam.core.inside import of_output
+from overparam.core.device_weights import Weights
 
 
-def own_kernel(setting: Setting, weights: Weights) -> np.ndarray:
+def own_kernel(subject: Subject, weights: Weights) -> np.ndarray:
     """K[(i, r), (j, s)] = ⟨∇y_r(x_i), ∇y_s(x_j)⟩ over all trained weights, sample by sample, output by output.
 
     By layers where that is possible, else every row is a gradient and a product.
@@ -18,17 +18,17 @@ def own_kernel(setting: Setting, weights: Weights) -> np.ndarray:
     Ref: convergence, Fact 2.6
 
     Args:
-        setting: the network on its samples.
+        subject: the network on its samples.
         weights: where.
     """
-    quick = kernel_by_layers(setting, weights)
+    quick = kernel_by_layers(subject, weights)
     if quick is not None:
         return quick
-    K = np.stack([kernel_product(setting, weights, unit) for unit in np.eye(setting.samples * setting.outputs)])
+    K = np.stack([kernel_product(subject, weights, unit) for unit in np.eye(subject.samples * subject.outputs)])
     return 0.5 * (K + K.T)
 
 
-def kernel_by_layers(setting: Setting, weights: Weights) -> np.ndarray | None:
+def kernel_by_layers(subject: Subject, weights: Weights) -> np.ndarray | None:
     """K = Σ_ℓ ⟨δ, δ̃⟩⟨h, h̃⟩, δ = D_ℓ Back_{ℓ+1}ᵀ e_r: no gradient is formed.
 
     It holds where every weight is a matrix that maps one layer to the next, or a bias. A product with it is compared with one by
@@ -36,24 +36,24 @@ def kernel_by_layers(setting: Setting, weights: Weights) -> np.ndarray | None:
 
     Ref: convergence, Fact 2.6
     """
-    quick = _by_layers(setting, weights)
+    quick = _by_layers(subject, weights)
     if quick is None:
         return None
-    v = setting.rng(51).standard_normal(len(quick))
-    true = kernel_product(setting, weights, v)
+    v = subject.rng(51).standard_normal(len(quick))
+    true = kernel_product(subject, weights, v)
     return quick if np.linalg.norm(quick @ v - true) <= AGREES * np.linalg.norm(true) else None
 
 
-def kernel_product(setting: Setting, weights: Weights, v: np.ndarray) -> np.ndarray:
+def kernel_product(subject: Subject, weights: Weights, v: np.ndarray) -> np.ndarray:
     """K v = J Jᵀ v: a gradient, and the derivative of the outputs along it."""
-    slope = setting.inside.gradient(weights, of_output(v.reshape(setting.samples, setting.outputs)))
-    return setting.inside.output_along(weights, slope).ravel()
+    slope = subject.inside.gradient(weights, of_output(v.reshape(subject.samples, subject.outputs)))
+    return subject.inside.output_along(weights, slope).ravel()
 
 
-def _by_layers(setting: Setting, weights: Weights) -> np.ndarray | None:
+def _by_layers(subject: Subject, weights: Weights) -> np.ndarray | None:
     """The sum over layers; None where gradients do not come in factors."""
-    n, k = setting.samples, setting.outputs
-    factors = layer_factors(setting, weights, [np.tile(unit, (n, 1)) for unit in np.eye(k)])
+    n, k = subject.samples, subject.outputs
+    factors = layer_factors(subject, weights, [np.tile(unit, (n, 1)) for unit in np.eye(k)])
     if factors is None:
         return None
     K = np.zeros((n * k, n * k))

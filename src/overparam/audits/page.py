@@ -13,7 +13,7 @@ from overparam.core.sections import Figure, Role, Section, Series, Table, Text, 
 from overparam.core.words import count_of, decimal, number, with_error
 
 if TYPE_CHECKING:
-    from overparam.audits.whole import Audit
+    from overparam.audits.auditing import Audit
 
 ROLES: dict[str, tuple[str, Role]] = {
     "random": ("random", "random"),

@@ -12,7 +12,7 @@ import numpy as np
 from overparam.audits.gains import column_lengths, largest_gains, largest_sparse_forms, largest_sparse_gains
 from overparam.audits.law import LARGEST_CONSTANT, Finding, Law, made, not_measured
 from overparam.audits.ranges import of_network, wide_for_products
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.core.assumptions import Assumption
 from overparam.core.words import count_of
 
@@ -57,7 +57,7 @@ PROBES = 6
 """Random products from which the longest columns are guessed."""
 
 
-def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]:
+def products_of_layers(subject: Subject, sparsity: float = 1.0) -> list[Finding]:
     """Lemma 7.3 a to d at W⁰: the largest found by Lanczos and by ascent over sparse vectors, products never formed.
 
     Ref: convergence, Lemma 7.3
@@ -68,31 +68,31 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
     The worst sparse vector is hard to find: numbers for sparse vectors are lower bounds, found by ascent from the best
     dense vector and from the columns that look longest.
     """
-    few = setting.on_rows(setting.effort.rows)
-    inside, L = few.inside, setting.depth
+    few = subject.on_rows(subject.effort.rows)
+    inside, L = few.inside, subject.depth
     laws = (WHOLE, SPARSE_IN, SPARSE_OUT, SPARSE_BOTH)
     conditions = (*of_network(few), wide_for_products(few))  # of the rows that are looked at
     if L < 1:
         return [
-            not_measured(law, setting.moment, "the network has one ReLU layer, and so no product", ()) for law in laws
+            not_measured(law, subject.moment, "the network has one ReLU layer, and so no product", ()) for law in laws
         ]
-    m = setting.width
+    m = subject.width
     s = max(1, int(sparsity * m / (L * max(log(m), 1.0))))
     tenth = max(1, int(s / LARGEST_CONSTANT))  # the fewest that a constant of order 1 leaves
-    sizes = np.unique([tenth, *np.geomspace(1, s, 4 if setting.effort.name != "thorough" else 8).astype(int)])
+    sizes = np.unique([tenth, *np.geomspace(1, s, 4 if subject.effort.name != "thorough" else 8).astype(int)])
     pairs = chosen_pairs(L)
     sparse_pairs = chosen_pairs(L, SPARSE_PAIRS)
     whole, gains_in, gains_out, forms = np.zeros(len(pairs)), *np.zeros((3, len(sparse_pairs), len(sizes)))
     for index, (a, b) in enumerate(pairs):
         push: Callable[[np.ndarray], np.ndarray] = partial(_push, few, a - 1, b)
         pull: Callable[[np.ndarray], np.ndarray] = partial(_pull, few, a - 1, b)
-        rng = setting.rng(2, a, b)
-        gains, v = largest_gains(push, pull, inside.samples, inside.widths[a - 1], setting.effort.power_steps, rng)
+        rng = subject.rng(2, a, b)
+        gains, v = largest_gains(push, pull, inside.samples, inside.widths[a - 1], subject.effort.power_steps, rng)
         whole[index] = gains.max()
         if (a, b) not in sparse_pairs:
             continue
         place, u = sparse_pairs.index((a, b)), push(v)
-        climbs, n = max(4, setting.effort.ascent_steps // 2), inside.samples
+        climbs, n = max(4, subject.effort.ascent_steps // 2), inside.samples
         longest_columns = column_lengths(pull, n, inside.widths[b], PROBES, rng)
         longest_rows = column_lengths(push, n, inside.widths[a - 1], PROBES, rng)
         for size, entries in enumerate(sizes.tolist()):
@@ -100,19 +100,19 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
             gains_out[place, size] = _best(largest_sparse_gains, pull, push, (u, longest_rows), entries, climbs)
             search = partial(largest_sparse_forms, left_sparsity=entries)
             forms[place, size] = _best(search, push, pull, (v, longest_columns), entries, climbs)
-    rows = f"{inside.samples} of {setting.samples} rows" if inside.samples < setting.samples else "all rows"
+    rows = f"{inside.samples} of {subject.samples} rows" if inside.samples < subject.samples else "all rows"
     note = f"On {rows}, {count_of(len(pairs), 'pair')} of layers."
     note_sparse = f"On {rows}, {count_of(len(sparse_pairs), 'pair')} of layers, vectors of 1 to {s} entries."
     by_pair = _by_pair(pairs) | {"by pair": whole}
     by_sparse = _by_pair(sparse_pairs) | {"sparsity": sizes.astype(float)}
     scale = np.sqrt(sizes * log(max(m, 3)) / m)
     inner, outer, between = gains_in.max(axis=0), gains_out.max(axis=0), forms.max(axis=0)
-    zeros, ones = np.full(len(sizes), setting.at), np.ones(len(sizes))
+    zeros, ones = np.full(len(sizes), subject.at), np.ones(len(sizes))
     return [
         made(
             WHOLE,
-            setting.moment,
-            [setting.at],
+            subject.moment,
+            [subject.at],
             [whole.max()],
             [L**0.5],
             conditions,
@@ -121,11 +121,11 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
             rows=inside.samples,
         ),
         _sparse_in(
-            setting, inner, sizes, conditions, by_sparse | {"by pair": gains_in[:, -1]}, note_sparse, inside.samples
+            subject, inner, sizes, conditions, by_sparse | {"by pair": gains_in[:, -1]}, note_sparse, inside.samples
         ),
         made(
             SPARSE_OUT,
-            setting.moment,
+            subject.moment,
             zeros,
             outer,
             ones,
@@ -136,7 +136,7 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
         ),
         made(
             SPARSE_BOTH,
-            setting.moment,
+            subject.moment,
             zeros,
             between,
             scale,
@@ -149,7 +149,7 @@ def products_of_layers(setting: Setting, sparsity: float = 1.0) -> list[Finding]
 
 
 def _sparse_in(
-    setting: Setting,
+    subject: Subject,
     gains: np.ndarray,
     sizes: np.ndarray,
     conditions: tuple[Assumption, ...],
@@ -164,9 +164,9 @@ def _sparse_in(
     if 0 < met < len(sizes):
         note += f" The 2 holds up to {sizes[met - 1]} entries; with {sizes[-1]} it is {gains[-1]:.3g}."
     kept = gains[:met] if met else gains
-    at, ones = np.full(len(kept), setting.at), np.ones(len(kept))
+    at, ones = np.full(len(kept), subject.at), np.ones(len(kept))
     return made(
-        SPARSE_IN, setting.moment, at, kept, ones, conditions, detail | {"all sizes": gains}, note=note, rows=rows
+        SPARSE_IN, subject.moment, at, kept, ones, conditions, detail | {"all sizes": gains}, note=note, rows=rows
     )
 
 
@@ -190,12 +190,12 @@ def chosen_pairs(L: int, most: int = PAIRS) -> list[tuple[int, int]]:
     return sorted(edge[place] for place in places)
 
 
-def _push(setting: Setting, start: int, end: int, V: np.ndarray) -> np.ndarray:
-    return setting.inside.push(setting.weights, start, V, end)
+def _push(subject: Subject, start: int, end: int, V: np.ndarray) -> np.ndarray:
+    return subject.inside.push(subject.weights, start, V, end)
 
 
-def _pull(setting: Setting, start: int, end: int, U: np.ndarray) -> np.ndarray:
-    return setting.inside.pull(setting.weights, end, U, start)
+def _pull(subject: Subject, start: int, end: int, U: np.ndarray) -> np.ndarray:
+    return subject.inside.pull(subject.weights, end, U, start)
 
 
 def _best(search: Any, push: Any, pull: Any, starts: tuple[np.ndarray, ...], s: int, steps: int) -> float:

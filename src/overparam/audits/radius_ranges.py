@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import log
 
 from overparam.audits.ranges import of_network
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.core.assumptions import Assumption, checked
 
 
@@ -30,101 +29,101 @@ def beyond(omegas: Sequence[float], limit: float, statement: str) -> Assumption:
 
 
 def speaks(
-    conditions: Callable[..., tuple[Assumption, ...]], setting: Setting, constant: float = 1.0
+    conditions: Callable[..., tuple[Assumption, ...]], subject: Subject, constant: float = 1.0
 ) -> Callable[[float], bool]:
     """Whether none of the conditions is unmet, by radius."""
-    return lambda omega: all(one.status != "unmet" for one in conditions(replace(setting, omegas=(omega,)), constant))
+    return lambda omega: all(one.status != "unmet" for one in conditions(subject.but(omegas=(omega,)), constant))
 
 
-def hidden_alone(setting: Setting) -> Assumption:
+def hidden_alone(subject: Subject) -> Assumption:
     """What moves are the matrices W_1, …, W_L between ReLU layers: no bias, and neither the first layer nor the last.
 
     Ref: convergence, Sec. 2
     """
-    count, shapes = setting.inside.count, setting.inside.shapes
-    others = [name for name, place in setting.places.items() if not 0 < place < count or len(shapes[name]) < 2]
+    count, shapes = subject.inside.count, subject.inside.shapes
+    others = [name for name, place in subject.places.items() if not 0 < place < count or len(shapes[name]) < 2]
     shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
     return checked("weights between ReLU layers alone move", not others, f"{shown} move too" if others else "")
 
 
-def of_forward(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+def of_forward(subject: Subject, constant: float = 1.0) -> tuple[Assumption, ...]:
     """ω ≤ C/(L^{9/2} log³ m), what Lemma 8.2 asks for.
 
     Ref: convergence, Lemma 8.2
     """
-    L, m = sizes(setting)
+    L, m = sizes(subject)
     limit = constant / (L**4.5 * log(m) ** 3)
-    return (*of_network(setting), hidden_alone(setting), within(setting.omegas, limit, "ω ≤ C/(L^{9/2} log³ m)"))
+    return (*of_network(subject), hidden_alone(subject), within(subject.omegas, limit, "ω ≤ C/(L^{9/2} log³ m)"))
 
 
-def of_signs(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+def of_signs(subject: Subject, constant: float = 1.0) -> tuple[Assumption, ...]:
     """Those of forward, and mω^{2/3}L ≥ C log n: the lemma holds with probability 1 − e^{−Ω(mω^{2/3}L)} for each of n samples.
 
     Ref: convergence, Lemma 8.2
     """
-    L, m = sizes(setting)
-    least = (max(log(setting.samples), 1.0) / (constant * m * L)) ** 1.5
-    return (*of_forward(setting, constant), beyond(setting.omegas, least, "C m ω^{2/3} L ≥ log n"))
+    L, m = sizes(subject)
+    least = (max(log(subject.samples), 1.0) / (constant * m * L)) ** 1.5
+    return (*of_forward(subject, constant), beyond(subject.omegas, least, "C m ω^{2/3} L ≥ log n"))
 
 
-def of_products(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+def of_products(subject: Subject, constant: float = 1.0) -> tuple[Assumption, ...]:
     """ω ≤ C/L^{3/2} and mω^{2/3}L ≤ Cm/(L³ log m), what Lemmas 8.6 and 8.7 ask for when signs change as they may.
 
     Ref: convergence, Lemma 8.6, Lemma 8.7
     """
-    L, m = sizes(setting)
+    L, m = sizes(subject)
     return (
-        *of_network(setting),
-        hidden_alone(setting),
-        within(setting.omegas, constant / L**1.5, "ω ≤ C/L^{3/2}"),
-        within(setting.omegas, (constant / (L**4 * log(m))) ** 1.5, "as few sign changes as C m/(L³ log m)"),
+        *of_network(subject),
+        hidden_alone(subject),
+        within(subject.omegas, constant / L**1.5, "ω ≤ C/L^{3/2}"),
+        within(subject.omegas, (constant / (L**4 * log(m))) ** 1.5, "as few sign changes as C m/(L³ log m)"),
     )
 
 
-def of_backward(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+def of_backward(subject: Subject, constant: float = 1.0) -> tuple[Assumption, ...]:
     """Those of products, k ≤ Cm/(L log m), and as many sign changes as k/log m: ω ≥ (k/(C mL log m))^{3/2}.
 
     Ref: convergence, Lemma 8.7
     """
-    L, m = sizes(setting)
-    least = (setting.outputs / (constant * m * L * log(m))) ** 1.5
+    L, m = sizes(subject)
+    least = (subject.outputs / (constant * m * L * log(m))) ** 1.5
     most = constant * m / (L * log(m))
-    few = checked("k ≤ C m/(L log m)", setting.outputs <= most, f"k = {setting.outputs}, at most {most:.3g}")
-    return (*of_products(setting, constant), beyond(setting.omegas, least, "ω ≥ (k/(C mL log m))^{3/2}"), few)
+    few = checked("k ≤ C m/(L log m)", subject.outputs <= most, f"k = {subject.outputs}, at most {most:.3g}")
+    return (*of_products(subject, constant), beyond(subject.omegas, least, "ω ≥ (k/(C mL log m))^{3/2}"), few)
 
 
-def of_gradients(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+def of_gradients(subject: Subject, constant: float = 1.0) -> tuple[Assumption, ...]:
     """ω ≤ C δ^{3/2}/(n^{9/2} L⁶ log³ m), and rows at distance δ > 0.
 
     Ref: convergence, Thm 3
     """
-    L, m = sizes(setting)
-    limit = constant * setting.separation**1.5 / (setting.samples**4.5 * L**6 * log(m) ** 3)
-    apart = checked("no two rows are equal", setting.separation > 0, f"δ = {setting.separation:.3g}")
-    near = within(setting.omegas, limit, "ω ≤ C δ^{3/2}/(n^{9/2} L⁶ log³ m)")
-    return (*of_network(setting), hidden_alone(setting), apart, near)
+    L, m = sizes(subject)
+    limit = constant * subject.separation**1.5 / (subject.samples**4.5 * L**6 * log(m) ** 3)
+    apart = checked("no two rows are equal", subject.separation > 0, f"δ = {subject.separation:.3g}")
+    near = within(subject.omegas, limit, "ω ≤ C δ^{3/2}/(n^{9/2} L⁶ log³ m)")
+    return (*of_network(subject), hidden_alone(subject), apart, near)
 
 
-def of_steps(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+def of_steps(subject: Subject, constant: float = 1.0) -> tuple[Assumption, ...]:
     """ω between k^{3/2}/(C (mL log m)^{3/2}) and C/(L^{9/2} log³ m), what Theorems 4 and 5 ask for.
 
     Ref: convergence, Thm 4, Thm 5
     """
-    L, m = sizes(setting)
-    least = setting.outputs**1.5 / (constant * (m * L * log(m)) ** 1.5)
-    return (*of_forward(setting, constant), beyond(setting.omegas, least, "ω ≥ k^{3/2}/(C (mL log m)^{3/2})"))
+    L, m = sizes(subject)
+    least = subject.outputs**1.5 / (constant * (m * L * log(m)) ** 1.5)
+    return (*of_forward(subject, constant), beyond(subject.omegas, least, "ω ≥ k^{3/2}/(C (mL log m)^{3/2})"))
 
 
-def of_kernel(setting: Setting, constant: float = 1.0) -> tuple[Assumption, ...]:
+def of_kernel(subject: Subject, constant: float = 1.0) -> tuple[Assumption, ...]:
     """Those of steps, and ω ≤ C/(L⁹ log^{3/2} m), what Theorem 5c asks for.
 
     Ref: convergence, Thm 5
     """
-    L, m = sizes(setting)
+    L, m = sizes(subject)
     limit = constant / (L**9 * log(m) ** 1.5)
-    return (*of_steps(setting, constant), within(setting.omegas, limit, "ω ≤ C/(L⁹ log^{3/2} m)"))
+    return (*of_steps(subject, constant), within(subject.omegas, limit, "ω ≤ C/(L⁹ log^{3/2} m)"))
 
 
-def sizes(setting: Setting) -> tuple[int, int]:
+def sizes(subject: Subject) -> tuple[int, int]:
     """L and m, at least 1 and 2: bounds with L = 0 or log m = 0 would say nothing."""
-    return max(setting.depth, 1), max(setting.width, 2)
+    return max(subject.depth, 1), max(subject.width, 2)

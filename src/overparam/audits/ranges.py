@@ -6,46 +6,46 @@ from math import log
 
 import numpy as np
 
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.core.assumptions import Assumption, checked
 
 CHANCE = 5.0
 
 
-def relu_only(setting: Setting) -> Assumption:
+def relu_only(subject: Subject) -> Assumption:
     """Every layer bends by a ReLU, and nothing else does."""
-    leaky = [slope for slope in setting.inside.slopes if slope]
-    words = list(map(str, setting.inside.unseen))
+    leaky = [slope for slope in subject.inside.slopes if slope]
+    words = list(map(str, subject.inside.unseen))
     if leaky:
         words.append(f"leaky ReLUs of slope {leaky[0]:g}")
     return checked("all activations are ReLUs", not words, "; ".join(words))
 
 
-def unit_rows(setting: Setting) -> Assumption:
+def unit_rows(subject: Subject) -> Assumption:
     """‖x_i‖ = 1, as Assumption 2.1 has it."""
-    low, high = float(setting.norms.min()), float(setting.norms.max())
+    low, high = float(subject.norms.min()), float(subject.norms.max())
     return checked(
         "rows of norm 1", bool(abs(low - 1) < 1e-6 and abs(high - 1) < 1e-6), f"from {low:.4g} to {high:.4g}"
     )
 
 
-def wide_for_products(setting: Setting, constant: float = 1.0) -> Assumption:
+def wide_for_products(subject: Subject, constant: float = 1.0) -> Assumption:
     """m ≥ constant · nL log(nL), what Lemmas 7.3 and 7.4 ask for."""
-    nL = setting.samples * max(setting.depth, 1)
+    nL = subject.samples * max(subject.depth, 1)
     needed = constant * nL * log(max(nL, 2))
-    return checked("m ≥ nL log(nL)", setting.width >= needed, f"m = {setting.width:,}, {needed:,.0f} needed")
+    return checked("m ≥ nL log(nL)", subject.width >= needed, f"m = {subject.width:,}, {needed:,.0f} needed")
 
 
-def drawn_as_stated(setting: Setting) -> Assumption:
+def drawn_as_stated(subject: Subject) -> Assumption:
     """Every matrix that goes into a ReLU layer of m units has entries of variance 2/m, and biases are 0.
 
     Ref: convergence, Def. 2.3
 
     A variance within `CHANCE` of its standard errors passes; the distribution is not looked at further.
     """
-    inside, wrong = setting.inside, []
-    for name, place in setting.places.items():
-        W = np.asarray(setting.weights[name])
+    inside, wrong = subject.inside, []
+    for name, place in subject.places.items():
+        W = np.asarray(subject.weights[name])
         if place >= inside.count:
             continue
         if W.ndim == 1:
@@ -59,8 +59,8 @@ def drawn_as_stated(setting: Setting) -> Assumption:
     return checked("weights of variance 2/m and no biases at the start", not wrong, shown)
 
 
-def of_network(setting: Setting) -> tuple[Assumption, ...]:
+def of_network(subject: Subject) -> tuple[Assumption, ...]:
     """ReLUs, unit rows and, for a model of another framework, weights drawn as the paper draws them."""
-    if setting.architecture != "other" or setting.moment != "start":
-        return relu_only(setting), unit_rows(setting)
-    return relu_only(setting), unit_rows(setting), drawn_as_stated(setting)
+    if subject.architecture != "other" or subject.moment != "start":
+        return relu_only(subject), unit_rows(subject)
+    return relu_only(subject), unit_rows(subject), drawn_as_stated(subject)

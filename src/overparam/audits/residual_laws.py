@@ -20,8 +20,8 @@ from overparam.audits.gains import largest_gains
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.products import chosen_pairs
 from overparam.audits.ranges import of_network
-from overparam.audits.setting import Setting
 from overparam.audits.sign_changes import changed, towards_flips, towards_flips_everywhere
+from overparam.audits.subject import Subject
 from overparam.audits.vectors import squares
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.device_weights import Weights
@@ -76,7 +76,7 @@ SLOPE = Law(
 FEW_LAYERS = "the network has fewer than three ReLU layers, and so no skip"
 
 
-def residual_start(setting: Setting) -> list[Finding]:
+def residual_start(subject: Subject) -> list[Finding]:
     """(C.1), norms, products to the last layer and to the output, separation and gradients, at W⁰.
 
     Ref: convergence, App. C, Eq. (C.1)
@@ -84,21 +84,21 @@ def residual_start(setting: Setting) -> list[Finding]:
     Differs from the paper: it concludes ‖h_{i,L−1} − h_{j,L−1}‖ ≥ Ω(δ²) from Σ_k |·| ≥ δ√m/30, which gives δ/30 by
     Cauchy–Schwarz; that stands here. Gradients have the factor τ², which it leaves out.
     """
-    L = setting.depth
-    few = setting.on_rows(setting.effort.rows)
-    moment, at, network = setting.moment, [setting.at], of_network(setting)
+    L = subject.depth
+    few = subject.on_rows(subject.effort.rows)
+    moment, at, network = subject.moment, [subject.at], of_network(subject)
     norms = np.array(
-        [np.linalg.norm(h, axis=1) / np.where(setting.norms > 0, setting.norms, 1) for h in setting.start.activations]
+        [np.linalg.norm(h, axis=1) / np.where(subject.norms > 0, subject.norms, 1) for h in subject.start.activations]
     )
     by_layer = {"smallest by layer": norms.min(axis=1), "largest by layer": norms.max(axis=1)}
-    small = _small(setting)
+    small = _small(subject)
     found = [
-        made(ABOVE, moment, at, [norms.max()], [1.0], (*network, small, _wide(setting)), by_layer),
+        made(ABOVE, moment, at, [norms.max()], [1.0], (*network, small, _wide(subject)), by_layer),
         made(BELOW, moment, at, [norms.min()], [1.0], (*network, small), by_layer),
     ]
     to_last = np.array([_norms(few, a - 1, L, gated=True) for a in range(1, L + 1)])
     found.append(made(TO_LAST, moment, at, [to_last.max()], [1.0], network, {"by a": to_last}))
-    found += [_of_residual(one) for one in backward_norms(setting)]
+    found += [_of_residual(one) for one in backward_norms(subject)]
     if L < 2:
         return found + [not_measured(law, moment, FEW_LAYERS) for law in (PRODUCTS, APART, SLOPE)]
     pairs = chosen_pairs(L - 1)
@@ -112,14 +112,14 @@ def residual_start(setting: Setting) -> list[Finding]:
             [1.0],
             (small,),
             {"by pair": gains},
-            note=setting.note_on(few),
+            note=subject.note_on(few),
             rows=few.samples,
         )
     )
-    return [*found, _separation(setting), _gradients(setting)]
+    return [*found, _separation(subject), _gradients(subject)]
 
 
-def residual_stability(setting: Setting) -> list[Finding]:
+def residual_stability(subject: Subject) -> list[Finding]:
     """How far layers move, how many signs turn and how much the backward matrices change, by radius.
 
     Ref: convergence, App. C
@@ -130,11 +130,11 @@ def residual_stability(setting: Setting) -> list[Finding]:
     sums to O(ℓτω) after ℓ layers, where it says O(τω): both are measured. "The L factor improves" in the backward law
     is read as no factor of L.
     """
-    L, m, tau, k = setting.depth, max(setting.width, 2), setting.network.tau, setting.outputs
-    asked = (*of_network(setting), checked("ω small", None, "the appendix does not say how small"))
-    few = setting.on_rows(setting.effort.rows)
+    L, m, tau, k = subject.depth, max(subject.width, 2), subject.network.tau, subject.outputs
+    asked = (*of_network(subject), checked("ω small", None, "the appendix does not say how small"))
+    few = subject.on_rows(subject.effort.rows)
     stated = [
-        Stated(FLIPS, lambda omega: m * omega ** (2 / 3) + log(setting.samples * m), asked),
+        Stated(FLIPS, lambda omega: m * omega ** (2 / 3) + log(subject.samples * m), asked),
         Stated(LAST, lambda omega: omega, asked),
     ]
     climbs = [Climb(FLIPS.name, towards_flips, towards_flips), Climb(LAST.name, partial(towards_moved, last=True))]
@@ -144,24 +144,24 @@ def residual_stability(setting: Setting) -> list[Finding]:
             Stated(SUMMED, lambda omega: tau * omega, asked),
         ]
         climbs += [Climb(HIDDEN.name, partial(towards_moved, last=False))]
-    moved = findings(setting, stated, _moved, climbs, few=few)
+    moved = findings(subject, stated, _moved, climbs, few=few)
     back = (Stated(BACK, lambda omega: omega ** (1 / 3) * sqrt(m * log(m) / k), asked, bounded=True),)
     changes = (Climb(BACK.name, towards_change, towards_flips_everywhere),)
-    return [*moved, *findings(few, back, _changes, changes, note=setting.note_on(few))]
+    return [*moved, *findings(few, back, _changes, changes, note=subject.note_on(few))]
 
 
-def towards_moved(setting: Setting, weights: Weights, last: bool) -> Weights:
+def towards_moved(subject: Subject, weights: Weights, last: bool) -> Weights:
     """The gradient of ½‖g − g⁰‖² in the sample and layer where it is largest: the last layer, or those before it."""
-    g, g0 = setting.inside.trace(weights).pre_activations, setting.start.pre_activations
+    g, g0 = subject.inside.trace(weights).pre_activations, subject.start.pre_activations
     places = [len(g) - 1] if last else list(range(1, len(g) - 1))
     moves = {place: g[place] - g0[place] for place in places}
     layer = max(places, key=lambda place: np.linalg.norm(moves[place], axis=1).max())
     row = int(np.linalg.norm(moves[layer], axis=1).argmax())
-    return setting.inside.gradient(weights, of_layer(setting, layer, row, moves[layer][row]))
+    return subject.inside.gradient(weights, of_layer(subject, layer, row, moves[layer][row]))
 
 
-def _moved(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
-    now, then = setting.inside.trace(weights), setting.start
+def _moved(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+    now, then = subject.inside.trace(weights), subject.start
     # ‖h − h⁰‖ ≤ ‖g − g⁰‖ for ReLUs, so that g is the worse of the two.
     moves = [
         np.linalg.norm(g - g0, axis=1).max() for g, g0 in zip(now.pre_activations, then.pre_activations, strict=True)
@@ -175,21 +175,21 @@ def _moved(setting: Setting, weights: Weights, omega: float) -> dict[str, np.nda
     }
 
 
-def _changes(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
-    return {BACK.name: backward_changes(setting, weights, omega)[CHANGE.name]}
+def _changes(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+    return {BACK.name: backward_changes(subject, weights, omega)[CHANGE.name]}
 
 
-def _norms(setting: Setting, start: int, end: int, gated: bool = False) -> float:
+def _norms(subject: Subject, start: int, end: int, gated: bool = False) -> float:
     """The largest norm over samples of the product from h_start to g_end, or to h_end."""
-    inside, weights = setting.inside, setting.weights
-    gate = inside.gates(setting.start)[end] if gated else 1.0
+    inside, weights = subject.inside, subject.weights
+    gate = inside.gates(subject.start)[end] if gated else 1.0
     gains, _ = largest_gains(
         lambda V: gate * inside.push(weights, start, V, end),
         lambda U: inside.pull(weights, end, gate * U, start),
-        setting.samples,
+        subject.samples,
         inside.widths[start],
-        setting.effort.power_steps,
-        setting.rng(41, start, end),
+        subject.effort.power_steps,
+        subject.rng(41, start, end),
     )
     return float(gains.max())
 
@@ -200,41 +200,41 @@ def _of_residual(finding: Finding) -> Finding:
     return replace(finding, law=law)
 
 
-def _separation(setting: Setting) -> Finding:
-    if setting.samples < 2 or not setting.separation > 0:
-        return not_measured(APART, setting.moment, "two samples are equal, or there is one: δ is not there")
-    apart = smallest_distance(setting.start.activations[setting.depth - 1])
-    detail = {"by layer": np.array([smallest_distance(h) for h in setting.start.activations[: setting.depth]])}
+def _separation(subject: Subject) -> Finding:
+    if subject.samples < 2 or not subject.separation > 0:
+        return not_measured(APART, subject.moment, "two samples are equal, or there is one: δ is not there")
+    apart = smallest_distance(subject.start.activations[subject.depth - 1])
+    detail = {"by layer": np.array([smallest_distance(h) for h in subject.start.activations[: subject.depth]])}
     return made(
-        APART, setting.moment, [setting.at], [apart], [setting.separation / 30], (*of_network(setting), _small(setting)), detail,
-        note=f"δ = {setting.separation:.3g}.",
+        APART, subject.moment, [subject.at], [apart], [subject.separation / 30], (*of_network(subject), _small(subject)), detail,
+        note=f"δ = {subject.separation:.3g}.",
     )  # fmt: skip
 
 
-def _gradients(setting: Setting) -> Finding:
-    residual = setting.residuals
-    total, n, k = 0.5 * float((residual**2).sum()), setting.samples, setting.outputs
-    slopes = setting.inside.gradient(setting.weights, of_output(residual))
-    hidden = [name for name, place in setting.places.items() if 0 < place < setting.inside.count - 1]
+def _gradients(subject: Subject) -> Finding:
+    residual = subject.residuals
+    total, n, k = 0.5 * float((residual**2).sum()), subject.samples, subject.outputs
+    slopes = subject.inside.gradient(subject.weights, of_output(residual))
+    hidden = [name for name, place in subject.places.items() if 0 < place < subject.inside.count - 1]
     if not hidden or not total > 0:
-        return not_measured(SLOPE, setting.moment, "no hidden layer is trained, or the loss is 0")
+        return not_measured(SLOPE, subject.moment, "no hidden layer is trained, or the loss is 0")
     by_layer = squares(slopes)
     sizes = np.array([by_layer[name] for name in hidden]) / total
-    bound = setting.network.tau**2 * n * setting.width / k
-    return made(SLOPE, setting.moment, [setting.at], [sizes.max()], [bound], of_network(setting), {"by layer": sizes})
+    bound = subject.network.tau**2 * n * subject.width / k
+    return made(SLOPE, subject.moment, [subject.at], [sizes.max()], [bound], of_network(subject), {"by layer": sizes})
 
 
-def _small(setting: Setting) -> Assumption:
+def _small(subject: Subject) -> Assumption:
     """The τ that meets (C.1), from which the constants 1.02, 1/√20 and 1/30 come."""
-    tau, most = setting.network.tau, 1 / (100 * setting.depth * log(max(setting.width, 2)))
+    tau, most = subject.network.tau, 1 / (100 * subject.depth * log(max(subject.width, 2)))
     return checked("τ ≤ 1/(100 L log m)", tau <= most * (1 + 1e-9), f"τ = {tau:.3g}")
 
 
-def _wide(setting: Setting) -> Assumption:
+def _wide(subject: Subject) -> Assumption:
     """1.02 leaves 0.01 to the first layer, whose norm has standard deviation √(5/(4m)), and to the last as much."""
-    z = sqrt(2 * log(2 * setting.samples * (setting.depth + 1) / FAILURE))
+    z = sqrt(2 * log(2 * subject.samples * (subject.depth + 1) / FAILURE))
     needed = 1.25 * (z / 0.005) ** 2
-    return checked("m so large that ‖h_0‖ and ‖h_L‖/‖h_{L−1}‖ are within 0.005 of 1", setting.width >= needed, f"m = {setting.width:,}, {needed:,.0f} needed")  # fmt: skip
+    return checked("m so large that ‖h_0‖ and ‖h_L‖/‖h_{L−1}‖ are within 0.005 of 1", subject.width >= needed, f"m = {subject.width:,}, {needed:,.0f} needed")  # fmt: skip
 
 
 MEASUREMENTS = {

@@ -13,7 +13,7 @@ from overparam.audits.away import Climb, Stated, findings
 from overparam.audits.gradients import objective
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_steps, sizes, speaks
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.audits.vectors import added, inner, minus
 from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
@@ -39,7 +39,7 @@ AWAY = Law(
 MORE_STEPS, FULLER = 3, 8
 
 
-def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def semi_smoothness(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """The remainder of the objective against the two terms of the theorem, with c₁ and c₂ fitted to what was measured.
 
     Ref: convergence, Thm 4
@@ -47,23 +47,23 @@ def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
     Assumes: the squared loss of the sum.
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of the radii between which the theorem holds.
     """
-    few = _harder(setting.on_rows(setting.effort.rows))
+    few = _harder(subject.on_rows(subject.effort.rows))
     asked, spoken = of_steps(few, constant), speaks(of_steps, few, constant)
-    note = setting.note_on(few)
+    note = subject.note_on(few)
     found = []
     for law, away in ((AT_START, False), (AWAY, True)):
         bases = Bases(few, away)
         stated = (Stated(law, lambda omega, bases=bases: float(sum(bases.terms(omega))), asked, spoken, True),)
 
         def measured(
-            own: Setting, weights: Weights, omega: float, law: Law = law, bases: Bases = bases
+            own: Subject, weights: Weights, omega: float, law: Law = law, bases: Bases = bases
         ) -> dict[str, np.ndarray]:
             return {law.name: np.array([bases.remainder(minus(weights, own.weights), omega)])}
 
-        def slope(own: Setting, weights: Weights, bases: Bases = bases) -> Weights:
+        def slope(own: Subject, weights: Weights, bases: Bases = bases) -> Weights:
             return bases.slope(minus(weights, own.weights))
 
         for finding in findings(few, stated, measured, (Climb(law.name, slope),), note=note):
@@ -75,20 +75,20 @@ def semi_smoothness(setting: Setting, constant: float = 1.0) -> list[Finding]:
     return found
 
 
-def _harder(setting: Setting) -> Setting:
+def _harder(subject: Subject) -> Subject:
     """With more and fuller steps of the adversary: all samples add up in the remainder, so its gradient has many
     directions, and with the effort's own rank and steps half of what can be found is missed."""
-    effort = setting.effort
+    effort = subject.effort
     more = replace(effort, ascent_steps=MORE_STEPS * effort.ascent_steps, rank=FULLER * effort.rank)
-    return replace(setting, effort=more)
+    return subject.but(effort=more)
 
 
 @final
 class Bases:
     """The points W that steps W′ begin from, one a radius: W⁰, or W⁰ and the training direction of that radius."""
 
-    def __init__(self, setting: Setting, away: bool) -> None:
-        self._setting, self._away = setting, away
+    def __init__(self, subject: Subject, away: bool) -> None:
+        self._subject, self._away = subject, away
         self._kept: dict[float, tuple[Weights, float, Weights]] = {}
         self._objectives: dict[float, float] = {}
         self._omega = 0.0
@@ -97,30 +97,30 @@ class Bases:
         """W, F(W) and ∇F(W)."""
         self._omega = omega if self._away else 0.0
         if self._omega not in self._kept:
-            setting = self._setting
-            W = setting.moved(setting.perturbation("training", self._omega)) if self._away else setting.weights
-            losses, residual = objective(setting, W)
+            subject = self._subject
+            W = subject.moved(subject.perturbation("training", self._omega)) if self._away else subject.weights
+            losses, residual = objective(subject, W)
             # One radius at a time is in use, and weights are large.
-            self._kept = {self._omega: (W, float(losses.sum()), setting.inside.gradient(W, of_output(residual)))}
+            self._kept = {self._omega: (W, float(losses.sum()), subject.inside.gradient(W, of_output(residual)))}
             self._objectives[self._omega] = float(losses.sum())
         return self._kept[self._omega]
 
     def remainder(self, step: Weights, omega: float) -> float:
         """F(W + W′) − F(W) − ⟨∇F(W), W′⟩."""
         W, F, slope = self.at(omega)
-        return float(objective(self._setting, added(W, step))[0].sum()) - F - inner(slope, step)
+        return float(objective(self._subject, added(W, step))[0].sum()) - F - inner(slope, step)
 
     def slope(self, step: Weights) -> Weights:
         """∇F(W + W′) − ∇F(W), the gradient of the remainder in W′, at the radius last asked for."""
         W, _, slope = self.at(self._omega)
         there = added(W, step)
-        _, residual = objective(self._setting, there)
-        return minus(self._setting.inside.gradient(there, of_output(residual)), slope)
+        _, residual = objective(self._subject, there)
+        return minus(self._subject.inside.gradient(there, of_output(residual)), slope)
 
     def terms(self, omega: float) -> tuple[float, float]:
         """√(nF) ω^{1/3} L² √(m log m/k) ‖W′‖ and (nL²m/k) ‖W′‖², ‖W′‖ = ω."""
-        setting, (L, m) = self._setting, sizes(self._setting)
-        n, k, base = setting.samples, setting.outputs, omega if self._away else 0.0
+        subject, (L, m) = self._subject, sizes(self._subject)
+        n, k, base = subject.samples, subject.outputs, omega if self._away else 0.0
         F = self._objectives[base] if base in self._objectives else self.at(omega)[1]
         return sqrt(n * F) * omega ** (4 / 3) * L**2 * sqrt(m * log(m) / k), n * L**2 * m / k * omega**2
 

@@ -15,9 +15,9 @@ import numpy as np
 from overparam.audits.away import Climb, Stated, findings, of_layer
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_signs, sizes, speaks
-from overparam.audits.setting import Setting
-from overparam.core.device_weights import Weights
+from overparam.audits.subject import Subject
 from overparam.core.network import Trace
+from overparam.core.device_weights import Weights
 
 CHANGES = Law(
     "sign changes",
@@ -41,18 +41,18 @@ CLOSE, SURE = 0.98, 0.8
 other layers move them too, the shorter way flips more."""
 
 
-def sign_changes(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def sign_changes(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """‖D − D⁰‖₀ and ‖D′g‖, the worst over samples and layers, by radius.
 
     Ref: convergence, Lemma 8.2
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of the radius the lemma reaches, C/(L^{9/2} log³ m).
     """
-    L, _ = sizes(setting)
-    m = max(setting.inside.widths)
-    asked, spoken = of_signs(setting, constant), speaks(of_signs, setting, constant)
+    L, _ = sizes(subject)
+    m = max(subject.inside.widths)
+    asked, spoken = of_signs(subject, constant), speaks(of_signs, subject, constant)
     stated = (
         Stated(CHANGES, lambda omega: m * omega ** (2 / 3) * L, asked, spoken, bounded=True),
         Stated(CARRIED, lambda omega: omega * L**1.5, asked, spoken, bounded=True),
@@ -61,15 +61,15 @@ def sign_changes(setting: Setting, constant: float = 1.0) -> list[Finding]:
         Climb(CHANGES.name, towards_flips, partial(towards_flips, margin=SURE)),
         Climb(CARRIED.name, towards_carried, towards_one_flip),
     )
-    return findings(setting, stated, measured, climbs, few=setting.on_rows(setting.effort.rows))
+    return findings(subject, stated, measured, climbs, few=subject.on_rows(subject.effort.rows))
 
 
-def measured(setting: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+def measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """Both quantities, layer by layer, the largest over samples."""
-    now = setting.inside.trace(weights)
+    now = subject.inside.trace(weights)
     return {
-        CHANGES.name: np.array([count.max() for count in changed(now, setting.start)]),
-        CARRIED.name: np.array([norm.max() for norm in carried(now, setting.start, setting.inside.slopes)]),
+        CHANGES.name: np.array([count.max() for count in changed(now, subject.start)]),
+        CARRIED.name: np.array([norm.max() for norm in carried(now, subject.start, subject.inside.slopes)]),
     }
 
 
@@ -99,22 +99,22 @@ def carried(now: Trace, then: Trace, slopes: tuple[float, ...]) -> list[np.ndarr
     ]
 
 
-def towards_flips(setting: Setting, weights: Weights, margin: float = CLOSE) -> Weights:
+def towards_flips(subject: Subject, weights: Weights, margin: float = CLOSE) -> Weights:
     """A direction that carries over 0 as many units as the way so far pays for, in the layer and sample with most flips.
 
     The gradient of ⟨u, g⟩, u from `crossing`.
     """
-    now, then = setting.inside.trace(weights), setting.start
+    now, then = subject.inside.trace(weights), subject.start
     flips = changed(now, then)
     layer = max(range(len(flips)), key=lambda place: (flips[place].max(), place))  # of none the last, which moves most
     row = int(flips[layer].argmax())
     u = crossing(now.pre_activations[layer][row], then.pre_activations[layer][row], margin)
-    return setting.inside.gradient(weights, of_layer(setting, layer, row, u))
+    return subject.inside.gradient(weights, of_layer(subject, layer, row, u))
 
 
-def towards_flips_everywhere(setting: Setting, weights: Weights) -> Weights:
+def towards_flips_everywhere(subject: Subject, weights: Weights) -> Weights:
     """The same in all layers at once, at the sample with most flips: what changes products of many layers most."""
-    now, then = setting.inside.trace(weights), setting.start
+    now, then = subject.inside.trace(weights), subject.start
     row = int(np.sum(changed(now, then), axis=0).argmax())
     cotangents = []
     for g, g0 in zip(now.pre_activations, then.pre_activations, strict=True):
@@ -122,7 +122,7 @@ def towards_flips_everywhere(setting: Setting, weights: Weights) -> Weights:
         u = crossing(g[row], g0[row], SURE)
         U[row] = u / max(float(np.linalg.norm(u)), 1e-300)
         cotangents.append(U)
-    return setting.inside.gradient(weights, Trace(None, tuple(cotangents), ()))
+    return subject.inside.gradient(weights, Trace(None, tuple(cotangents), ()))
 
 
 def crossing(g: np.ndarray, g0: np.ndarray, margin: float = CLOSE) -> np.ndarray:
@@ -143,24 +143,24 @@ def crossing(g: np.ndarray, g0: np.ndarray, margin: float = CLOSE) -> np.ndarray
     return u
 
 
-def towards_carried(setting: Setting, weights: Weights) -> Weights:
+def towards_carried(subject: Subject, weights: Weights) -> Weights:
     """The gradient of ½‖D′g‖² in the sample and layer where it is largest: of the changed units alone."""
-    now, then = setting.inside.trace(weights), setting.start
-    norms = carried(now, then, setting.inside.slopes)
+    now, then = subject.inside.trace(weights), subject.start
+    norms = carried(now, then, subject.inside.slopes)
     layer = max(range(len(norms)), key=lambda place: norms[place].max())
     row = int(norms[layer].argmax())
     g, g0 = now.pre_activations[layer][row], then.pre_activations[layer][row]
     u = np.where((g >= 0) != (g0 >= 0), g, 0.0)
-    return setting.inside.gradient(weights, of_layer(setting, layer, row, u))
+    return subject.inside.gradient(weights, of_layer(subject, layer, row, u))
 
 
-def towards_one_flip(setting: Setting, weights: Weights) -> Weights:
+def towards_one_flip(subject: Subject, weights: Weights) -> Weights:
     """The gradient that carries one unit over 0, the one nearest to it in the last ReLU layer, as far as it can.
 
     All of a displacement in one unit wastes nothing: ‖D′g‖ is its length less |g⁰|.
     """
-    g0 = setting.start.pre_activations[-1]
+    g0 = subject.start.pre_activations[-1]
     row, unit = np.unravel_index(int(np.abs(g0).argmin()), g0.shape)
     u = np.zeros(g0.shape[1])
     u[unit] = -1.0 if g0[row, unit] >= 0 else 1.0
-    return setting.inside.gradient(weights, of_layer(setting, setting.inside.count - 1, int(row), u))
+    return subject.inside.gradient(weights, of_layer(subject, subject.inside.count - 1, int(row), u))

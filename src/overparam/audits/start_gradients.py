@@ -7,7 +7,7 @@ import numpy as np
 from overparam.audits.law import Finding, Law, made, not_measured
 from overparam.audits.layer_factors import sample_squares
 from overparam.audits.ranges import of_network
-from overparam.audits.setting import Setting
+from overparam.audits.subject import Subject
 from overparam.audits.vectors import squares
 from overparam.core.assumptions import checked
 from overparam.core.inside import of_output
@@ -40,7 +40,7 @@ SINGLE = 8
 """Samples whose own gradient is looked at where gradients do not come in factors."""
 
 
-def gradients_at_start(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def gradients_at_start(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """Gradients of Σ_i v_iᵀ f(x_i) for Gaussian v_i of expected length 1, drawn apart from the weights, at W⁰.
 
     Ref: convergence, Lemma 9.3
@@ -49,41 +49,41 @@ def gradients_at_start(setting: Setting, constant: float = 1.0) -> list[Finding]
     they are trained too: the lemma is about the W_ℓ between ReLU layers.
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of δm/n ≥ C: the lemma holds with probability 1 − e^{−Ω(δm/n)}.
     """
-    count, n, k, m = setting.inside.count, setting.samples, setting.outputs, setting.width
-    middle = [name for name, place in setting.places.items() if 0 < place < count]
-    last = [name for name in middle if setting.places[name] == count - 1]
+    count, n, k, m = subject.inside.count, subject.samples, subject.outputs, subject.width
+    middle = [name for name, place in subject.places.items() if 0 < place < count]
+    last = [name for name in middle if subject.places[name] == count - 1]
     if not middle:
         why = "no weights between two ReLU layers are trained"
-        return [not_measured(law, setting.moment, why) for law in (EACH, ALL, LAST)]
-    v = setting.rng(4).standard_normal((n, k)) / k**0.5
-    apart = min(setting.separation, 1.0)
+        return [not_measured(law, subject.moment, why) for law in (EACH, ALL, LAST)]
+    v = subject.rng(4).standard_normal((n, k)) / k**0.5
+    apart = min(subject.separation, 1.0)
     conditions = (
-        *of_network(setting),
+        *of_network(subject),
         checked("δ m/n ≥ C", bool(apart * m / n >= constant), f"δ m/n = {apart * m / n:.3g}"),
     )
-    found, rows = sample_squares(setting, setting.weights, v, SINGLE)
-    single = found[[name in middle for name in setting.places]].max(axis=0) / (v[rows] ** 2).sum(axis=1)
-    slopes = setting.inside.gradient(setting.weights, of_output(v))
+    found, rows = sample_squares(subject, subject.weights, v, SINGLE)
+    single = found[[name in middle for name in subject.places]].max(axis=0) / (v[rows] ** 2).sum(axis=1)
+    slopes = subject.inside.gradient(subject.weights, of_output(v))
     by_layer = squares(slopes)
     sizes = np.array([by_layer[name] for name in middle])
     total = float(np.vdot(v, v))
-    each = made(EACH, setting.moment, [setting.at], [single.max()], [m / k], conditions, {"by sample": single},
+    each = made(EACH, subject.moment, [subject.at], [single.max()], [m / k], conditions, {"by sample": single},
                 note=f"For {len(rows)} of {n:,} samples." if len(rows) < n else "", rows=len(rows))  # fmt: skip
     whole = made(
-        ALL, setting.moment, [setting.at], [sizes.max()], [total * m * n / k], conditions, {"by weight": sizes}
+        ALL, subject.moment, [subject.at], [sizes.max()], [total * m * n / k], conditions, {"by weight": sizes}
     )
     if not last:
         why = "no trained weight goes straight into the last ReLU layer"
-        return [each, whole, not_measured(LAST, setting.moment, why)]
-    if not setting.separation > 0 or not np.isfinite(setting.separation):
+        return [each, whole, not_measured(LAST, subject.moment, why)]
+    if not subject.separation > 0 or not np.isfinite(subject.separation):
         return [
             each,
             whole,
-            not_measured(LAST, setting.moment, "two samples are equal, or there is one: δ is not there"),
+            not_measured(LAST, subject.moment, "two samples are equal, or there is one: δ is not there"),
         ]
     lowest = float(sum(by_layer[name] for name in last))
     bound = float((v**2).sum(axis=1).max()) * apart * m / (k * n)
-    return [each, whole, made(LAST, setting.moment, [setting.at], [lowest], [bound], conditions)]
+    return [each, whole, made(LAST, subject.moment, [subject.at], [lowest], [bound], conditions)]

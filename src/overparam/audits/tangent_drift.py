@@ -10,8 +10,8 @@ import numpy as np
 from overparam.audits.away import Climb, Stated, findings, one_hot
 from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.radius_ranges import of_kernel, of_steps, sizes, speaks
-from overparam.audits.setting import KINDS, Setting
 from overparam.audits.sign_changes import towards_flips_everywhere
+from overparam.audits.subject import KINDS, Subject
 from overparam.audits.vectors import added, combined, inner, length, minus, scaled
 from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
@@ -41,7 +41,7 @@ SECANT = 0.05
 """Second derivatives are secants over this share of the movement."""
 
 
-def tangent_drift(setting: Setting, constant: float = 1.0) -> list[Finding]:
+def tangent_drift(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """Relative change of ∇y_j(x_i) and of the kernel of output j, the worst over a few samples and pairs, by radius.
 
     The output j is drawn with the seed. `overparam.kernels.Empirical` gives the whole kernel at any weights.
@@ -49,33 +49,33 @@ def tangent_drift(setting: Setting, constant: float = 1.0) -> list[Finding]:
     Ref: convergence, Thm 5
 
     Args:
-        setting: the network and what to spend.
+        subject: the network and what to spend.
         constant: C of the radii between which the theorem holds.
     """
-    L, m = sizes(setting)
-    few = setting.on_rows(_rows_that_fit(setting))
-    one = setting.on_rows(1)
-    output = int(setting.rng(41).integers(setting.outputs))
+    L, m = sizes(subject)
+    few = subject.on_rows(_rows_that_fit(subject))
+    one = subject.on_rows(1)
+    output = int(subject.rng(41).integers(subject.outputs))
     starts = {id(own): Start(own, output) for own in (few, one)}
 
     def bound(omega: float) -> float:
         return sqrt(log(m)) * omega ** (1 / 3) * L**3
 
-    def measured(own: Setting, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+    def measured(own: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
         drift, kernel = starts[id(own)].changes(weights)
         return {GRADIENT.name: drift, KERNEL.name: kernel}
 
-    def slope(own: Setting, weights: Weights) -> Weights:
+    def slope(own: Subject, weights: Weights) -> Weights:
         return starts[id(own)].towards_drift(weights)
 
     if not all(np.diag(start.kernel).all() for start in starts.values()):
         why = "the output of a sample does not depend on the weights at the start, so that there is no relative change"
         return [not_measured(law, kind, why) for law in (GRADIENT, KERNEL) for kind in KINDS]
     stated = (
-        Stated(GRADIENT, bound, of_steps(setting, constant), speaks(of_steps, setting, constant), bounded=True),
-        Stated(KERNEL, bound, of_kernel(setting, constant), speaks(of_kernel, setting, constant), bounded=True),
+        Stated(GRADIENT, bound, of_steps(subject, constant), speaks(of_steps, subject, constant), bounded=True),
+        Stated(KERNEL, bound, of_kernel(subject, constant), speaks(of_kernel, subject, constant), bounded=True),
     )
-    note = setting.note_on(few)
+    note = subject.note_on(few)
     climbs = (
         Climb(GRADIENT.name, slope, towards_flips_everywhere),
         Climb(KERNEL.name, lambda own, weights: starts[id(own)].towards_kernel(weights)),
@@ -85,32 +85,32 @@ def tangent_drift(setting: Setting, constant: float = 1.0) -> list[Finding]:
 
 @final
 class Start:
-    """∇y_output of every sample of a setting at W⁰, what later ones are compared with.
+    """∇y_output of every sample of a subject at W⁰, what later ones are compared with.
 
     Args:
-        setting: the network on a few samples.
+        subject: the network on a few samples.
         output: which one.
     """
 
-    def __init__(self, setting: Setting, output: int) -> None:
-        self._setting, self._output = setting, output
-        self.tangents = [self._tangent(setting.weights, row) for row in range(setting.samples)]
+    def __init__(self, subject: Subject, output: int) -> None:
+        self._subject, self._output = subject, output
+        self.tangents = [self._tangent(subject.weights, row) for row in range(subject.samples)]
         self.kernel = gram(self.tangents)
         self._lengths = np.sqrt(np.maximum(np.diag(self.kernel), np.finfo(float).tiny))
 
     def changes(self, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
         """‖∇y − ∇y⁰‖/‖∇y⁰‖ of every sample, and |K − K⁰|/√(K⁰_ii K⁰_jj) of every sample's worst pair."""
-        now = [self._tangent(weights, row) for row in range(self._setting.samples)]
+        now = [self._tangent(weights, row) for row in range(self._subject.samples)]
         drift = np.array([length(minus(a, b)) for a, b in zip(now, self.tangents, strict=True)]) / self._lengths
         return drift, (np.abs(gram(now) - self.kernel) / np.outer(self._lengths, self._lengths)).max(axis=1)
 
     def towards_drift(self, weights: Weights) -> Weights:
         """The gradient of ½‖∇y − ∇y⁰‖² of the sample that drifts most: the Hessian of y times the drift, from a secant."""
-        now = [self._tangent(weights, row) for row in range(self._setting.samples)]
+        now = [self._tangent(weights, row) for row in range(self._subject.samples)]
         drifts = [minus(a, b) for a, b in zip(now, self.tangents, strict=True)]
         lengths = [length(drift) for drift in drifts]
         row = int((np.array(lengths) / self._lengths).argmax())
-        moved = length(minus(weights, self._setting.weights))
+        moved = length(minus(weights, self._subject.weights))
         if not lengths[row] > 0 or not moved > 0:
             return scaled(0.0, drifts[row])
         step = SECANT * moved / lengths[row]
@@ -120,7 +120,7 @@ class Start:
     def towards_kernel(self, weights: Weights) -> Weights:
         """±½ the gradient of K(x, x) of the first sample, away from K⁰(x, x): the Hessian of y times ∇y, from a secant."""
         now = self._tangent(weights, 0)
-        size, moved = length(now), length(minus(weights, self._setting.weights))
+        size, moved = length(now), length(minus(weights, self._subject.weights))
         if not size > 0 or not moved > 0:
             return scaled(0.0, now)
         sign = 1.0 if size**2 >= self.kernel[0, 0] else -1.0
@@ -129,7 +129,7 @@ class Start:
         return combined(sign / step, ahead, -sign / step, now)
 
     def _tangent(self, weights: Weights, row: int) -> Weights:
-        return self._setting.inside.gradient(weights, of_output(one_hot(self._setting, row, self._output)))
+        return self._subject.inside.gradient(weights, of_output(one_hot(self._subject, row, self._output)))
 
 
 def gram(tangents: list[Weights]) -> np.ndarray:
@@ -146,6 +146,6 @@ def gram(tangents: list[Weights]) -> np.ndarray:
     return K
 
 
-def _rows_that_fit(setting: Setting) -> int:
-    numbers = sum(W.size for W in setting.weights.values())
-    return int(min(setting.samples, max(2, min(ROWS, BYTES // max(1, 8 * numbers)))))
+def _rows_that_fit(subject: Subject) -> int:
+    numbers = sum(W.size for W in subject.weights.values())
+    return int(min(subject.samples, max(2, min(ROWS, BYTES // max(1, 8 * numbers)))))

@@ -12,7 +12,7 @@ from overparam.core.verdict import Tone, Verdict
 from overparam.core.words import listed
 
 if TYPE_CHECKING:
-    from overparam.audits.whole import Audit
+    from overparam.audits.auditing import Audit
 
 HOLDS = ("holds", "holds with constant")
 KEPT = 0.8, 1.25
@@ -217,7 +217,7 @@ def _missing(audit: Audit) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for finding in audit.findings:
         if finding.verdict == "not measured":
-            names = reasons.setdefault(finding.words.removeprefix("Not measured: ").removesuffix("."), [])
+            names = reasons.setdefault(finding.reason, [])
             if finding.law.name not in names:
                 names.append(finding.law.name)
     words += [f"Not measured: {listed(names, 4)}: {why}." for why, names in reasons.items()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,9 +67,8 @@ def command(
     ] = True,
 ) -> None:
     """Measure on a network of the papers, on DATA, what their lemmas say of it: exponents, constants, verdicts. Writes a page."""
-    from overparam.audits import audit, plan_audit
-    from overparam.audits.ground import require_dtype
-    from overparam.training.workplace import forget_parts
+    from overparam.audits import prepare_audit
+    from overparam.audits.preparation import require_dtype
 
     if network not in SIZES:
         raise ValueError(f"NETWORK is {network!r}; expected one of {', '.join(SIZES)}")
@@ -88,33 +86,34 @@ def command(
     shape: dict[str, Any] = {
         "key": seed,
         "omegas": _numbers(omegas),
-        "rows": rows if rows is not None else train,
+        "max_rows": rows if rows is not None else train,
         "run": kept.run,
         "laws": _names(laws),
         "effort": effort,
-        "prepare": prepare,
+        "preprocess": prepare,
         "dtype": dtype,
         "device": device,
     }
     try:
-        planned = plan_audit(net, loaded, **shape)
-        if plan:
-            typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
-            return
-        shared.require_writable(out)
-        if not resume:
-            forget_parts(out)
-        if planned.seconds > shared.LONG:
-            display.plain(str(planned))
         with display.progress() as progress:
-            result = audit(net, loaded, **shape, plan=planned, place=out, progress=progress)
+            job = prepare_audit(net, loaded, **shape, place=out, progress=progress)
+            if not plan:
+                shared.require_writable(out)
+                if not resume:
+                    job.forget()
+                if job.plan.seconds > shared.LONG:
+                    display.plain(str(job.plan))
+                result = job.run()
     except KeyboardInterrupt:
         raise Stopped(
             "stopped; finished measurements are kept, and the same command goes on from there. --effort quick, or fewer "
             "--laws, takes less time"
         ) from None
+    if plan:
+        typer.echo(json.dumps(job.plan.to_json()) if json_only else str(job.plan))
+        return
     where = result.save(out)
-    forget_parts(out)
+    job.forget()
     if json_only:
         shared.print_result(where)
         return

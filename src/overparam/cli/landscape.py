@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,7 +80,7 @@ def command(
     no_samples: shared.NoSamples = False,
 ) -> None:
     """Show the objective of NETWORK on DATA around its weights: a surface, how far it falls, how it curves. Writes a page."""
-    from overparam.landscapes import landscape, plan_landscape
+    from overparam.landscapes import prepare_landscape
 
     display = Display(quiet=json_only)
     steps = _steps(at)
@@ -102,26 +102,28 @@ def command(
         "smoothing": smoothing,
         "oja_steps": oja_steps,
         "batch": batch,
-        "rows": rows,
+        "max_rows": rows,
         "key": seed,
         "dtype": dtype,
         "device": device,
     }
-    planned = plan_landscape(net, ready, **shape)
-    if plan:
-        typer.echo(json.dumps({**asdict(planned), "seconds": planned.seconds}) if json_only else str(planned))
-        return
-    shared.require_writable(out)
-    if planned.seconds > shared.LONG:
-        display.plain(str(planned))
     with display.progress() as progress:
-        result = landscape(net, ready, extent=extent, progress=progress, **shape)
+        job = prepare_landscape(net, ready, extent=extent, progress=progress, place=out, **shape)
+        if not plan:
+            shared.require_writable(out)
+            if job.plan.seconds > shared.LONG:
+                display.plain(str(job.plan))
+            result = job.run()
+    if plan:
+        typer.echo(json.dumps(job.plan.to_json()) if json_only else str(job.plan))
+        return
     asked = {"run": None if run is None else str(run), "preprocess": preprocess or kept.preprocess or "auto", "train": train, "test": test,
              "classes": classes, "label": label, "group": group, "task": task, "missing": missing,
              "data_seed": seed if kept.seed is None else kept.seed}  # fmt: skip
     configuration = {**result.provenance.configuration, **{k: v for k, v in asked.items() if v is not None}}
     result = replace(result, provenance=replace(result.provenance, configuration=configuration))
     where = result.save(out, samples=not no_samples)
+    job.forget()
     if json_only:
         shared.print_result(where)
         return

@@ -36,6 +36,10 @@ TABLE = (
     Row("remember", "folder", "place"),
     Row("data.split", "seed", "key"),
     Row("data.Dataset.subset", "seed", "key"),
+    Row("audit", "rows", "max_rows"),
+    Row("audit", "prepare", "preprocess"),
+    Row("landscape", "rows", "max_rows"),
+    Row("landscapes.objective_of", "rows", "max_rows"),
 )
 """Everything that was renamed or turned round, and goes in the version `GONE_IN`."""
 

@@ -23,8 +23,8 @@ NOTE = "report.txt"
 """Written in place of the page where plotly is missing: the command that makes it."""
 KINDS: dict[str, str] = {
     "analysis": "overparam.analysis.data_analysis.Analysis",
-    "audit": "overparam.audits.whole.Audit",
-    "landscape": "overparam.landscapes.whole.Landscape",
+    "audit": "overparam.audits.auditing.Audit",
+    "landscape": "overparam.landscapes.surveying.Landscape",
     "comparison": "overparam.analysis.comparison.Comparison",
     "run-comparison": "overparam.analysis.prediction_and_run.RunComparison",
     "trajectory": "overparam.training.trajectory.Trajectory",

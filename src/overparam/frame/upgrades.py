@@ -64,6 +64,13 @@ def _nested_run(parts: folder.Parts, name: str) -> folder.Parts:
     return replace(parts, values=values | {name: run})
 
 
+def _named_network(parts: folder.Parts) -> folder.Parts:
+    """The network was words: they become the name of a thing that cannot be made again."""
+    fields = {"framework": "", "shapes": [], "digest": None}
+    spec = {"room": "foreign", "name": parts.values["network"], "fields": fields}
+    return replace(parts, values={**parts.values, "network": spec})
+
+
 def _renamed(outline: Any, prefix: str) -> Any:
     if outline is None:
         return None
@@ -87,6 +94,8 @@ def _comparison(parts: folder.Parts) -> folder.Parts:
 UPGRADES: dict[int, Callable[[folder.Parts], folder.Parts]] = {1: _from_schema_1}
 """From a schema to the next."""
 KINDS_OF_SCHEMA_1: dict[str, Callable[[folder.Parts], folder.Parts]] = {
+    "audit": _named_network,
+    "landscape": _named_network,
     "comparison": _comparison,
     "analysis": _steps_to_targets,
     "run-comparison": lambda parts: _nested_run(parts, "run"),

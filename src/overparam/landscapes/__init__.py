@@ -9,16 +9,14 @@ from overparam.landscapes.directions import (
 )
 from overparam.landscapes.extremes import Extremes, LayerCurvature, hessian_extremes, layer_curvatures
 from overparam.landscapes.objectives import objective_of
-from overparam.landscapes.plan import LandscapePlan
 from overparam.landscapes.surfaces import Decrease, PlaneValues, decrease_along, surface
+from overparam.landscapes.surveying import Landscape, landscape, prepare_landscape
 from overparam.landscapes.views import View
-from overparam.landscapes.whole import Landscape, landscape, plan_landscape
 
 __all__ = [
     "Decrease",
     "Extremes",
     "Landscape",
-    "LandscapePlan",
     "LayerCurvature",
     "NegativeCurvature",
     "PlaneValues",
@@ -32,7 +30,7 @@ __all__ = [
     "layer_curvatures",
     "negative_curvature",
     "objective_of",
-    "plan_landscape",
+    "prepare_landscape",
     "surface",
     "trajectory_plane",
 ]

@@ -10,25 +10,29 @@ import numpy as np
 
 from overparam.adapters import TorchModule
 from overparam.adapters.jax_models import fitted
+from overparam.core.checks import require_memory, whole_number
+from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.objective import MODES, AbstractObjective, Mode, require_averages
 from overparam.data import Dataset, as_dataset
 from overparam.landscapes.network_objective import network_objective
-from overparam.landscapes.plan import require_room
 from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
 from overparam.networks.wrappers import Frozen
 from overparam.training.algorithm import checked_convention
-from overparam.training.inputs import as_network, first_weights, initial, require_classes, whole_number
+from overparam.training.inputs import as_network, first_weights, initial, require_classes
 from overparam.training.losses import as_loss
-from overparam.training.precision import checked_dtype, chosen_device, computing
+from overparam.training.precision import checked_dtype, chosen_device, computing, free_memory
 
+COPIES = 8
+"""How many times the weights are held at once: directions, gradients, noise, products."""
 CHUNK_BYTES = {"cpu": 2**28, "gpu": 2**32}
 """Memory for what a network holds of the rows that go through it together, for a product with the Hessian."""
 TRAIN_CHUNK = 500
 """Rows of a chunk in mode "train", where it decides what is computed, unless told."""
 
 
+@accepts_old("landscapes.objective_of")
 def objective_of(
     network: Any,
     data: Any,
@@ -37,7 +41,7 @@ def objective_of(
     objective: Any = "squared",
     loss: str = "mean",
     mode: Mode = "eval",
-    rows: int | None = None,
+    max_rows: int | None = None,
     chunk: int | None = None,
     dtype: str = "float64",
     device: str | None = None,
@@ -55,7 +59,7 @@ def objective_of(
         loss: "mean" over rows, or their "sum".
         mode: "eval" takes the running averages of batch norm, "train" those of each chunk. Dropout is off in both. Only
             networks of the house and PyTorch modules have "train"; a function decides for itself.
-        rows: the first so many rows; all if None. Rows of a `Dataset` of images are in file order.
+        max_rows: the first so many rows; all if None, or where there are no more. Rows of a `Dataset` of images are in file order.
         chunk: rows that go through the network together; what fits the memory if None, and in mode "train" 500.
         dtype: "float64", "float32", or "tf32" on NVIDIA GPUs. PyTorch: see `op.from_torch`.
         device: "cpu", "gpu" or None for the one JAX prefers. PyTorch: where the module is.
@@ -66,7 +70,7 @@ def objective_of(
     >>> bowl.value(bowl.start)  # (½·0.5² + ½·2.5²) / 2
     1.625
     """
-    data = _first(as_dataset(data), rows)
+    data = _first(as_dataset(data), max_rows)
     mean = checked_convention(loss) == "mean"
     if mode not in MODES:
         raise ValueError(f"`mode` is {mode!r}; expected 'eval' or 'train', how batch norm averages")
@@ -88,7 +92,8 @@ def objective_of(
                 "PyTorch"
             )
         sizes = jax.eval_shape(lambda: house.init(as_key(0), data.d)) if params is None else params
-        require_room(jax.tree.leaves(sizes), kind, device)
+        need = COPIES * np.dtype(kind).itemsize * sum(int(np.prod(np.shape(leaf))) for leaf in jax.tree.leaves(sizes))
+        require_memory(need, free_memory(chosen_device(device)), "the landscape", "take a smaller width or depth")
         if not isinstance(house, AbstractComposed):
             params = first_weights(house, data, params, as_key(key), kind)  # some frameworks do not mix precisions
             house = fitted(house, params, data.d, data.image_shape, kind)
@@ -123,10 +128,7 @@ def _kind_of(network: Any) -> str:
 def _first(data: Dataset, rows: int | None) -> Dataset:
     if rows is None:
         return data
-    rows = whole_number(rows, "rows", least=1)
-    if rows > data.n:
-        raise ValueError(f"`rows` is {rows} and the data has {data.n}; take at most those")
-    return data.take(slice(rows)).replace(test=None)
+    return data.take(slice(whole_number(rows, "max_rows", least=1))).replace(test=None)
 
 
 def _samples(network: TorchModule, data: Dataset) -> np.ndarray:

@@ -10,8 +10,8 @@ from overparam.core.sections import Block, Figure, Line, Scale, Section, Surface
 from overparam.landscapes.words import moment
 
 if TYPE_CHECKING:
+    from overparam.landscapes.surveying import Landscape
     from overparam.landscapes.views import View
-    from overparam.landscapes.whole import Landscape
 
 AXES = {
     "gradient-curvature": ("distance along the gradient", "distance along negative curvature"),

@@ -12,11 +12,12 @@ from overparam.core.objective import AbstractObjective, Vector
 from overparam.core.progress import Progress
 from overparam.landscapes.curvature import NegativeCurvature, negative_curvature
 from overparam.landscapes.directions import filter_normalised, gradient_direction, trajectory_plane
-from overparam.landscapes.plan import LINE
 from overparam.landscapes.surfaces import Decrease, decrease_along, surface
 
 Plane = Literal["gradient-curvature", "random", "trajectory"]
 PLANES: tuple[Plane, ...] = ("gradient-curvature", "random", "trajectory")
+LINE = 25
+"""Distances each way on which the fall along a direction is looked for."""
 REACH = 2.5
 """A plane reaches so many times as far as the lowest point along its first direction."""
 LEAST_REACH = 1e-3

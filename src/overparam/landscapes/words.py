@@ -11,8 +11,8 @@ from overparam.core.words import number, percent
 from overparam.landscapes.curvature import still_falling
 
 if TYPE_CHECKING:
+    from overparam.landscapes.surveying import Landscape
     from overparam.landscapes.views import View
-    from overparam.landscapes.whole import Landscape
 
 SURE = 2.0
 """Standard errors below 0 from which a curvature counts as negative."""

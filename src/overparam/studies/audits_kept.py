@@ -35,7 +35,7 @@ def audited(
         rows,
         key=workplace.seed + seed,
         omegas=omegas,
-        rows=rows.n,
+        max_rows=rows.n,
         laws=laws,
         effort=spent,
         device=workplace.device,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,23 +11,31 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from overparam.audits.ground import Ground, checked_effort, checked_omegas, make_ground, require_dtype
+from overparam.audits import measurements
 from overparam.audits.inside_of import evaluation_notes
-from overparam.audits.keeping import keep, mark_of
 from overparam.audits.law import Finding
 from overparam.audits.measurements import Measurement, chosen
 from overparam.audits.page import make_audit_sections
-from overparam.audits.plan import AuditPlan, settle
-from overparam.audits.setting import Effort, Setting
+from overparam.audits.preparation import COPIES, prepare_subject, require_dtype, spec_of_network
+from overparam.audits.subject import Effort, Subject
 from overparam.audits.words import give_words
+from overparam.core.deprecated import accepts_old
+from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
-from overparam.core.provenance import Provenance, Stopwatch
+from overparam.core.provenance import Provenance
 from overparam.core.sections import Section
+from overparam.core.spec import Spec
 from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
-from overparam.frame import AbstractAnswer
+from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
 from overparam.training.precision import computing, device_name
-from overparam.training.workplace import Workplace
+
+SUBJECT, END = "network and samples", "the end of the run"
+"""What measurements look at, as parts of the work."""
+STARTING = 1.5
+"""Seconds to compile the programs of one measurement."""
+A_PASS = 1e-3
+"""Seconds of a pass forward, where none was timed: the shares of the measurements in the progress."""
 
 
 @final
@@ -34,7 +43,7 @@ from overparam.training.workplace import Workplace
 class Audit(AbstractAnswer):
     """Every law measured on one network, frozen; `save(folder)`, `verdict`, `findings`, `find(name)`, `to_rows()`.
 
-    network, architecture, data: in words. rows, inputs, outputs, depth, width: n, d, k, the paper's L (ReLU layers less
+    network: its Spec. architecture, data: in words. rows, inputs, outputs, depth, width: n, d, k, the paper's L (ReLU layers less
     one) and m, the smallest width of the ReLU layers `widths`. separation: the smallest distance of two samples.
     omegas: radii of the perturbations. findings: one a law and moment. unseen: what bends the network and is no ReLU.
     notes: what was done to the data, and how layers that do otherwise in training were looked at. measurements,
@@ -43,7 +52,7 @@ class Audit(AbstractAnswer):
 
     kind: ClassVar[str] = "audit"
 
-    network: str
+    network: Spec
     architecture: str
     data: str
     rows: int
@@ -110,24 +119,24 @@ def _hardest(finding: Finding) -> float:
     return float(finding.values.min() if finding.law.side == "lower" else finding.values.max())
 
 
-def audit(
+def prepare_audit(
     network: Any,
     data: Any,
+    y: Any = None,
     *,
     params: Any = None,
     key: int = 0,
     omegas: Sequence[float] | None = None,
-    rows: int | None = None,
+    max_rows: int | None = None,
     run: Any = None,
     laws: Sequence[str] | str | None = None,
     effort: str | Effort = "usual",
-    prepare: str = "auto",
+    preprocess: str = "auto",
     dtype: str = "float64",
     device: str | None = None,
-    plan: AuditPlan | None = None,
     place: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-) -> Audit:
+) -> Job[Audit]:
     """Measure on a network what the papers' lemmas say of it.
 
     At the start: norms, products of layers, separation, gradients. Away from it, for perturbations of spectral radius ω
@@ -139,20 +148,19 @@ def audit(
     Args:
         network: one of `op.networks`, or what `op.from_torch`, `op.from_equinox` or `op.from_flax` gives. Models of
             other frameworks are measured against the laws of the deep fully connected network.
-        data: a `Dataset` or (X, y), samples of any shape; whole numbers become floats.
+        data, y: a `Dataset`, (X, y), X and y, a frame, a file or a name; samples of any shape, whole numbers become floats.
         params: the weights to audit, as from `net.init`; fresh ones from `key` if None, a module's own for PyTorch.
         key: seed of the weights and of every draw.
         omegas: radii; from 10⁻³ to 1 if None.
-        rows: most samples; 1,000 if None. Costly laws use fewer and say how many.
+        max_rows: most samples; 1,000 if None. Costly laws use fewer and say how many.
         run: a `Trajectory` of this network on this data: the training direction is its displacement, its radius is among
             the radii, and the laws of the start are measured at its last weights too.
         laws: names of measurements, see `op.audits.MEASUREMENTS`; all about this architecture if None.
         effort: "quick", "usual" or "thorough", or an `Effort`.
-        prepare: "auto" scales and pads the rows as the papers want them for networks of theirs whose weights are drawn
+        preprocess: "auto" scales and pads the rows as the papers want them for networks of theirs whose weights are drawn
             here (unit rows, last coordinate 1/√2 for `FullyConnected` and `Residual`); "paper" always, "none" never.
         dtype: in which the network computes: "float64" or "float32".
         device: "cpu", "gpu" or None.
-        plan: of `plan_audit` with the same arguments, where it was made already.
         place: a folder in which the findings of each measurement are kept, so that a stopped audit goes on; nothing is
             kept if None.
         progress: called with the seconds of the plan that are done.
@@ -169,91 +177,128 @@ def audit(
     holds
     fails
     """
-    watch, tell, spent = Stopwatch(), progress or silent, checked_effort(effort)
     require_dtype(dtype)
-    tell(0.0, None, "reading")
+    (progress or silent)(0.0, None, "reading")
+    spec = spec_of_network(network)
     with computing(dtype, device):
-        ground = make_ground(network, data, params=params, key=key, rows=rows, run=run, prepare=prepare, dtype=dtype)
-        radii = checked_omegas(omegas, spent, ground)
-        table = chosen(laws, ground.architecture)
-        if not table:
-            raise ValueError(f"no law is about networks that are {ground.architecture}")
-        plan = settle(ground, radii, spent, table, device) if plan is None else plan
-        plan.require_memory()
-        setting = ground.setting(radii, spent, silent)
-        kept = Workplace(place, fingerprint="" if place is None else mark_of(ground, radii, spent))
-        findings, seconds = measure_all(ground, setting, table, plan, tell, kept)
-    about = {"network": ground.words, "data": ground.data.name, "rows": len(ground.X), "omegas": radii,
-             "effort": spent.name, "prepare": prepare, "laws": list(table)}  # fmt: skip
-    made = watch.provenance(about, seed=int(key), device=device_name(device))
-    made = replace(made, dtype=dtype, seconds=made.seconds + kept.before)
-    return conclude(ground, setting, spent, findings, seconds, made)
-
-
-def measure_all(
-    ground: Ground,
-    setting: Setting,
-    table: Mapping[str, Measurement],
-    plan: AuditPlan,
-    tell: Progress,
-    workplace: Workplace,
-) -> tuple[list[Finding], dict[str, float]]:
-    """Every measurement of the table, those of the start at the last weights of a run too."""
-    findings: list[Finding] = []
-    seconds: dict[str, float] = {}
-    planned = dict(zip(plan.measurements, plan.seconds_by, strict=True))
-    done, total = 0.0, sum(planned.values())
-    end = None if ground.run is None else _at_end(ground, setting)
+        subject, rows, notes = prepare_subject(
+            network, data, y, params=params, key=key, omegas=omegas, max_rows=max_rows, run=run, effort=effort,
+            preprocess=preprocess, dtype=dtype,
+        )  # fmt: skip
+    table = chosen(laws, subject.architecture)
+    if not table:
+        raise ValueError(f"no law is about networks that are {subject.architecture}")
+    parts = [Part(SUBJECT, _subject, (subject,), kept=False)]
+    if run is not None and any(row.at_end for row in table.values()):
+        parts.append(Part(END, _at_end, (), (SUBJECT,), kept=False))
     for name, row in table.items():
-        tell(done, total, name)
-        found = keep(workplace, name, partial(_measured, row, setting, end))
-        findings += found.findings
-        seconds[name] = found.seconds
-        done += planned.get(name, 0.0)
-    tell(total, total, "done")
-    return findings, seconds
+        needs = (SUBJECT, END) if run is not None and row.at_end else (SUBJECT,)
+        parts.append(Part(name, _measured, (name,), needs, _cost(row, subject, A_PASS, A_PASS), Measured))
+    radii = count_of(len(subject.omegas), "radius", "radii")
+    plan = Plan(
+        f"{spec} on {rows.name}, {count_of(subject.samples, 'row')}, {radii}, {subject.effort.name} effort, "
+        f"{count_of(len(table), 'measurement')}: {', '.join(table)}",
+        memory=_bytes(subject),
+        free_memory=available_memory(),
+        device=device_name(device),
+        dtype=dtype,
+        details={"omegas": list(subject.omegas)},
+        fix="take fewer rows (`max_rows`) or a smaller width",
+    )
+    about = {"network": str(spec), "data": rows.name, "rows": subject.samples, "omegas": subject.omegas,
+             "effort": subject.effort.name, "preprocess": preprocess, "laws": list(table)}  # fmt: skip
+    return Job(
+        "audit",
+        parts,
+        partial(_conclude, subject, spec, rows.name, (*notes, *evaluation_notes(network)), tuple(table)),
+        plan=plan,
+        provenance=Provenance(about, seed=int(key), dtype=dtype, device=device_name(device)),
+        timed=partial(_timed, subject, table),
+        within=partial(computing, dtype, device),
+        place=place,
+        progress=progress,
+    )
 
 
-def _measured(row: Measurement, setting: Setting, end: Setting | None) -> list[Finding]:
-    return row.measure(setting) + (row.measure(end) if end is not None and row.at_end else [])
+audit = accepts_old("audit")(verb(prepare_audit))
 
 
-def _at_end(ground: Ground, setting: Setting) -> Setting:
-    """The setting with the last weights of the run in the place of the first."""
-    assert ground.run is not None
-    end = replace(ground, params=ground.run.params, inside=ground.at_end(), run=None)
-    moved = end.setting(setting.omegas, setting.effort, setting.progress)
-    return replace(moved, moment="trajectory", at=float(ground.run.steps[-1]))
+@final
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What one measurement found, and the seconds it took."""
+
+    findings: tuple[Finding, ...]
+    seconds: float
 
 
-def conclude(
-    ground: Ground,
-    setting: Setting,
-    effort: Effort,
-    findings: Sequence[Finding],
-    seconds: Mapping[str, float],
+def _subject(work: Work, subject: Subject) -> Subject:
+    return subject
+
+
+def _at_end(work: Work, subject: Subject) -> Subject:
+    return subject.at_end()
+
+
+def _measured(work: Work, name: str, *subjects: Subject) -> Measured:
+    """The findings of a measurement: of the start, and of the end of a run where it looks there too."""
+    begin = time.perf_counter()
+    found = [finding for subject in subjects for finding in measurements.MEASUREMENTS[name].measure(subject)]
+    return Measured(tuple(found), time.perf_counter() - begin)
+
+
+def _bytes(subject: Subject) -> int:
+    """What an audit holds at once: the activations of all rows, and the weights, some times."""
+    inside = subject.inside
+    size = sum(int(np.prod(shape)) for shape in inside.shapes.values())
+    return 8 * COPIES * (subject.samples * (inside.inputs + inside.outputs + 2 * sum(inside.widths)) + size)
+
+
+def _timed(subject: Subject, table: Mapping[str, Measurement]) -> dict[str, float]:
+    """Seconds of each measurement, from the time that a pass forward of all rows, and of a few, takes here."""
+    passes = []
+    for few in (subject, subject.on_rows(subject.effort.rows)):
+        few.inside.trace(few.weights)
+        start = time.perf_counter()
+        few.inside.trace(few.weights)
+        passes.append(time.perf_counter() - start)
+    return {name: _cost(row, subject, *passes) for name, row in table.items()}
+
+
+def _cost(row: Measurement, subject: Subject, whole: float, few: float) -> float:
+    effort = subject.effort
+    more = effort.power_steps / 16 if row.at_end else len(subject.omegas) / 5 * effort.ascent_steps / 8
+    return STARTING + (row.passes[0] * whole + row.passes[1] * few) * more
+
+
+def _conclude(
+    subject: Subject,
+    network: Spec,
+    data: str,
+    notes: tuple[str, ...],
+    names: tuple[str, ...],
+    found: Mapping[str, Measured],
     made: Provenance,
 ) -> Audit:
-    """The result that the findings give."""
-    inside = ground.inside
+    inside = subject.inside
     result = Audit(
-        network=ground.words,
-        architecture=ground.architecture,
-        data=ground.data.name,
-        rows=setting.samples,
+        network=network,
+        architecture=subject.architecture,
+        data=data,
+        rows=subject.samples,
         inputs=inside.inputs,
         outputs=inside.outputs,
-        depth=setting.depth,
-        width=setting.width,
+        depth=subject.depth,
+        width=subject.width,
         widths=inside.widths,
-        separation=setting.separation,
-        omegas=setting.omegas,
-        effort=effort.name,
-        findings=tuple(findings),
+        separation=subject.separation,
+        omegas=subject.omegas,
+        effort=subject.effort.name,
+        findings=tuple(finding for name in names for finding in found[name].findings),
         unseen=tuple(map(str, inside.unseen)),
-        notes=(*ground.notes, *evaluation_notes(ground.network)),
-        measurements=tuple(seconds),
-        seconds_by=tuple(seconds.values()),
+        notes=notes,
+        measurements=names,
+        seconds_by=tuple(found[name].seconds for name in names),
         verdict=Verdict("good", ()),
         provenance=made,
     )

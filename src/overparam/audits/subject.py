@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,14 +10,16 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from overparam.adapters.torch_module import TorchModule
+from overparam.audits.inside_of import inside_of
 from overparam.audits.law import Moment
 from overparam.audits.perturbations import climb, descent_displacement, radius, random_direction, to_unit
-from overparam.audits.vectors import added, moving, scaled
-from overparam.core.device_weights import Weights
+from overparam.audits.vectors import added, minus, moving, scaled
 from overparam.core.inside import AbstractInside
-from overparam.core.network import Trace
-from overparam.core.progress import Progress, silent
 from overparam.data.duplicates import smallest_distance
+from overparam.core.network import Trace
+from overparam.core.device_weights import Weights
+from overparam.frame import fingerprint
 
 Kind = Literal["random", "training", "adversarial"]
 KINDS: tuple[Kind, ...] = ("random", "training", "adversarial")
@@ -57,49 +60,74 @@ EFFORTS: Mapping[str, Effort] = {
 
 @final
 @dataclass(frozen=True, eq=False)
-class Setting:
-    """A network on n samples with everything a measurement asks for.
+class Subject:
+    """What is audited: a network with weights on n samples, and everything a measurement asks for.
 
-    inside: the network. y: (n, k) targets. X: (n, …) samples. depth: the paper's L, ReLU layers less one. width: m, the
-    smallest of the hidden layers' where they differ. separation: the smallest ‖x_i − x_j‖. omegas: radii. key: seed of every draw. stacked:
-    names of weights that hold one matrix a position. remake: the network from inside on other samples.
-    network, params: as the user gave them; for laws of one architecture. displacement: W − W⁰ of a run, where there is
-    one; else the training direction is that of a short descent. run: that `Trajectory`. moment, at: what the laws of the
-    start are measured at: W⁰, or the last weights of a run and its last step.
+    network: of the house or of another framework. params: its weights W⁰; None for a PyTorch module, which has its own.
+    X: (n, …) samples. y: (n, k) targets. omegas: radii. key: seed of every draw. architecture: whose laws are measured.
+    dtype: in which the network computes. run: a `Trajectory` that began at `params`, where there is one. moment, at: what
+    the laws of the start are measured at: W⁰, or the last weights of a run and its last step.
     """
 
-    inside: AbstractInside
-    y: np.ndarray
+    network: Any
+    params: Any
     X: np.ndarray
-    depth: int
-    width: int
-    separation: float
+    y: np.ndarray
     omegas: tuple[float, ...]
     key: int = 0
     effort: Effort = EFFORTS["usual"]
     architecture: Architecture = "other"
-    network: Any = None
-    params: Any = None
-    stacked: frozenset[str] = frozenset()
-    remake: Callable[[np.ndarray], AbstractInside] | None = None
-    displacement: Weights | None = None
+    dtype: str = "float64"
     run: Any = None
     moment: Moment = "start"
     at: float = 0.0
-    progress: Progress = silent
-    _whole: Setting | None = field(default=None, repr=False)
+    _whole: Subject | None = field(default=None, repr=False)
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
-    _shared: dict[str, Weights] = field(default_factory=dict, repr=False)
+    _shared: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A mark of all that findings depend on, weights and rows by their bytes."""
+        weights = self.network.weights_digest(self.params) if isinstance(self.network, TorchModule) else self.params
+        asked = (self.omegas, self.key, self.effort, self.architecture, self.dtype, self.moment, self.at)
+        return fingerprint(self.network, weights, self.X, self.y, self.run, *asked)
+
+    @functools.cached_property
+    def inside(self) -> AbstractInside:
+        """The network on these samples, seen from inside."""
+        return inside_of(self.network, self.params, self.X, self.dtype)
 
     @property
     def samples(self) -> int:
         """n."""
-        return self.inside.samples
+        return len(self.X)
 
     @property
     def outputs(self) -> int:
         """k."""
         return self.inside.outputs
+
+    @property
+    def depth(self) -> int:
+        """The paper's L: ReLU layers less one."""
+        return self.inside.count - 1
+
+    @property
+    def width(self) -> int:
+        """m, the smallest of the ReLU layers' where they differ."""
+        return min(self.inside.widths)
+
+    @functools.cached_property
+    def separation(self) -> float:
+        """The smallest ‖x_i − x_j‖."""
+        return smallest_distance(self.X)
+
+    @functools.cached_property
+    def stacked(self) -> frozenset[str]:
+        """Weights that hold one matrix a position: those of the paper's convolutional network, but for its last."""
+        if self.architecture != "convolutional" or self.network.shared:
+            return frozenset()
+        return frozenset(name for name, shape in self.inside.shapes.items() if len(shape) > 2)
 
     @functools.cached_property
     def weights(self) -> Weights:
@@ -125,14 +153,12 @@ class Setting:
     def places(self) -> dict[str, int]:
         """The first ReLU layer that each weight goes into; the number of ReLU layers for those of the output alone.
 
-        Found by derivatives, once for this setting and those on fewer rows: in the paper's network W_ℓ has place ℓ, A 0
+        Found by derivatives, once for this subject and those on fewer rows: in the paper's network W_ℓ has place ℓ, A 0
         and B L + 1.
         """
-        if self._whole is not None:
-            return self._whole.places
-        if "places" not in self._kept:
-            self._kept["places"] = self._found_places()
-        return self._kept["places"]
+        if "places" not in self._shared:
+            self._shared["places"] = self._found_places() if self._whole is None else self._whole.places
+        return self._shared["places"]
 
     def _found_places(self) -> dict[str, int]:
         few = self.on_rows(min(4, self.samples)).inside
@@ -168,42 +194,48 @@ class Setting:
         """The weights W⁰ + times · W′."""
         return added(self.weights, direction, times)
 
-    def on_rows(self, count: int) -> Setting:
-        """The same setting on `count` of the samples, drawn with the seed; itself where there are no more.
+    def on_rows(self, count: int) -> Subject:
+        """The same subject on `count` of the samples, drawn with the seed; itself where there are no more.
 
         The training direction stays that of all samples.
         """
-        if count >= self.samples or self.remake is None:
+        if count >= self.samples:
             return self
         if count not in self._kept:
             rows = np.sort(self.rng(7).permutation(self.samples)[:count])
-            smaller = replace(
-                self,
-                inside=self.remake(self.X[rows]),
-                X=self.X[rows],
-                y=self.y[rows],
-                separation=smallest_distance(self.X[rows]),
-                _whole=self,
-                _kept={},
-            )
-            self._kept[count] = smaller
+            self._kept[count] = replace(self, X=self.X[rows], y=self.y[rows], _whole=self, _kept={})
         return self._kept[count]
 
-    def note_on(self, few: Setting) -> str:
+    def but(self, **changes: Any) -> Subject:
+        """The same subject with other radii, targets or effort; the network's inside and the rest are shared."""
+        other = copy.copy(self)
+        for name, value in {"_kept": {}, **changes}.items():
+            object.__setattr__(other, name, value)
+        other.__dict__.pop("digest", None)
+        return other
+
+    def at_end(self) -> Subject:
+        """At the last weights of the run in the place of the first, without the run."""
+        step = float(self.run.steps[-1])
+        return replace(
+            self, params=self.run.params, run=None, moment="trajectory", at=step, _whole=None, _kept={}, _shared={}
+        )
+
+    def note_on(self, few: Subject) -> str:
         """A sentence that says on how many of the samples something was measured; nothing where on all."""
         return "" if few.samples == self.samples else f"On {few.samples} of {self.samples:,} rows."
 
     @functools.cached_property
     def training_displacement(self) -> Weights:
         """W − W⁰ of the run, or of a short descent on all samples."""
-        if self.displacement is not None:
-            return self.displacement
         if self._whole is not None:
             return self._whole.training_displacement
+        if self.run is not None:
+            return minus(self.at_end().weights, self.weights)
         return descent_displacement(self.inside, self.y, self.effort.training_steps)
 
     def _unit(self, kind: str) -> Weights:
-        """The direction of a kind, made once for this setting and those on fewer rows."""
+        """The direction of a kind, made once for this subject and those on fewer rows."""
         if kind not in self._shared:
             if kind == "random":
                 self._shared[kind] = random_direction(self.weights, self.rng(1), self.stacked)
@@ -215,7 +247,7 @@ class Setting:
 
 
 def ascend(
-    setting: Setting,
+    subject: Subject,
     omega: float,
     gradient: Callable[[Weights], Weights],
     start: Weights | None = None,
@@ -234,16 +266,16 @@ def ascend(
         center: what is perturbed; None is W⁰.
         steps: None takes those of the effort.
     """
-    base = setting.weights if center is None else center
-    first = setting.perturbation("random", omega) if start is None else start
+    base = subject.weights if center is None else center
+    first = subject.perturbation("random", omega) if start is None else start
     found = climb(
         base,
         omega,
         gradient,
         start=first,
-        steps=setting.effort.ascent_steps if steps is None else steps,
-        rank=setting.effort.rank,
+        steps=subject.effort.ascent_steps if steps is None else steps,
+        rank=subject.effort.rank,
         value=value,
-        stacked=setting.stacked,
+        stacked=subject.stacked,
     )
     return added(base, found)

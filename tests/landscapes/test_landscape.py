@@ -6,7 +6,7 @@ from landscape_cases import NET, rows, weights
 
 import overparam as op
 from overparam.core import folder
-from overparam.landscapes import Landscape, landscape, plan_landscape
+from overparam.landscapes import Landscape, landscape, prepare_landscape
 
 OPTIONS = {"points": 5, "oja_steps": 10, "layer_steps": 4}
 
@@ -49,7 +49,6 @@ def test_the_same_arguments_give_the_same_digits(run, found):
         "extent",
         "loss",
         "mode",
-        "rows",
         "chunk",
         "smoothing",
         "oja_steps",
@@ -58,7 +57,13 @@ def test_the_same_arguments_give_the_same_digits(run, found):
         "filter_axis",
     )
     from_said = landscape(
-        NET, rows(), run=run, at=said["steps"], key=found.provenance.seed, **{n: said[n] for n in names}
+        NET,
+        rows(),
+        run=run,
+        at=said["steps"],
+        key=found.provenance.seed,
+        max_rows=said["rows"],
+        **{n: said[n] for n in names},
     )
     np.testing.assert_array_equal(from_said.last.values, found.last.values)
     assert from_said.last.smoothed == found.last.smoothed
@@ -115,7 +120,7 @@ def test_random_and_trajectory_planes(run):
     assert path.last.path.shape == (4, 2)
     assert 0.5 < path.last.shares.sum() <= 1 + 1e-12
     assert np.abs(path.last.path).max(axis=0).tolist() <= [path.last.x[-1], path.last.y[-1]]
-    same = landscape(NET, rows(), run.params, objective="cross-entropy", plane="trajectory",
+    same = landscape(NET, rows(), params=run.params, objective="cross-entropy", plane="trajectory",
                      run=list(run.records["weights"]), **OPTIONS)  # fmt: skip
     np.testing.assert_array_equal(same.last.values, path.last.values)
 
@@ -131,7 +136,7 @@ def test_holes_in_the_plane_are_said():
     steep = landscape(
         lambda w, x: np.e ** (x @ w),
         (X, X[:, 0] + 0.5),
-        np.full(5, 0.1),
+        params=np.full(5, 0.1),
         plane="random",
         extent=5e3,
         layer_steps=0,
@@ -146,10 +151,11 @@ def test_holes_in_the_plane_are_said():
 
 
 def test_a_plan_counts_what_will_be_done(run):
-    plan = plan_landscape(NET, rows(), run=run, at=[0, 40], **OPTIONS)
-    assert plan.surfaces == 2
-    assert plan.values == 2 * (25 + 102)
-    assert plan.products == 2 * (20 + 10 + 8 + 1) + 4 * 4
+    plan = prepare_landscape(NET, rows(), run=run, at=[0, 40], **OPTIONS).plan
+    told = plan.to_json()
+    assert told["surfaces"] == 2
+    assert told["values"] == 2 * (25 + 102)
+    assert told["products"] == 2 * (20 + 10 + 8 + 1) + 4 * 4
     assert plan.seconds > 0
     assert "2 surfaces" in str(plan)
 
@@ -184,4 +190,36 @@ def test_running_averages_of_earlier_steps_are_not_made_up():
 )
 def test_bad_input_is_one_line(run, options, words):
     with pytest.raises(ValueError, match=words):
-        landscape(NET, rows(), weights(), **({"run": run} | OPTIONS | options))
+        landscape(NET, rows(), params=weights(), **({"run": run} | OPTIONS | options))
+
+
+def test_a_stopped_landscape_goes_on_to_the_same_bits(run, found, tmp_path, monkeypatch):
+    from overparam.core.interruption import Interrupted
+    from overparam.landscapes import surveying
+
+    look = surveying.look
+    looked = []
+
+    def once(*args, **options):
+        if looked and options["step"] == 40 and len(looked) == 1:
+            looked.append("stopped")
+            raise KeyboardInterrupt
+        looked.append(options["step"])
+        return look(*args, **options)
+
+    monkeypatch.setattr(surveying, "look", once)
+    with pytest.raises(Interrupted, match="finished parts are kept"):
+        landscape(NET, rows(), run=run, at=[0, 40], place=tmp_path, **OPTIONS)
+    again = landscape(NET, rows(), run=run, at=[0, 40], place=tmp_path, **OPTIONS)
+    assert looked == [0, "stopped", 40]
+    for one, other in zip(found.views, again.views, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+        assert one.smoothed == other.smoothed
+    assert again.layers == found.layers
+
+
+def test_weights_in_the_third_place_are_still_taken():
+    with pytest.warns(FutureWarning, match="`params=`") as caught:
+        found = landscape(lambda w, x: x @ w, ([[1.0], [1.0]], [0.5, -0.5]), np.array([10.0]), points=3, extent=10)
+    assert found.last.values[1].tolist() == [0.125, 50.125, 200.125]
+    assert caught[0].filename == __file__

@@ -9,7 +9,8 @@ import pytest
 
 import overparam as op
 import overparam.audits
-from overparam.audits import MEASUREMENTS, Law, audit, plan_audit
+from overparam.audits import MEASUREMENTS, Law, audit, prepare_audit
+from overparam.audits.auditing import SUBJECT
 from overparam.core import folder
 from overparam.core.references import STATEMENTS, parse_reference
 from overparam.networks import Convolutional, FullyConnected, Residual
@@ -38,7 +39,7 @@ def test_what_an_audit_holds(found):
     assert result.measurements == (*START, "forward stability", "linearisation")
     moments = {f.moment for f in result.find("linearisation")}
     assert moments == {"random", "training", "adversarial"}
-    assert [name for _, _, name in told[1:]] == [*result.measurements, "done"]
+    assert [name for _, _, name in told] == ["reading", SUBJECT, *result.measurements, "done"]
     assert told[-1][0] == told[-1][1]
     assert result.find("forward norms")[0].verdict == "holds"
     assert "laws that were measured hold" in result.verdict.sentences[0]
@@ -90,7 +91,7 @@ def test_the_same_key_gives_the_same_numbers():
 
 
 def test_rows_as_they_are_where_asked_and_where_weights_say_so():
-    assert audit(NET, (X, Y), laws=START, prepare="none", **SMALL).inputs == 5
+    assert audit(NET, (X, Y), laws=START, preprocess="none", **SMALL).inputs == 5
     with jax.enable_x64(True):
         own, padded = NET.init(0, 5), NET.init(0, 7)
     assert audit(NET, (X, Y), params=own, laws=START, **SMALL).inputs == 5
@@ -161,7 +162,7 @@ def test_a_torch_module_with_two_outputs_for_two_classes():
                                  torch.nn.Linear(200, 2))  # fmt: skip
     before = {name: weight.clone() for name, weight in module.state_dict().items()}
     result = audit(op.from_torch(module, torch.zeros(1, 5)), (X, Y), laws=[*START, "gradients at the start"], **SMALL)
-    assert (result.network, result.outputs, result.widths) == ("Sequential", 2, (300, 200))
+    assert (str(result.network), result.outputs, result.widths) == ("Sequential", 2, (300, 200))
     assert "two outputs: targets ½ and −½" in result.notes
     assert result.find("forward norms")[0].verdict in ("fails", "out of range")  # PyTorch draws smaller weights
     assert all(torch.equal(weight, before[name]) for name, weight in module.state_dict().items())
@@ -175,9 +176,9 @@ def test_a_torch_module_with_two_outputs_for_two_classes():
         ({"omegas": [0.1, -1.0]}, "`omegas` has -1.0; expected positive numbers"),
         ({"omegas": []}, "`omegas` has no radius"),
         ({"omegas": ["a"]}, "expected radii such as"),
-        ({"rows": 0}, "`rows` is 0; expected how many samples"),
+        ({"max_rows": 0}, "`max_rows` is 0; expected a whole number ≥ 1"),
         ({"key": -1}, "`key` is -1; expected a whole number"),
-        ({"prepare": "some"}, "`prepare` is 'some'; expected one of auto, paper, none"),
+        ({"preprocess": "some"}, "`preprocess` is 'some'; expected 'auto', 'paper' or 'none'"),
         ({"params": {"W1": np.zeros((2, 2))}}, "`params` is a dict; expected those of `net.init"),
         ({"run": 3}, "`run` is a int; expected the `Trajectory`"),
         ({"dtype": "float16"}, "`dtype` is 'float16'"),
@@ -209,7 +210,7 @@ def test_networks_and_data_that_do_not_fit(network, data, line):
 
 
 def test_one_row_and_equal_rows_are_measured_as_far_as_they_go():
-    one = audit(NET, (X, Y), rows=1, laws=START, **SMALL)
+    one = audit(NET, (X, Y), max_rows=1, laws=START, **SMALL)
     assert one.find("separation in every layer")[0].verdict == "not measured"
     assert "Not measured" in " ".join(one.verdict.sentences)
     equal = audit(NET, (np.vstack([X, X[:1]]), np.append(Y, Y[0])), laws=START, **SMALL)
@@ -228,12 +229,11 @@ def test_a_network_of_twice_the_weights_is_told_so():
 
 
 def test_a_plan_is_made_before_anything_is_measured(monkeypatch):
-    plan = plan_audit(NET, (X, Y), effort="quick")
-    assert plan.measurements == tuple(
-        name for name, row in MEASUREMENTS.items() if "fully connected" in row.architectures
-    )
-    assert plan.seconds == pytest.approx(sum(plan.seconds_by))
+    plan = prepare_audit(NET, (X, Y), effort="quick").plan
+    named = [name for name, row in MEASUREMENTS.items() if "fully connected" in row.architectures]
+    assert list(plan.seconds_by)[1:] == named
+    assert min(plan.seconds_by[name] for name in named) >= 1.5
     assert "FullyConnected(width=32, depth=3)" in str(plan)
-    monkeypatch.setattr("overparam.audits.plan.available_memory", lambda: 1000)
-    with pytest.raises(ValueError, match="fewer `rows` or a smaller width"):
+    monkeypatch.setattr("overparam.audits.auditing.available_memory", lambda: 1000)
+    with pytest.raises(ValueError, match=r"fewer rows \(`max_rows`\) or a smaller width"):
         audit(NET, (X, Y), laws=START, effort="quick")

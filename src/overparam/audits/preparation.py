@@ -1,11 +1,9 @@
-"""What an audit stands on: the network, its weights and the samples, brought together from what the user gave."""
+"""What the user gave, made the subject of an audit: network, weights and samples checked and brought together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, final
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,19 +12,15 @@ from overparam.adapters.jax_models import fitted
 from overparam.adapters.torch_module import TorchModule
 from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import radius
-from overparam.audits.setting import EFFORTS, Architecture, Effort, Setting
-from overparam.audits.vectors import minus
-from overparam.core.checks import require_memory
-from overparam.core.device_weights import Weights
-from overparam.core.inside import AbstractInside
+from overparam.audits.subject import EFFORTS, Architecture, Effort, Subject
+from overparam.core.checks import one_of, require_memory, whole_number
 from overparam.core.machine import available_memory
 from overparam.core.network import AbstractNetwork, Params, as_key
-from overparam.core.progress import Progress
+from overparam.core.spec import Spec, spec_of
 from overparam.data import Dataset, as_dataset
-from overparam.data.duplicates import smallest_distance
 from overparam.data.scaling import pad_beyond_two_layers, pad_convergence, unit_rows
 from overparam.networks.composed import AbstractComposed
-from overparam.training.inputs import describe, require_weights_of
+from overparam.training.inputs import require_weights_of
 from overparam.training.own_run import compares, require_loss_of, require_network_of, require_rows_of
 from overparam.training.precision import DIGITS, cast
 from overparam.training.trajectory import Trajectory
@@ -35,8 +29,7 @@ COPIES = 8
 """How many times the activations of all rows, and the weights, are held at once."""
 ROWS = 1_000
 """Most samples used unless told."""
-Prepare = Literal["auto", "paper", "none"]
-PREPARES: tuple[Prepare, ...] = ("auto", "paper", "none")
+PREPARATIONS = ("auto", "paper", "none")
 ARCHITECTURES: dict[str, Architecture] = {
     "FullyConnected": "fully connected",
     "Residual": "residual",
@@ -50,84 +43,23 @@ SMALLEST, LARGEST = 1e-3, 1.0
 """Radii of the perturbations unless told: a share of the spectral norms of the weights, which are about 2 to 3."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Ground:
-    """Everything settled but nothing measured. words: the network in words. notes: what was done to the data."""
-
-    network: Any
-    params: Params | None
-    data: Dataset
-    X: np.ndarray
-    y: np.ndarray
-    words: str
-    architecture: Architecture
-    inside: AbstractInside
-    notes: tuple[str, ...]
-    run: Trajectory | None
-    key: int
-    dtype: str
-
-    def setting(self, omegas: tuple[float, ...], effort: Effort, progress: Progress) -> Setting:
-        """The setting of the measurements, at the start."""
-        inside = self.inside
-        return Setting(
-            inside=inside,
-            y=self.y,
-            X=self.X,
-            depth=inside.count - 1,
-            width=min(inside.widths),
-            separation=smallest_distance(self.X),
-            omegas=omegas,
-            key=self.key,
-            effort=effort,
-            architecture=self.architecture,
-            network=self.network,
-            params=self.params,
-            stacked=self.stacked,
-            remake=partial(inside_of, self.network, self.params, dtype=self.dtype),
-            displacement=self.displacement(),
-            run=self.run,
-            progress=progress,
-        )
-
-    @property
-    def stacked(self) -> frozenset[str]:
-        """Weights that hold one matrix a position: those of the paper's convolutional network, but for its last."""
-        if self.architecture != "convolutional" or self.network.shared:
-            return frozenset()
-        return frozenset(name for name, shape in self.inside.shapes.items() if len(shape) > 2)
-
-    def displacement(self) -> Weights | None:
-        """W − W⁰ of the run."""
-        if self.run is None:
-            return None
-        return minus(self.at_end().weights, self.inside.weights)
-
-    def remade(self, rows: int) -> AbstractInside:
-        """The network on the first rows."""
-        return inside_of(self.network, self.params, self.X[:rows], self.dtype)
-
-    def at_end(self) -> AbstractInside:
-        """The network at the last weights of the run."""
-        assert self.run is not None
-        return inside_of(self.network, self.run.params, self.X, self.dtype)
-
-
-def make_ground(
+def prepare_subject(
     network: Any,
     data: Any,
+    y: Any = None,
     *,
     params: Any = None,
     key: int = 0,
-    rows: int | None = None,
+    omegas: Sequence[float] | None = None,
+    max_rows: int | None = None,
     run: Any = None,
-    prepare: str = "auto",
+    effort: str | Effort = "usual",
+    preprocess: str = "auto",
     dtype: str = "float64",
-) -> Ground:
-    """Check everything and bring it together; one line where something does not fit."""
-    if prepare not in PREPARES:
-        raise ValueError(f"`prepare` is {prepare!r}; expected one of {', '.join(PREPARES)}")
+) -> tuple[Subject, Dataset, tuple[str, ...]]:
+    """What `audit` with these arguments looks at, the rows it takes as they were before the network's own shape, and what
+    was done to them; one line where something does not fit."""
+    one_of(preprocess, "preprocess", PREPARATIONS)
     if isinstance(key, bool) or not isinstance(key, int | np.integer) or key < 0:
         raise ValueError(f"`key` is {key!r}; expected a whole number ≥ 0")
     if run is not None and not isinstance(run, Trajectory):
@@ -139,41 +71,28 @@ def make_ground(
         )
     if run is not None and not isinstance(network, TorchModule):
         require_network_of(run, network)
-    given = as_dataset(data)
-    if run is not None and rows is None:
+    given = as_dataset(data, y)
+    if run is not None and max_rows is None:
         require_rows_of(run, given.n, given.name)
-    wanted = ROWS if rows is None else rows
-    if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or wanted < 1:
-        raise ValueError(f"`rows` is {rows!r}; expected how many samples to use, 1 or more")
-    few = given.subset(min(int(wanted), given.n))
+    few = given.subset(min(whole_number(ROWS if max_rows is None else max_rows, "max_rows", least=1), given.n))
     notes = [] if few.n == given.n else [f"{few.n:,} of {given.n:,} rows"]
     architecture = ARCHITECTURES.get(type(network).__name__, "other")
-    ready = _prepared(few, network, architecture, params, run, prepare)
+    ready = _prepared(few, network, architecture, params, run, preprocess)
     if ready.notes != few.notes:
         notes += [note for note in ready.notes if note not in few.notes]
-    words = _words(network)
+    name = str(spec_of_network(network))
     network, X, weights = _matched(network, ready, params, int(key), run, dtype)
-    inside = inside_of(network, weights, X, dtype)
+    spent = checked_effort(effort)
+    subject = Subject(network, weights, X, np.zeros((len(X), 0)), (), int(key), spent, architecture, dtype, run)
+    inside = subject.inside
     if not inside.count:
         why = f" ({'; '.join(map(str, inside.unseen))})" if inside.unseen else ""
-        raise ValueError(f"{words} has no ReLU layer that can be seen{why}; the laws are about ReLU layers")
-    y, note = _targets(ready, inside.outputs)
+        raise ValueError(f"{name} has no ReLU layer that can be seen{why}; the laws are about ReLU layers")
+    targets, note = _targets(ready, inside.outputs)
     if run is not None and few.n == given.n == run.n:
         _require_loss_of(run, network, X, ready.y, dtype)
-    return Ground(
-        network=network,
-        params=weights,
-        data=ready,
-        X=X,
-        y=y,
-        words=words,
-        architecture=architecture,
-        inside=inside,
-        notes=(*notes, *note),
-        run=run,
-        key=int(key),
-        dtype=dtype,
-    )
+    subject = subject.but(y=targets, omegas=_radii(omegas, subject))
+    return subject, ready, (*notes, *note)
 
 
 def require_dtype(dtype: str) -> None:
@@ -192,10 +111,10 @@ def checked_effort(effort: str | Effort) -> Effort:
     return EFFORTS[effort]
 
 
-def checked_omegas(omegas: Sequence[float] | None, effort: Effort, ground: Ground) -> tuple[float, ...]:
+def _radii(omegas: Sequence[float] | None, subject: Subject) -> tuple[float, ...]:
     """The radii in rising order; that of the run among them where there is one."""
     if omegas is None:
-        found = np.geomspace(SMALLEST, LARGEST, effort.radii).tolist()
+        found = np.geomspace(SMALLEST, LARGEST, subject.effort.radii).tolist()
     else:
         try:
             found = [float(omega) for omega in omegas]
@@ -204,28 +123,24 @@ def checked_omegas(omegas: Sequence[float] | None, effort: Effort, ground: Groun
     wrong = [omega for omega in found if not (omega > 0 and np.isfinite(omega))]
     if wrong or not found:
         raise ValueError(f"`omegas` has {wrong[0] if wrong else 'no radius'}; expected positive numbers")
-    displacement = ground.displacement()
-    if displacement is not None:
-        moved = radius(displacement, ground.stacked)
+    if subject.run is not None:
+        moved = radius(subject.training_displacement, subject.stacked)
         if moved > 0:
             found.append(moved)
     return tuple(sorted({float(f"{omega:.12g}") for omega in found}))
 
 
-def _words(network: Any) -> str:
-    if isinstance(network, TorchModule):
-        return type(network.module).__name__
-    if isinstance(network, AbstractComposed):
-        return describe(network)
-    return type(network).__name__
+def spec_of_network(network: Any) -> Spec:
+    """The network as a result names it; of a PyTorch module its own name."""
+    return spec_of(network.module if isinstance(network, TorchModule) else network)
 
 
-def _prepared(data: Dataset, network: Any, architecture: str, params: Any, run: Any, prepare: str) -> Dataset:
+def _prepared(data: Dataset, network: Any, architecture: str, params: Any, run: Any, preprocess: str) -> Dataset:
     """The data as the papers want it, where the network's inputs may be chosen."""
-    if prepare == "none" or architecture == "other":
+    if preprocess == "none" or architecture == "other":
         return data
     ready = _of_paper(data, architecture)
-    if prepare == "paper" or (params is None and run is None):
+    if preprocess == "paper" or (params is None and run is None):
         return ready
     start = params if run is None else run.params
     fits = not isinstance(start, Params) or _fits(network, start, data.d)
