@@ -16,8 +16,8 @@ from overparam.audits.law import Finding, Law, not_measured
 from overparam.audits.radius_ranges import of_backward, of_products, sizes, speaks
 from overparam.audits.sign_changes import towards_flips_everywhere
 from overparam.audits.subject import KINDS, Subject
-from overparam.core.inside import Gates
 from overparam.core.device_weights import Weights
+from overparam.core.inside import Gates
 
 PRODUCTS = Law(
     "intermediate stability",

@@ -6,8 +6,8 @@ import numpy as np
 
 from overparam.audits.layer_factors import AGREES, layer_factors
 from overparam.audits.subject import Subject
-from overparam.core.inside import of_output
 from overparam.core.device_weights import Weights
+from overparam.core.inside import of_output
 
 
 def own_kernel(subject: Subject, weights: Weights) -> np.ndarray:

@@ -16,8 +16,8 @@ from overparam.audits.away import Climb, Stated, findings, of_layer
 from overparam.audits.law import Finding, Law
 from overparam.audits.radius_ranges import of_signs, sizes, speaks
 from overparam.audits.subject import Subject
-from overparam.core.network import Trace
 from overparam.core.device_weights import Weights
+from overparam.core.network import Trace
 
 CHANGES = Law(
     "sign changes",

@@ -15,10 +15,10 @@ from overparam.audits.inside_of import inside_of
 from overparam.audits.law import Moment
 from overparam.audits.perturbations import climb, descent_displacement, radius, random_direction, to_unit
 from overparam.audits.vectors import added, minus, moving, scaled
+from overparam.core.device_weights import Weights
 from overparam.core.inside import AbstractInside
 from overparam.data.duplicates import smallest_distance
 from overparam.core.network import Trace
-from overparam.core.device_weights import Weights
 from overparam.frame import fingerprint
 
 Kind = Literal["random", "training", "adversarial"]
