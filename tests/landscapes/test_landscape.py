@@ -176,7 +176,7 @@ def test_running_averages_of_earlier_steps_are_not_made_up():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"plane": "hill"}, "`plane` is 'hill'; expected one of gradient-curvature"),
+        ({"plane": "hill"}, "`plane` is 'hill'; expected 'gradient-curvature'"),
         ({"plane": "trajectory", "run": None}, "needs weights along a run"),
         ({"plane": "trajectory", "at": [5]}, "has its middle at the end"),
         ({"at": [3]}, "step 3 was not recorded"),
@@ -193,9 +193,13 @@ def test_bad_input_is_one_line(run, options, words):
         landscape(NET, rows(), params=weights(), **({"run": run} | OPTIONS | options))
 
 
-def test_a_stopped_landscape_goes_on_to_the_same_bits(run, found, tmp_path, monkeypatch):
+def test_a_stopped_landscape_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     from overparam.core.interruption import Interrupted
     from overparam.landscapes import surveying
+
+    net = op.networks.FullyConnected(4, 2, outputs=3)
+    run = op.training.gradient_descent(net, rows(), lr=1e-3, steps=40, measures=("weights",), record=[0, 40])
+    found = landscape(net, rows(), run=run, at=[0, 40], **OPTIONS)
 
     look = surveying.look
     looked = []
@@ -209,8 +213,8 @@ def test_a_stopped_landscape_goes_on_to_the_same_bits(run, found, tmp_path, monk
 
     monkeypatch.setattr(surveying, "look", once)
     with pytest.raises(Interrupted, match="finished parts are kept"):
-        landscape(NET, rows(), run=run, at=[0, 40], place=tmp_path, **OPTIONS)
-    again = landscape(NET, rows(), run=run, at=[0, 40], place=tmp_path, **OPTIONS)
+        landscape(net, rows(), run=run, at=[0, 40], place=tmp_path, **OPTIONS)
+    again = landscape(net, rows(), run=run, at=[0, 40], place=tmp_path, **OPTIONS)
     assert looked == [0, "stopped", 40]
     for one, other in zip(found.views, again.views, strict=True):
         np.testing.assert_array_equal(one.values, other.values)

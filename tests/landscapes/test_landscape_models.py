@@ -38,7 +38,7 @@ def test_a_flax_convolution_on_digits_has_a_landscape():
     found = landscape(op.from_flax(module, variables), data, points=3, oja_steps=2, layer_steps=0)
     expected = mean_squared(module.apply(variables, data.X.reshape(12, 8, 8, 1)), data.y)
     assert found.last.here == pytest.approx(expected, rel=1e-5)
-    assert found.network.startswith("FlaxNetwork")
+    assert str(found.network).startswith("FlaxNetwork")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -136,7 +136,7 @@ def test_bad_input_is_one_line():
     data = (X, labels)
     for options, words in (
         ({"mode": "test"}, "`mode` is 'test'; expected 'eval' or 'train'"),
-        ({"rows": 100}, "`rows` is 100 and the data has 24"),
+        ({"max_rows": 0}, "`max_rows` is 0; expected a whole number ≥ 1"),
         ({"chunk": 0}, "`chunk` is 0"),
         ({"objective": "hinge"}, "`objective` is 'hinge'"),
         ({"loss": "median"}, "`loss` is 'median'"),

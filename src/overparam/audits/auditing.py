@@ -27,6 +27,7 @@ from overparam.core.sections import Section
 from overparam.core.spec import Spec
 from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
+from overparam.data import as_dataset
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
 from overparam.training.precision import computing, device_name
 
@@ -136,6 +137,7 @@ def prepare_audit(
     device: str | None = None,
     place: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    **reading: Any,
 ) -> Job[Audit]:
     """Measure on a network what the papers' lemmas say of it.
 
@@ -164,6 +166,7 @@ def prepare_audit(
         place: a folder in which the findings of each measurement are kept, so that a stopped audit goes on; nothing is
             kept if None.
         progress: called with the seconds of the plan that are done.
+        reading: label, group, classes, train, test, task, missing: as in `op.load`.
 
     A network whose weights are twice as large does not keep the norms of its samples:
 
@@ -182,8 +185,8 @@ def prepare_audit(
     spec = spec_of_network(network)
     with computing(dtype, device):
         subject, rows, notes = prepare_subject(
-            network, data, y, params=params, key=key, omegas=omegas, max_rows=max_rows, run=run, effort=effort,
-            preprocess=preprocess, dtype=dtype,
+            network, as_dataset(data, y, **reading), params=params, key=key, omegas=omegas, max_rows=max_rows, run=run,
+            effort=effort, preprocess=preprocess, dtype=dtype,
         )  # fmt: skip
     table = chosen(laws, subject.architecture)
     if not table:

@@ -46,7 +46,6 @@ SMALLEST, LARGEST = 1e-3, 1.0
 def prepare_subject(
     network: Any,
     data: Any,
-    y: Any = None,
     *,
     params: Any = None,
     key: int = 0,
@@ -71,7 +70,7 @@ def prepare_subject(
         )
     if run is not None and not isinstance(network, TorchModule):
         require_network_of(run, network)
-    given = as_dataset(data, y)
+    given = as_dataset(data)
     if run is not None and max_rows is None:
         require_rows_of(run, given.n, given.name)
     few = given.subset(min(whole_number(ROWS if max_rows is None else max_rows, "max_rows", least=1), given.n))

@@ -179,6 +179,7 @@ def prepare_landscape(
     device: str | None = None,
     place: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    **reading: Any,
 ) -> Job[Landscape]:
     """The objective on a plane through a network's weights, how far it falls along each direction, and its curvature.
 
@@ -212,6 +213,7 @@ def prepare_landscape(
         place: a folder in which finished surfaces are kept, so that a stopped landscape goes on; nothing is kept if None,
             nor of a function, whose code cannot be told from another's.
         progress: called on the way.
+        reading: label, group, classes, train, test, task, missing: as in `op.load`.
 
     >>> found = landscape(lambda w, x: x @ w, ([[1.0], [1.0]], [0.5, -0.5]), params=np.array([10.0]), points=3, extent=10)
     >>> found.last.values[1].tolist()  # ½w² + ⅛ at w = 0, 10, 20
@@ -222,7 +224,7 @@ def prepare_landscape(
     points = whole_number(points, "points", least=3)
     oja_steps = whole_number(oja_steps, "oja_steps", least=1)
     y, params = _params_third(data, y, params)
-    rows = as_dataset(data, y)
+    rows = as_dataset(data, y, **reading)
     recipe = _recipe(network, rows, params, run, objective, loss, mode, max_rows, chunk, key, dtype, device)
     made, path = recipe.objective, _path(run)
     moments = _moments(network, run, at, plane, mode, path)
