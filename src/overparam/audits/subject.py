@@ -17,8 +17,8 @@ from overparam.audits.perturbations import climb, descent_displacement, radius, 
 from overparam.audits.vectors import added, minus, moving, scaled
 from overparam.core.device_weights import Weights
 from overparam.core.inside import AbstractInside
-from overparam.data.duplicates import smallest_distance
 from overparam.core.network import Trace
+from overparam.data.duplicates import smallest_distance
 from overparam.frame import fingerprint
 
 Kind = Literal["random", "training", "adversarial"]
