@@ -7,7 +7,14 @@ from overparam.engines import AbstractGram, gram, on_device, panels
 from overparam.kernels import TwoLayer
 
 ENGINES = [("dense", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
-SIZES = [1, 2, 255, 256, 257, 600]
+SIZES = {"cpu": [1, 2, 255, 256, 257, 600], "jax": [1, 128, 150]}
+"""On the device each size is compiled anew: one row, two whole tiles, and three of which the last is padded."""
+
+
+@pytest.fixture(autouse=True)
+def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One size of tiles and mostly one of rows, (150, 7): what is compiled serves many tests."""
+    monkeypatch.setattr(on_device, "TILE", 64)
 
 
 def hard_rows(n: int, d: int = 7, seed: int = 0) -> np.ndarray:
@@ -49,11 +56,9 @@ def in_eighty_bits(X: np.ndarray, get: str = "ntk") -> tuple[np.ndarray, np.ndar
 
 @pytest.mark.parametrize(
     ("n", "engine", "device"),
-    # each size is compiled anew on the device: one below a multiple of the tile is left to the CPU
-    [(n, *which) for n in SIZES for which in ENGINES if not (n == 255 and which[1] == "jax")],
+    [(n, engine, device) for engine, device in ENGINES for n in SIZES[device]],
 )
-def test_every_entry(n: int, engine: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_device, "TILE", 128)  # 257 and 600 are then several tiles, the last one padded
+def test_every_entry(n: int, engine: str, device: str) -> None:
     kernel, X = TwoLayer(), hard_rows(n)
     H = gram(kernel, X, engine=engine, device=device)
     assert (type(H).__name__.startswith("Device"), "MatrixFree" in type(H).__name__) == (
@@ -77,10 +82,10 @@ def test_every_entry(n: int, engine: str, device: str, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(("engine", "device"), ENGINES)
 def test_conjugate_kernel(engine: str, device: str) -> None:
-    X = hard_rows(65, seed=3)
+    X = hard_rows(150, seed=3)
     H = gram(TwoLayer(), X, engine=engine, device=device, get="nngp")
     true, size = in_eighty_bits(X, "nngp")
-    assert np.all(np.abs(H @ np.eye(65) - true) <= 1e-14 * size)
+    assert np.all(np.abs(H @ np.eye(150) - true) <= 1e-14 * size)
     assert np.all(np.abs(H.dense() - true) <= 1e-14 * size)
 
 
@@ -88,13 +93,13 @@ def test_conjugate_kernel(engine: str, device: str) -> None:
 def test_near_parallel_entries_are_right_relatively(engine: str, device: str) -> None:
     """The repair: an arccos of the rounded cosine would be off by 1e-8 here."""
     rng = np.random.default_rng(5)
-    x = rng.standard_normal((40, 50))
-    X = np.vstack([x, x + rng.standard_normal((40, 50)) * 10 ** rng.uniform(-15, -3, (40, 1)), 3 * x])
+    x = rng.standard_normal((50, 7))
+    X = np.vstack([x, x + rng.standard_normal((50, 7)) * 10 ** rng.uniform(-15, -3, (50, 1)), 3 * x])
     X = X[rng.permutation(len(X))]
     true, size = in_eighty_bits(X)
     H = gram(TwoLayer(), X, engine=engine, device=device)
     near = true > 0.49 * size
-    assert near.sum() >= 120 + 6 * 40
+    assert near.sum() >= 150 + 6 * 50
     values = H @ np.eye(len(X))
     assert np.all(np.abs(values - true)[near] <= 1e-14 * true[near])
     assert H.repaired == (near.sum() - len(X)) // 2
@@ -111,31 +116,29 @@ def test_all_rows_parallel() -> None:
         assert np.all(np.abs(values[opposite]) <= 1e-15 * size[opposite])
 
 
-@pytest.mark.parametrize(("engine", "device"), ENGINES)
-def test_small_panels_and_pieces(engine: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Panels, cache pieces and tiles that do not divide n: each boundary falls elsewhere."""
-    monkeypatch.setattr(on_device, "TILE", 24)
+@pytest.mark.parametrize("engine", ["dense", "matrix_free"])
+def test_small_panels_and_pieces(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels and cache pieces that do not divide n: each boundary falls elsewhere."""
     monkeypatch.setattr(panels, "PIECE", 37)
     monkeypatch.setattr(panels, "panel_height", lambda n: 13)
     X = hard_rows(101, seed=9)
     true, size = in_eighty_bits(X)
-    H = gram(TwoLayer(), X, engine=engine, device=device)
+    H = gram(TwoLayer(), X, engine=engine, device="cpu")
     assert np.all(np.abs(H @ np.eye(101) - true) <= 1e-14 * size)
     assert np.all(np.abs(H.dense() - true) <= 1e-14 * size)
 
 
 @pytest.mark.parametrize(("engine", "device"), ENGINES)
-def test_square_sum_diagonal_and_rounding(engine: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_device, "TILE", 32)
+def test_square_sum_diagonal_and_rounding(engine: str, device: str) -> None:
     rng = np.random.default_rng(2)
-    X = rng.standard_normal((77, 6)) * 10 ** rng.uniform(-2, 2, (77, 1))
+    X = rng.standard_normal((150, 7)) * 10 ** rng.uniform(-2, 2, (150, 1))
     X[7], X[70] = X[3], -X[60]
     true, size = in_eighty_bits(X)
     H = gram(TwoLayer(), X, engine=engine, device=device)
     assert H.square_sum() == pytest.approx(float((true**2).sum()), rel=1e-13)
     assert H.square_sum() == pytest.approx(float((true**2).sum()), rel=1e-13)  # asked again, after products
     np.testing.assert_allclose(H.diagonal(), (X**2).sum(axis=1) / 2, rtol=2e-15)
-    moved = np.linalg.norm((H @ np.eye(77) - true).astype(np.float64), 2)
+    moved = np.linalg.norm((H @ np.eye(150) - true).astype(np.float64), 2)
     assert moved <= H.rounding  # a bound ...
     assert H.rounding == pytest.approx(1e-14 * (X**2).sum())  # ... and the one that follows from the entries'
     assert 1e-14 * np.linalg.norm(size, 2) <= H.rounding * (1 + 1e-12)
@@ -143,10 +146,9 @@ def test_square_sum_diagonal_and_rounding(engine: str, device: str, monkeypatch:
 
 @pytest.mark.parametrize(("engine", "device"), ENGINES)
 def test_close_pairs_against_all_pairs(engine: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_device, "TILE", 40)
-    monkeypatch.setattr("overparam.engines.panels.PIECE", 300)
+    monkeypatch.setattr(panels, "PIECE", 300)
     rng = np.random.default_rng(4)
-    X = rng.standard_normal((131, 4))
+    X = rng.standard_normal((150, 7))
     X[50], X[99] = X[20], -2 * X[30]
     U = X / np.linalg.norm(X, axis=1)[:, None]
     rho = U @ U.T
@@ -164,7 +166,7 @@ def test_close_pairs_against_all_pairs(engine: str, device: str, monkeypatch: py
         np.testing.assert_allclose(cosines, rho[rows, columns], atol=1e-15)
         np.testing.assert_allclose(moments, (np.where(close, 0.0, rho) ** (2 * moment)).sum(axis=1), rtol=1e-11)
     assert H.close_pairs(0.5, 2, most=10) is None
-    picked = np.array([0, 50, 130])
+    picked = np.array([0, 50, 149])
     np.testing.assert_allclose(H.sampled_cosines(picked), rho[picked], atol=1e-15)
 
 
@@ -184,10 +186,10 @@ def products_of(H: AbstractGram, V: np.ndarray) -> np.ndarray:
 def test_products_with_one_two_and_many_vectors_agree(engine: str, device: str) -> None:
     """One and two columns go through symv, more through gemm: the same numbers to rounding."""
     rng = np.random.default_rng(8)
-    X = rng.standard_normal((90, 5))
+    X = rng.standard_normal((150, 7))
     true, size = in_eighty_bits(X)
     H = gram(TwoLayer(), X, engine=engine, device=device)
-    V = rng.standard_normal((90, 5))
+    V = rng.standard_normal((150, 5))
     slack = 2e-14 * size @ np.abs(V)
     for k in (1, 2, 3, 5):
         assert np.all(np.abs(products_of(H, V[:, :k]) - true @ V[:, :k]) <= slack[:, :k])

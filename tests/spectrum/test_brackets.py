@@ -70,8 +70,8 @@ def one_case(rng: np.random.Generator) -> None:
     assert mpmath.mpf(found.lower) <= inverse <= mpmath.mpf(found.upper), (n, products)
 
 
-@pytest.mark.parametrize("cases", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_thousands_of_random_cases(cases: int) -> None:
+@pytest.mark.parametrize("cases", [400, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_many_random_cases(cases: int) -> None:
     rng = np.random.default_rng(2024)
     for _ in range(cases):
         one_case(rng)

@@ -1,5 +1,6 @@
 """No product is lost: ctrl-C, a real SIGINT, a SIGKILL, a save cut short, and folders that do not belong."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -70,20 +71,25 @@ def same(found: Quadrature, whole: Quadrature) -> None:
             np.testing.assert_allclose(getattr(a, part), getattr(b, part), rtol=1e-12)
 
 
+@functools.cache
+def whole_of(kind: str) -> Quadrature:
+    """The sweep that nothing stops."""
+    return quadrature(make(kind), Y, **ALL)
+
+
 @pytest.fixture(scope="module")
 def whole() -> Quadrature:
-    return quadrature(make("dense"), Y, **ALL)
+    return whole_of("dense")
 
 
-def true_inverse() -> float:
-    return float(np.sum(Y * np.linalg.solve(TwoLayer()(X), Y)))
+LAM, VECTORS = np.linalg.eigh(TwoLayer()(X))
+WEIGHTS = ((VECTORS.T @ Y) ** 2).sum(axis=1)
 
 
 @pytest.mark.parametrize("kind", ["dense", "matrix_free", "jax"])
 @pytest.mark.parametrize("at", [0, 1, 17, CHUNK, CHUNK + 1])
 def test_interrupted_in_memory_goes_on(kind: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    H = make(kind)
-    whole = quadrature(H, Y, **ALL)
+    whole, H = whole_of(kind), make(kind)
     assert whole.products == 40 > CHUNK + 1
     counter = Counter(monkeypatch, CLASSES[kind])
     counter.stop_at = at
@@ -99,13 +105,11 @@ def test_interrupted_in_memory_goes_on(kind: str, at: int, monkeypatch: pytest.M
         assert partial.products == at
         assert not partial.converged
         found = partial.bracket(Inverse())
-        assert found.lower <= true_inverse() <= found.upper
+        assert found.lower <= float(np.sum(WEIGHTS / LAM)) <= found.upper
         assert found.certified  # the bound on λ_min was known before the interruption
         loss = partial.bracket(Loss([0, 1, 1000], 0.5 / partial.bounds.upper))
-        lam, vectors = np.linalg.eigh(TwoLayer()(X))
-        weights = ((vectors.T @ Y) ** 2).sum(axis=1)
         for i, s in enumerate((0, 1, 1000)):
-            true = 0.5 * weights @ (1 - 0.5 / partial.bounds.upper * lam) ** (2 * s)
+            true = 0.5 * WEIGHTS @ (1 - 0.5 / partial.bounds.upper * LAM) ** (2 * s)
             assert loss.lower[i] <= true * (1 + 1e-13)
             assert true * (1 - 1e-13) <= loss.upper[i]
     found = quadrature(H, Y, **ALL, resume=caught.value.sweep)
@@ -133,7 +137,7 @@ def test_interrupted_three_times(whole: Quadrature, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("kind", ["dense", "matrix_free", "jax"])
 def test_a_kept_sweep_goes_on_in_another_call(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    whole = quadrature(make(kind), Y, **ALL)
+    whole = whole_of(kind)
     counter = Counter(monkeypatch, CLASSES[kind])
     counter.stop_at = 35
     with pytest.raises(Interrupted, match="call again with place="):

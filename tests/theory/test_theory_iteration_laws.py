@@ -188,7 +188,7 @@ def test_a_wide_network_follows_the_linear_law_with_lambda_min(data):
 
 def test_cross_entropy_gets_every_label_right(data):
     """The convex law, its unmet assumption, and 100% accuracy once the summed loss is below ¼."""
-    run = gradient_descent(TwoLayer(512), data, lr=0.5, steps=2000, objective="cross-entropy", measures=())
+    run = gradient_descent(TwoLayer(256), data, lr=0.5, steps=1000, objective="cross-entropy", measures=())
     found = iteration_law(run)
     assert found.kind == "convex"
     assert "unmet" in {a.status for a in found.assumptions if "minimiser" in a.statement}
@@ -201,7 +201,7 @@ def test_cross_entropy_gets_every_label_right(data):
     assert run.accuracy[run.steps == accuracy.all_right][0] == 1
     assert accuracy.predicted == pytest.approx(found.constant * (4 - 1 / run.loss[0]))
     mean = gradient_descent(
-        TwoLayer(512), data, lr=7.0, steps=2000, objective="cross-entropy", loss="mean", measures=()
+        TwoLayer(256), data, lr=7.0, steps=1000, objective="cross-entropy", loss="mean", measures=()
     )
     same = iteration_law(mean)  # the law is of the sum, whatever the rate referred to
     np.testing.assert_allclose(same.observed, found.observed, rtol=1e-6)
