@@ -55,45 +55,44 @@ def kernel_by_hand(x, z, depth, patch, padding, head, W_std, b_std, trained):
     """(nngp, ntk) of one pair of images (rows, columns, channels); `trained`: one flag a layer, the head's last."""
     with mpmath.workdps(40):
         xs, zs = (np.vectorize(mpmath.mpf, otypes=[object])(image) for image in (x, z))
-        covariances = [
-            np.einsum("ijc,klc->ijkl", one, two) / x.shape[-1] for one, two in ((xs, xs), (zs, zs), (xs, zs))
-        ]
-        tangent = np.zeros_like(covariances[2])
+        S = np.einsum("ijc,klc->ijkl", xs, zs) / x.shape[-1]
+        own = [np.einsum("ijc,ijc->ij", one, one) / x.shape[-1] for one in (xs, zs)]  # of a position with itself
+        tangent = np.zeros_like(S)
         weight, bias = mpmath.mpf(W_std) ** 2, mpmath.mpf(b_std) ** 2
         for layer in range(depth):
-            xx, zz, xz = (weight / patch**2 * _sums(S, patch, padding) + bias for S in covariances)
+            xx, zz, xz = (weight / patch**2 * _sums(each, patch, padding) + bias for each in (*own, S))
             tangent = weight / patch**2 * _sums(tangent, patch, padding) + (xz if trained[layer] else 0)
-            tangent = tangent * _relu(xz, xx, zz)[1]
-            covariances = [_relu(xx, xx, xx)[0], _relu(zz, zz, zz)[0], _relu(xz, xx, zz)[0]]
+            S, slope = _relu(xz, xx, zz)
+            own, tangent = [xx / 2, zz / 2], tangent * slope
         means = []
-        for S in (covariances[2], tangent):
-            places = list(product(range(S.shape[0]), range(S.shape[1])))
+        for whole in (S, tangent):
+            places = list(product(range(whole.shape[0]), range(whole.shape[1])))
             chosen = product(places, places) if head == "pool" else zip(places, places, strict=True)
-            values = [S[i + k] for i, k in chosen]
+            values = [whole[i + k] for i, k in chosen]
             means.append(weight * sum(values) / len(values))
         nngp = means[0] + bias
         return float(nngp), float(means[1] + (nngp if trained[-1] else 0))
 
 
 def _sums(S, patch, padding):
-    rows, columns = S.shape[:2]
+    """Over the neighbourhoods of one position, or of two at once: along (rows, columns) once or twice."""
     before = 0 if padding == "VALID" else (patch - 1) // 2
     lost = patch - 1 if padding == "VALID" else 0
-    out = np.full((rows - lost, columns - lost) * 2, mpmath.mpf(0), object)
-    for i, j, k, l in product(*map(range, out.shape)):
-        for a, b in product(range(-before, patch - before), repeat=2):
-            place = (i + a, j + b, k + a, l + b)
+    out = np.full([size - lost for size in S.shape], mpmath.mpf(0), object)
+    for here in np.ndindex(*out.shape):
+        for step in product(range(-before, patch - before), repeat=2):
+            place = tuple(p + s for p, s in zip(here, step * (S.ndim // 2), strict=True))
             if padding == "CIRCULAR":
                 place = tuple(p % size for p, size in zip(place, S.shape, strict=True))
             if all(0 <= p < size for p, size in zip(place, S.shape, strict=True)):
-                out[i, j, k, l] += S[place]
+                out[here] += S[place]
     return out
 
 
 def _relu(q, xx, zz):
     kernel, slope = np.full(q.shape, mpmath.mpf(0), object), np.full(q.shape, mpmath.mpf(0), object)
     for i, j, k, l in product(*map(range, q.shape)):
-        size = mpmath.sqrt(xx[i, j, i, j] * zz[k, l, k, l])
+        size = mpmath.sqrt(xx[i, j] * zz[k, l])
         if size > 0:
             theta = mpmath.acos(max(-1, min(1, q[i, j, k, l] / size)))
             opening = mpmath.pi - theta

@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+from rounding import rounding
 
 from overparam.kernels import TwoLayer
 
@@ -50,20 +51,25 @@ def hard_pairs(count: int) -> list[tuple[str, np.ndarray, np.ndarray]]:
     return pairs
 
 
+@pytest.fixture(scope="module")
+def hard() -> list[tuple[str, np.ndarray, np.ndarray, tuple]]:
+    """500 of them, each with what it should give."""
+    return [(kind, x, z, exact(x, z)) for kind, x, z in hard_pairs(500)]
+
+
 @pytest.mark.parametrize("path", ["evaluate", "block", "gram"])
-def test_forty_digits(path: str) -> None:
+def test_forty_digits(path: str, hard) -> None:
     from overparam.engines import gram
 
     kernel = TwoLayer()
     worst = 0.0
-    for kind, x, z in hard_pairs(500):
+    for kind, x, z, (true, size) in hard:
         if path == "evaluate":
             value = kernel.evaluate(x, z)
         elif path == "block":
             value = kernel.block(x[None], z[None])[0, 0]
         else:
             value = gram(kernel, np.stack([x, z]), engine="dense", device="cpu").dense()[1, 0]
-        true, size = exact(x, z)
         error = float(abs(mpmath.mpf(float(value)) - true) / size)
         assert error <= 1e-14, (kind, len(x))
         if kind in ("near", "equal", "scaled") and true > 0:
@@ -110,7 +116,7 @@ def test_call_evaluate_and_block_agree() -> None:
     for get in ("ntk", "nngp"):
         pairs = np.array([[kernel.evaluate(x, z, get) for z in Z] for x in X])
         np.testing.assert_allclose(kernel(X, Z, get=get), pairs, rtol=0, atol=1e-14 * 20)
-        np.testing.assert_allclose(kernel(X, get=get).diagonal(), kernel.diagonal(X, get), rtol=1e-15)
+        np.testing.assert_allclose(kernel(X, get=get).diagonal(), kernel.diagonal(X, get), rtol=rounding(10))
 
 
 @pytest.mark.parametrize("get", ["ntk", "nngp"])
@@ -119,7 +125,9 @@ def test_even_series_sums_to_the_even_part(get: str) -> None:
     rho = np.array([0.0, 0.3, 0.7, 0.9])
     coefficients = kernel.even_series(400, get)
     even = 0.5 * (kernel.from_cosine(np, rho, get) + kernel.from_cosine(np, -rho, get))
-    np.testing.assert_allclose(np.polynomial.polynomial.polyval(rho**2, coefficients), even, atol=1e-15)
+    np.testing.assert_allclose(
+        np.polynomial.polynomial.polyval(rho**2, coefficients), even, atol=rounding(2 * 400) * 0.25
+    )  # their sum
     assert np.all(coefficients >= 0)
 
 
