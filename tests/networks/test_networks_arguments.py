@@ -15,12 +15,12 @@ N = networks
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: N.TwoLayer(0), "`width` is 0; expected a whole number, 1 or more"),
+        (lambda: N.TwoLayer(0), "`width` is 0; expected a whole number ≥ 1"),
         (lambda: N.TwoLayer(2.5), "`width` is 2.5"),
         (lambda: N.TwoLayer(True), "`width` is True"),
         (lambda: N.TwoLayer(7, paired=True), "even, such as 8"),
         (lambda: N.TwoLayer(7, balanced=True), "`balanced=True` it has to be even, such as 8"),
-        (lambda: N.TwoLayer(4, kappa=-1.0), "`kappa` is -1.0; expected a finite number, 0 or more"),
+        (lambda: N.TwoLayer(4, kappa=-1.0), "`kappa` is -1.0; expected a finite number ≥ 0"),
         (lambda: N.TwoLayer(4, kappa=float("nan")), "`kappa` is nan"),
         (lambda: N.TwoLayer(4, kappa="big"), "`kappa` is 'big'"),
         (lambda: N.TwoLayer(4).init(0, 0), "`inputs` is 0"),
@@ -34,7 +34,7 @@ N = networks
         (lambda: N.ThreeLayerResNet(4, scaling="mean"), "'experiments' or 'theory'"),
         (lambda: N.ThreeLayerResNet(4, sigma_w=0.1), "pass scaling='theory'"),
         (lambda: N.ThreeLayerResNet(4, scaling="theory", sigma_v=-1.0), "`sigma_v` is -1.0"),
-        (lambda: N.FullyConnected(4, depth=1), "`depth` is 1; expected a whole number, 2 or more"),
+        (lambda: N.FullyConnected(4, depth=1), "`depth` is 1; expected a whole number ≥ 2"),
         (lambda: N.FullyConnected(4, depth=2, trained="none"), "`trained` is 'none'"),
         (lambda: N.Residual(1, depth=3), "`width` is 1"),
         (lambda: N.Residual(4, depth=3, c=0.0), "`c` is 0"),

@@ -28,19 +28,13 @@ def trains(trained: Trained, role: Role) -> bool:
 def require_count(value: int, name: str, least: int = 1) -> None:
     """Raise unless `value` is a whole number, `least` or more."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise ValueError(f"`{name}` is {value!r}; expected a whole number, {least} or more")
+        raise ValueError(f"`{name}` is {value!r}; expected a whole number ≥ {least}")
 
 
 def require_counts(thing: Any, *names: str) -> None:
     """Raise unless these fields are whole numbers, 1 or more."""
     for name in names:
         require_count(getattr(thing, name), name)
-
-
-def require_scale(value: float, name: str) -> None:
-    """Raise unless `value` is a finite number ≥ 0."""
-    if not isinstance(value, int | float | np.number) or not isfinite(value) or value < 0:
-        raise ValueError(f"`{name}` is {value!r}; expected a finite number, 0 or more")
 
 
 def per_layer(value: float | tuple[float, ...], depth: int, name: str, *, zero: bool = True) -> tuple[float, ...]:

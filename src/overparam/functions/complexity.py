@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from scipy import special
 
+from overparam.core import checks
 from overparam.functions.series_parts import BOUNDS, INFINITY, AbstractPart, log_sum, log_tail
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def complexity_of(phi: PowerSeries, R: float = 1.0, C: float = CONSTANT) -> Comp
     >>> print(complexity_of(series("tanh")))
     infinite (C·R = 10000 is not below 1.5708, where the series of tanh(z) stops converging)
     """
-    _require_positive(R=R, C=C)
+    checks.positive(R, "R")
+    checks.positive(C, "C")
     radius = float(C) * float(R)
     found = _diverging(phi, radius, f"C·R = {radius:g}")
     return found or _at_radius(phi.part, Decimal(float(C)) * Decimal(float(R)))
@@ -87,9 +89,8 @@ def complexity_eps(phi: PowerSeries, epsilon: float, C: float = CONSTANT) -> Com
     >>> round(math.exp(found.log_upper), 9)
     90.0
     """
-    _require_positive(C=C)
-    if not 0 < epsilon < 1:
-        raise ValueError(f"`epsilon` is {epsilon!r}; expected a number between 0 and 1")
+    checks.positive(C, "C")
+    checks.share(epsilon, "epsilon")
     found = _diverging(phi, float(C), f"C = {C:g}")
     if found:
         return found
@@ -119,7 +120,7 @@ def complexity_s(phi: PowerSeries, C: float = CONSTANT) -> Complexity:
     >>> round(math.exp(complexity_s(series("exp"), C=1.0).log_upper) - 2 * math.e, 12)  # Σ (i + 1)/i! = 2e
     0.0
     """
-    _require_positive(C=C)
+    checks.positive(C, "C")
     found = _diverging(phi, 1.0, "1")
     if found:
         return found
@@ -255,9 +256,3 @@ def _diverging(phi: PowerSeries, radius: float, shown: str) -> Complexity | None
     return Complexity(
         -math.inf, math.inf, f"{shown} is not below {phi.radius:.5g}, up to which {phi.name} is known to converge"
     )
-
-
-def _require_positive(**given: float) -> None:
-    for name, value in given.items():
-        if not 0 < value < math.inf:
-            raise ValueError(f"`{name}` is {value!r}; expected a finite number > 0")

@@ -186,8 +186,7 @@ def existence_weights(
     checks.require_finite(a, "a")
     scale = 1 / math.sqrt(m) if weight_scale is None else float(weight_scale)
     for name, value in (("weight_scale", scale), ("output_scale", output_scale)):
-        if not 0 < value < math.inf:
-            raise ValueError(f"`{name}` is {value!r}; expected a number > 0")
+        checks.positive(value, name)
     if b0 is not None:
         b0 = checks.targets(b0, m, "b0")
     made = _indicator_functions(target, epsilon, b0 is not None)

@@ -18,6 +18,7 @@ from typing import Any, final
 import numpy as np
 from scipy import special
 
+from overparam.core import checks
 from overparam.core.assumptions import Assumption, checked
 from overparam.functions.complexity import complexity_eps, complexity_of, complexity_s
 from overparam.functions.power_series import PowerSeries
@@ -241,11 +242,8 @@ def indicator_function(
     """
     if not isinstance(phi, PowerSeries):
         raise ValueError(f"`phi` is a {type(phi).__name__}; expected a PowerSeries, such as series('sin', 2.0)")
-    if not 0 < epsilon < 1:
-        raise ValueError(f"`epsilon` is {epsilon!r}; expected a number between 0 and 1")
-    c = 100.0 if constant is None else float(constant)
-    if not 0 < c < math.inf:
-        raise ValueError(f"`constant` is {constant!r}; expected a number > 0")
+    checks.share(epsilon, "epsilon")
+    c = 100.0 if constant is None else checks.positive(constant, "constant")
     if phi.radius <= 1:
         raise ValueError(
             f"the series of {phi.name} converges below {phi.radius:.4g} only; the lemma needs all of [−1, 1]: cut it to a "

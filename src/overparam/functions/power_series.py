@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from overparam.core import checks
 from overparam.functions import complexity
 from overparam.functions.composed_series import Composition, Split
 from overparam.functions.named_series import number, part_named
@@ -135,8 +136,7 @@ class PowerSeries:
         >>> series("tanh").error(2.0), series("cube").error(100.0)
         (inf, 0.0)
         """
-        if not 0 <= R < math.inf:
-            raise ValueError(f"`R` is {R!r}; expected a number ≥ 0")
+        checks.positive(R, "R", zero=True)
         with decimal.localcontext(BOUNDS):
             at = Decimal(float(R))
             if self.degree is not None and isinstance(self.part, Polynomial) and self.order >= self.degree:
@@ -157,8 +157,7 @@ class PowerSeries:
         >>> series("cos", 100.0).to_accuracy(1e-12).order > 100
         True
         """
-        if not tolerance > 0:
-            raise ValueError(f"`tolerance` is {tolerance!r}; expected a number > 0")
+        checks.positive(tolerance, "tolerance")
         if self.radius <= R:
             raise ValueError(
                 f"`R` = {R:g} is not below the radius of convergence {self.radius:.4g} of {self.name}; no number of "
@@ -229,8 +228,7 @@ class PowerSeries:
         >>> print(series("cos").stretched(100.0))
         cos(100z)
         """
-        if not math.isfinite(scale):
-            raise ValueError(f"`scale` is {scale!r}; expected a finite number")
+        checks.finite_number(scale, "scale")
         return self.compose(PowerSeries(polynomial_part([ZERO, Decimal(float(scale))]), self.order))
 
     def derivative(self) -> PowerSeries:
@@ -317,9 +315,7 @@ def power(n: int) -> PowerSeries:
     >>> print(power(4))
     z^4
     """
-    if isinstance(n, bool) or n != int(n) or n < 0:
-        raise ValueError(f"`n` is {n!r}; expected a whole number ≥ 0")
-    return polynomial([0.0] * int(n) + [1.0])
+    return polynomial([0.0] * checks.whole_number(n, "n") + [1.0])
 
 
 def _part_of(given: Any) -> AbstractPart | None:

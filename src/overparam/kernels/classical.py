@@ -11,6 +11,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.architecture import require_counts
 from overparam.core.kernel import KINDS, AbstractInnerProductKernel
 from overparam.core.kernel_algebra import whole_power
 from overparam.core.words import count_of
@@ -149,8 +150,7 @@ class Polynomial(AbstractClassicalKernel):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.degree, int | np.integer) or isinstance(self.degree, bool) or self.degree < 1:
-            raise ValueError(f"`degree` is {self.degree!r}; expected a whole number from 1 on")
+        require_counts(self, "degree")
         checks.positive(self.constant, "constant", zero=True)
         checks.positive(self.scale, "scale")
 
@@ -300,8 +300,7 @@ class Recursive(AbstractClassicalKernel):
     function: Literal["inverse", "exponential"] | Callable[[Any], Any] = "inverse"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.depth, int | np.integer) or isinstance(self.depth, bool) or self.depth < 1:
-            raise ValueError(f"`depth` is {self.depth!r}; expected a whole number from 1 on")
+        require_counts(self, "depth")
         if self.function not in ("inverse", "exponential") and not callable(self.function):
             raise ValueError(f"`function` is {self.function!r}; expected 'inverse', 'exponential' or a function")
 

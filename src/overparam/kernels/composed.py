@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, final
 
-from overparam.core.architecture import Trained, require_counts, require_scale, trains
+from overparam.core import checks
+from overparam.core.architecture import Trained, require_counts, trains
 from overparam.layers.composition import Composition
 from overparam.layers.layer import AbstractLayer, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
@@ -84,8 +85,8 @@ class Residual(AbstractCompositionKernel):
 
     def __post_init__(self) -> None:
         require_counts(self, "depth", "per_block", "width")
-        require_scale(self.W_std, "W_std")
-        require_scale(self.b_std or 0.0, "b_std")
+        checks.positive(self.W_std, "W_std", zero=True)
+        checks.positive(self.b_std or 0.0, "b_std", zero=True)
         trains(self.trained, "hidden")
         if (self.depth - 1) % self.per_block:
             raise ValueError(
@@ -141,8 +142,8 @@ class ResidualConvolutional(AbstractCompositionKernel):
 
     def __post_init__(self) -> None:
         require_counts(self, "groups", "blocks", "patch", "width")
-        require_scale(self.W_std, "W_std")
-        require_scale(self.b_std or 0.0, "b_std")
+        checks.positive(self.W_std, "W_std", zero=True)
+        checks.positive(self.b_std or 0.0, "b_std", zero=True)
         trains(self.trained, "hidden")
         if self.padding not in ("SAME", "CIRCULAR"):
             raise ValueError(f"`padding` is {self.padding!r}; expected 'SAME' or 'CIRCULAR', which keep the positions")

@@ -69,8 +69,7 @@ class Empirical(AbstractKernel):
         number = isinstance(self.outputs, int | np.integer) and not isinstance(self.outputs, bool)
         if self.outputs != "trace" and not (number and int(self.outputs) >= 0):
             raise ValueError(f"`outputs` is {self.outputs!r}; expected 'trace' or the number of an output from 0 on")
-        if self.dtype not in SMALLEST:
-            raise ValueError(f"`dtype` is {self.dtype!r}; expected 'float64' or 'float32'")
+        checks.one_of(self.dtype, "dtype", tuple(SMALLEST))
         checks.byte_count(self.memory)
         if isinstance(self.network, AbstractTangents):
             if (self.dtype, self.memory) != (Empirical.dtype, Empirical.memory):

@@ -11,6 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.architecture import require_count, require_counts
 from overparam.core.kernel import KINDS, AbstractKernel
 from overparam.kernels.classical import AbstractExpectedKernel
 
@@ -52,8 +53,7 @@ class RandomFeatures(AbstractKernel):
             raise ValueError(f"`kernel` is {self.kernel!r}, of which no random features are known here")
         if not isinstance(self.kernel, Hashable):
             raise ValueError(f"`kernel` is a {type(self.kernel).__name__} that cannot be hashed; pass a plain function")
-        if not _whole(self.count) or self.count < 1:
-            raise ValueError(f"`count` is {self.count!r}; expected a whole number from 1 on")
+        require_counts(self, "count")
         object.__setattr__(self, "key", _number(self.key))
 
     def features(self, X: Any) -> np.ndarray:
@@ -120,10 +120,5 @@ def _number(key: Any) -> int:
     if jax is not None and isinstance(key, jax.Array):
         words = np.asarray(jax.random.key_data(key)).ravel().tolist()
         return functools.reduce(lambda number, word: (number << 32) | word, words, 0)
-    if not _whole(key) or key < 0:
-        raise ValueError(f"`key` is {key!r}; expected a whole number from 0 on or a JAX key")
+    require_count(key, "key", least=0)
     return int(key)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

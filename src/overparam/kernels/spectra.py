@@ -115,8 +115,7 @@ class CosineFunction:
     """A kernel on rows of one norm, or a plain function, as a function of the cosine."""
 
     def __init__(self, kernel: Any, dimension: int, radius: float, get: str) -> None:
-        if not (isinstance(radius, int | float | np.number) and 0 < radius < np.inf):
-            raise ValueError(f"`radius` is {radius!r}; expected a finite number above 0")
+        checks.positive(radius, "radius")
         self._written_exactly = True
         self._of_gaps: Callable[[np.ndarray, np.ndarray], Any]
         self._of_cosines: Callable[[np.ndarray], Any]
@@ -216,6 +215,11 @@ def found_spectrum(
     )
 
 
+def _require_between(value: int, name: str, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"`{name}` is {value!r}; expected a whole number from {least} to {most:,}")
+
+
 def _objects(values: Sequence[Any]) -> np.ndarray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
@@ -255,12 +259,8 @@ def spectrum_on_sphere(
     >>> spectrum_on_sphere(Polynomial(1), 4, degrees=2).eigenvalues
     array([0.  , 0.25, 0.  ])
     """
-    for value, name, least, most in (
-        (dimension, "dimension", 2, 10**6),
-        (degrees, "degrees", 0, LARGEST_DEGREE),
-    ):
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise ValueError(f"`{name}` is {value!r}; expected a whole number from {least} to {most:,}")
+    _require_between(dimension, "dimension", 2, 10**6)
+    _require_between(degrees, "degrees", 0, LARGEST_DEGREE)
     function = CosineFunction(kernel, dimension, radius, get)
     if function.can_be_precise():
         try:
@@ -393,8 +393,7 @@ def spectrum_on_cube(
     >>> spectrum_on_cube(Polynomial(2), 2).eigenvalues
     array([0.5, 0. , 0.5])
     """
-    if not isinstance(dimension, int) or isinstance(dimension, bool) or not 1 <= dimension <= LARGEST_DIMENSION:
-        raise ValueError(f"`dimension` is {dimension!r}; expected a whole number from 1 to {LARGEST_DIMENSION:,}")
+    _require_between(dimension, "dimension", 1, LARGEST_DIMENSION)
     function = CosineFunction(kernel, dimension, radius, get)
     if function.can_be_precise():
         try:

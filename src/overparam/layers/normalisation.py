@@ -10,6 +10,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 
+from overparam.core import checks
 from overparam.layers.distributions import Constant
 from overparam.layers.kernel_pairs import Pairs
 from overparam.layers.layer import AbstractLayer, InTraining, ReluRecorder, Shape, Weight
@@ -33,8 +34,7 @@ class LayerNorm(AbstractLayer):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axes", tuple(self.axes))
-        if not self.epsilon > 0:
-            raise ValueError(f"`epsilon` is {self.epsilon!r}; expected a number more than 0, such as 1e-12")
+        checks.positive(self.epsilon, "epsilon")
 
     def output(self, shape: Shape) -> Shape:
         """As it came in, where the axes are there."""
@@ -102,10 +102,8 @@ class BatchNorm(AbstractLayer):
     epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
-        if not self.epsilon > 0:
-            raise ValueError(f"`epsilon` is {self.epsilon!r}; expected a number more than 0, such as 1e-5")
-        if not 0 < self.share <= 1:
-            raise ValueError(f"`share` is {self.share!r}; expected a number in (0, 1], such as 0.1")
+        checks.positive(self.epsilon, "epsilon")
+        checks.share(self.share, "share", one=True)
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
         """One number a channel each."""

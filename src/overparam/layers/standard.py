@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, final
 
-from overparam.core.architecture import require_count, require_scale
+from overparam.core import checks
+from overparam.core.architecture import require_count
 from overparam.layers.activation import AbstractActivation
 from overparam.layers.branches import Concatenate, Product, Sum
 from overparam.layers.composition import Composition
@@ -188,8 +189,8 @@ class Linear(AbstractUnnamed):
 
     def __post_init__(self) -> None:
         require_count(self.units, "units")
-        require_scale(self.W_std, "W_std")
-        require_scale(0.0 if self.b_std is None else self.b_std, "b_std")
+        checks.positive(self.W_std, "W_std", zero=True)
+        checks.positive(0.0 if self.b_std is None else self.b_std, "b_std", zero=True)
         if self.parameterisation not in ("ntk", "standard"):
             raise ValueError(f"`parameterisation` is {self.parameterisation!r}; expected 'ntk' or 'standard'")
         for name in ("patch", "strides"):

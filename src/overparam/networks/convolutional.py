@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, final
 
-from overparam.core.architecture import Trained, require_count, require_counts, require_scale, trains
+from overparam.core import checks
+from overparam.core.architecture import Trained, require_count, require_counts, trains
 from overparam.layers import (
     AbstractLayer,
     BatchNorm,
@@ -89,7 +90,7 @@ class Convolutional(AbstractComposed):
             raise ValueError(f"`patch` is {self.patch} and `positions` {self.positions}; take a smaller `patch`")
         if self.last_width is not None:
             require_count(self.last_width, "last_width")
-        require_scale(self.separation, "separation")
+        checks.positive(self.separation, "separation", zero=True)
         trains(self.trained, "hidden")
 
     @property

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import log
 from typing import final
 
-from overparam.core.architecture import Trained, require_count, require_counts, require_scale, trains
+from overparam.core import checks
+from overparam.core.architecture import Trained, require_count, require_counts, trains
 from overparam.layers import AbstractLayer, Composition, Dense, Normal, OneOutput, Relu, Skip
 from overparam.networks.composed import AbstractComposed
 
@@ -93,9 +94,7 @@ class Residual(AbstractComposed):
         require_count(self.width, "width", least=2)
         require_count(self.depth, "depth", least=2)
         require_count(self.outputs, "outputs")
-        require_scale(self.c, "c")
-        if self.c == 0:
-            raise ValueError("`c` is 0; expected a positive number, such as 100")
+        checks.positive(self.c, "c")
         trains(self.trained, "hidden")
 
     @property

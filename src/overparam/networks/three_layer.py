@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, final
 
-from overparam.core.architecture import Trained, require_count, require_counts, require_scale, trains
+from overparam.core import checks
+from overparam.core.architecture import Trained, require_count, require_counts, trains
 from overparam.layers import AppendConstant, Bias, Composition, Dense, Normal, OneOutput, Relu, Skip, ZeroOrNormal
 from overparam.networks.composed import AbstractComposed
 
@@ -47,7 +48,7 @@ class ThreeLayer(AbstractComposed):
         require_count(self.width, "width")
         if self.second_width is not None:
             require_counts(self, "second_width", "outputs")
-        require_scale(self.output_std, "output_std")
+        checks.positive(self.output_std, "output_std", zero=True)
         trains(self.trained, "hidden")
 
     def composition(self, inputs: int) -> Composition:
@@ -112,7 +113,7 @@ class ThreeLayerResNet(AbstractComposed):
         for name in ("sigma_w", "sigma_v"):
             value = getattr(self, name)
             if value is not None:
-                require_scale(value, name)
+                checks.positive(value, name, zero=True)
                 if self.scaling == "experiments":
                     raise ValueError(f"`{name}` is {value!r} but the scaling is 'experiments'; pass scaling='theory'")
 

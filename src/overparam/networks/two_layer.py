@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from overparam.core.architecture import Trained, require_count, require_counts, require_scale, trains
+from overparam.core import checks
+from overparam.core.architecture import Trained, require_count, require_counts, trains
 from overparam.layers import Bias, Composition, Dense, Normal, OneOutput, Relu, Signs, Twinned, ZeroOrNormal
 from overparam.networks.composed import AbstractComposed
 
@@ -48,7 +49,7 @@ class TwoLayer(AbstractComposed):
 
     def __post_init__(self) -> None:
         require_count(self.width, "width")
-        require_scale(self.kappa, "kappa")
+        checks.positive(self.kappa, "kappa", zero=True)
         if (self.paired or self.balanced) and self.width % 2:
             why = "paired" if self.paired else "balanced"
             raise ValueError(f"`width` is {self.width}; with `{why}=True` it has to be even, such as {self.width + 1}")
@@ -99,7 +100,7 @@ class BiasedTwoLayer(AbstractComposed):
 
     def __post_init__(self) -> None:
         require_counts(self, "width", "outputs")
-        require_scale(self.output_std, "output_std")
+        checks.positive(self.output_std, "output_std", zero=True)
         trains(self.trained, "hidden")
 
     def composition(self, inputs: int) -> Composition:
