@@ -56,9 +56,9 @@ from overparam.core import checks
         (lambda: checks.positive(float("inf"), "lr"), ("inf",)),
         (lambda: checks.positive("1", "lr"), ("'1'",)),
         (lambda: checks.positive(None, "lr"), ("None",)),
-        (lambda: checks.share(0, "delta"), ("> 0 and < 1",)),
-        (lambda: checks.share(1, "momentum", zero=True), ("≥ 0 and < 1",)),
-        (lambda: checks.share(2, "rate", one=True), ("> 0 and ≤ 1",)),
+        (lambda: checks.share(0, "delta"), ("between 0 and 1",)),
+        (lambda: checks.share(1, "momentum", zero=True), ("[0, 1)",)),
+        (lambda: checks.share(2, "rate", one=True), ("(0, 1]",)),
         (lambda: checks.one_of("x", "engine", ("a", "b", "c"), "or none"), ("'a', 'b' or 'c'", "or none")),
         (
             lambda: checks.require_memory(2e9, 2e9, "the audit", "take less", part=0.9),

@@ -123,7 +123,7 @@ def test_every_study_has_three_scales_and_a_plan() -> None:
 
 
 def test_unknown_scale_is_one_line() -> None:
-    with pytest.raises(ValueError, match="expected one of smoke, small, full"):
+    with pytest.raises(ValueError, match="expected 'smoke', 'small' or 'full'"):
         reproduce(FIG1, "huge")  # type: ignore[arg-type]
 
 

@@ -201,7 +201,7 @@ LINES = {
     "key long": ({"key": 2**40}, "`key` is 1099511627776; expected an int from 0 to 4294967295"),
     "key floats": ({"key": np.ones(2)}, "expected an int or a JAX key"),
     "tf32": ({"dtype": "tf32"}, "only NVIDIA GPUs have; use 'float32' on a CPU"),
-    "dtype": ({"dtype": "float16"}, "`dtype` is 'float16'; expected one of float64, float32, tf32"),
+    "dtype": ({"dtype": "float16"}, "`dtype` is 'float16'; expected 'float64', 'float32' or 'tf32'"),
     "gpu": ({"device": "gpu"}, "`device` is 'gpu' and JAX finds cpu here"),
     "device": ({"device": "abacus"}, "`device` is 'abacus' and JAX finds cpu here"),
     "convention": ({"loss": "total"}, "`loss` is 'total'; expected 'sum' .* or 'mean'"),
@@ -276,7 +276,7 @@ def test_wrong_arguments_of_sgd_are_one_line(case):
 
 def test_a_step_that_cannot_fit_is_refused_before_it_is_made(monkeypatch):
     monkeypatch.setattr(machine, "available_memory", lambda: 10_000)
-    with pytest.raises(ValueError, match=r"a step on 12 rows needs at least .* free; take a smaller width") as caught:
+    with pytest.raises(ValueError, match=r"a step on 12 rows needs .* free; take a smaller width") as caught:
         gradient_descent(TwoLayer(200), DATA, lr=0.1, steps=1)
     assert "\n" not in str(caught.value)
     sgd(NET, DATA, lr=0.1, steps=1, batch=2, measures=())  # a small batch fits

@@ -27,6 +27,7 @@ from overparam.analysis.run_numbers import measure_run
 from overparam.analysis.run_page import make_run_sections
 from overparam.analysis.run_start import begin
 from overparam.analysis.run_verdict import give_run_verdict
+from overparam.core.checks import whole_number
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.sections import Section
@@ -36,7 +37,7 @@ from overparam.frame import AbstractAnswer
 from overparam.networks import TwoLayer
 from overparam.theory.iteration_laws import rounding_floor
 from overparam.training import Trajectory, train
-from overparam.training.inputs import Trainee, checked_steps, record_steps
+from overparam.training.inputs import Trainee, record_steps
 from overparam.training.precision import computing
 
 MEASURES = ("movement", "flips", "kernel", "gradient")
@@ -204,7 +205,7 @@ def train_and_compare(
         dtype=dtype,
         device=device,
     )
-    chosen, seed = record_steps(record, checked_steps(steps)), seed_of(key)
+    chosen, seed = record_steps(record, whole_number(steps, "steps")), seed_of(key)
     tell(0, None, "reading")
     house = chosen_network(network, params)
     ready = prepare_run(data, preprocess, house)

@@ -13,12 +13,12 @@ from overparam.analysis.forecast import Law
 from overparam.analysis.run_answers import RunSetting
 from overparam.analysis.run_start import Start
 from overparam.core.bracketed import Bracketed
+from overparam.core.checks import positive
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.data import Dataset, as_dataset
 from overparam.data import preprocess as prepared
 from overparam.networks import Given, TwoLayer
 from overparam.training import AbstractAlgorithm, AbstractLoss, GradientDescent, Squared, Trajectory
-from overparam.training.algorithm import checked_rate
 from overparam.training.inputs import Trainee, as_network, initial
 from overparam.training.mini_batch import make_sgd
 from overparam.training.precision import checked_dtype
@@ -163,7 +163,7 @@ def choose_rate(lr: float | None, law: Law | None, recipe: Recipe) -> tuple[floa
     found = None if law is None else law.stable_rate(recipe.loss, recipe.momentum, smooth or 1.0)
     limit = found if smooth else None
     if lr is not None:
-        return checked_rate(lr), limit, ""
+        return positive(lr, "lr"), limit, ""
     if law is None or found is None:
         raise ValueError(NO_RATE)
     guess = (

@@ -21,13 +21,15 @@ from overparam.analysis.run_choices import (
     prepare_run,
     require_outputs,
 )
+from overparam.core import checks
+from overparam.core.checks import positive, whole_number
 from overparam.core.machine import available_memory
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.words import byte_size, duration
 from overparam.data import Dataset
 from overparam.networks import TwoLayer
-from overparam.training.algorithm import checked_rate, loss_gradient
-from overparam.training.inputs import Trainee, checked_steps, record_steps, require_classes
+from overparam.training.algorithm import loss_gradient
+from overparam.training.inputs import Trainee, record_steps, require_classes
 from overparam.training.precision import chosen_device, computing, device_name
 
 SLOW = {"cpu": 1e10, "other": 4e12}
@@ -81,11 +83,8 @@ class RunPlan:
 
     def require_memory(self) -> None:
         """Raise where the run would not fit."""
-        if self.memory > self.free_memory:
-            raise ValueError(
-                f"the run needs about {byte_size(self.memory)} and {byte_size(self.free_memory)} are free; take fewer "
-                "rows, a narrower network or float32"
-            )
+        fix = "take fewer rows, a narrower network or float32"
+        checks.require_memory(self.memory, self.free_memory, "the run", fix)
 
 
 def plan_run(
@@ -131,7 +130,7 @@ def plan_run(
     require_outputs(house, ready)
     require_classes(recipe.objective, ready.y)
     if lr is not None:
-        checked_rate(lr)
+        positive(lr, "lr")
     elif isinstance(house, TwoLayer) and house.kappa == 0:
         raise ValueError(NO_RATE)
     rows = ready.n if recipe.batch is None else min(recipe.batch, ready.n)
@@ -153,7 +152,7 @@ def plan_run(
         rows=ready.n,
         features=ready.d,
         weights=step.weights,
-        steps=checked_steps(steps),
+        steps=whole_number(steps, "steps"),
         records=len(record_steps(record, steps)),
         operations=operations,
         step_seconds=seconds,

@@ -8,6 +8,7 @@ import numpy as np
 
 from overparam.adapters.torch_module import TorchModule
 from overparam.audits.jax_inside import JaxInside
+from overparam.core import checks
 from overparam.core.inside import AbstractInside
 from overparam.core.network import AbstractNetwork, Params
 
@@ -33,8 +34,7 @@ def inside_of(network: Any, params: Any, X: Any, dtype: str = "float64") -> Abst
     if not np.all(np.isfinite(X)):
         first = int(np.argwhere(~np.isfinite(X.reshape(len(X), -1)).all(axis=1))[0, 0])
         raise ValueError(f"`X` has a number that is not finite (first: row {first}); drop or fill such rows")
-    if dtype not in ("float64", "float32"):
-        raise ValueError(f"`dtype` is {dtype!r}; expected 'float64' or 'float32'")
+    checks.one_of(dtype, "dtype", ("float64", "float32"))
     if isinstance(network, AbstractNetwork):
         if not isinstance(params, Params):
             raise ValueError(f"`params` is a {type(params).__name__}; expected the network's, such as `net.init(0, d)`")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import numpy as np
@@ -187,7 +187,7 @@ def positive(value: Any, name: str, *, zero: bool = False, fix: str = "") -> flo
     """
     number = _real(value)
     if not (0 < number < np.inf or (zero and number == 0)):
-        raise ValueError(f"`{name}` is {value!r}; expected a finite number {'≥' if zero else '>'} 0{_then(fix)}")
+        raise ValueError(f"`{name}` is {value!r}; expected a number {'≥' if zero else '>'} 0{_then(fix)}")
     return number
 
 
@@ -199,7 +199,7 @@ def share(value: Any, name: str, *, zero: bool = False, one: bool = False) -> fl
     """
     number = _real(value)
     if not (0 < number < 1 or (zero and number == 0) or (one and number == 1)):
-        words = f"{'≥' if zero else '>'} 0 and {'≤' if one else '<'} 1"
+        words = f"in {'[' if zero else '('}0, 1{']' if one else ')'}" if zero or one else "between 0 and 1"
         raise ValueError(f"`{name}` is {value!r}; expected a number {words}")
     return number
 
@@ -213,7 +213,7 @@ def _real(value: Any) -> float:
     return np.nan
 
 
-def one_of(value: T, name: str, allowed: Sequence[Any], fix: str = "") -> T:
+def one_of(value: Any, name: str, allowed: Collection[T], fix: str = "") -> T:
     """`value`, or one line: it is none of those allowed.
 
     >>> one_of("dense", "engine", ("auto", "dense"))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads
 from overparam.core.progress import Progress, silent
-from overparam.core.words import byte_size
 from overparam.engines.tiles import Tiles
 
 PANEL = 1024
@@ -47,12 +47,8 @@ def cross_matrix(
     require_kernel(kernel)
     X_new, X = kernel.inputs(X_new, "X_new"), kernel.inputs(X, "X")
     require_alike(X_new, X, "X_new")
-    need, free = 8 * len(X_new) * len(X), available_memory()
-    if need > 0.9 * free:
-        raise ValueError(
-            f"the matrix of {len(X_new):,} × {len(X):,} rows takes {byte_size(need)} and "
-            f"{byte_size(free)} is free; take fewer new rows at a time"
-        )
+    what = f"the matrix of {len(X_new):,} × {len(X):,} rows"
+    checks.require_memory(8 * len(X_new) * len(X), available_memory(), what, "take fewer new rows at a time", part=0.9)
     tell = progress or silent
     values = np.empty((len(X_new), len(X)))
     with blas_threads(threads):

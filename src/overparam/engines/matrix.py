@@ -157,12 +157,8 @@ class AbstractHostGram(AbstractGram):
 
     def _require_room(self) -> None:
         """Raise where the whole matrix would not fit in memory."""
-        need, free = 8 * self.n**2, available_memory()
-        if need > 0.9 * free:
-            raise ValueError(
-                f"the matrix of {self.n:,} rows takes {byte_size(need)} and {byte_size(free)} is free; "
-                "use `H @ v` or `H.block(rows, columns)`"
-            )
+        what, fix = f"the matrix of {self.n:,} rows", "use `H @ v` or `H.block(rows, columns)`"
+        checks.require_memory(8 * self.n**2, available_memory(), what, fix, part=0.9)
 
 
 @final

@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from overparam.core import checks
 from overparam.core.angles import NEAR_PARALLEL
 from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
-from overparam.core.words import byte_size
 from overparam.engines.cross import require_alike
 from overparam.engines.dense import DenseGram
 from overparam.engines.matrix import AbstractGram
@@ -257,12 +257,8 @@ def multiplied(H: Any, V: Any) -> Any:
 
 def on_host(H: Any) -> np.ndarray:
     """A copy in the host's memory; one line where it does not fit."""
-    need, free = 8 * H.size, available_memory()
-    if need > 0.9 * free:
-        raise ValueError(
-            f"a copy of the matrix on the host takes {byte_size(need)} and "
-            f"{byte_size(free)} is free; use `H.values`, which lies on the device"
-        )
+    fix = "use `H.values`, which lies on the device"
+    checks.require_memory(8 * H.size, available_memory(), "a copy of the matrix on the host", fix, part=0.9)
     return np.asarray(H)
 
 

@@ -88,8 +88,7 @@ def make_plan(
 
     `samples` are given where the matrix is made by `kernel.block` of them on the CPU, and not from cosines.
     """
-    if engine not in ("auto", "dense", "matrix_free"):
-        raise ValueError(f"`engine` is {engine!r}; expected 'auto', 'dense' or 'matrix_free'")
+    checks.one_of(engine, "engine", ("auto", "dense", "matrix_free"))
     if samples is not None:
         free = available_memory()
         small = 8 * (n * d + 4 * min(n, 512) ** 2 + 64 * n)

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
+from overparam.core.checks import whole_number
 from overparam.core.objective import AbstractObjective, Vector
-from overparam.training.inputs import whole_number
 
 POWER_STEPS = 20
 """Steps of power iteration that find how large a rate may be."""

@@ -8,9 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
+from overparam.core.checks import whole_number
 from overparam.core.objective import AbstractObjective, Vector
 from overparam.core.svd import thin_svd
-from overparam.training.inputs import whole_number
 
 
 def gradient_direction(objective: AbstractObjective, weights: Any = None) -> Vector:

@@ -8,11 +8,11 @@ from typing import Any, final
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
+from overparam.core import checks
+from overparam.core.checks import whole_number
 from overparam.core.machine import available_memory
 from overparam.core.objective import AbstractObjective, Layer, Vector
 from overparam.core.progress import Progress, silent
-from overparam.core.words import byte_size
-from overparam.training.inputs import whole_number
 
 
 @final
@@ -76,11 +76,8 @@ def hessian_extremes(
     w = objective.vector(weights)
     most = objective.size if layer is None else layer.size
     steps = min(whole_number(steps, "steps", least=1), most)
-    need, left = 8 * steps * objective.size, available_memory()
-    if need > left:
-        raise ValueError(
-            f"{steps} vectors of all weights need {byte_size(need)} and {byte_size(left)} are free; take fewer `steps`"
-        )
+    what = f"a sweep of {steps} vectors of all weights"
+    checks.require_memory(8 * steps * objective.size, available_memory(), what, "take fewer `steps`")
     v = objective.normal(key)
     v = objective.unit(v if layer is None else objective.only(v, layer))
     rows = objective.room(steps)

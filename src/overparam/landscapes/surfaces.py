@@ -8,9 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
+from overparam.core.checks import whole_number
 from overparam.core.objective import AbstractObjective, Vector
 from overparam.core.progress import Progress, silent
-from overparam.training.inputs import whole_number
 
 TOGETHER = 64
 """At least so many points of a surface are computed between two looks at the progress."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs  # pyright: ignore[reportAttributeAccessIssue]
 from scipy.sparse.linalg import eigsh
 
+from overparam.core import checks
 from overparam.core.kernel import AbstractAngularKernel
 from overparam.core.machine import available_memory
 from overparam.engines.matrix import AbstractGram, as_gram
@@ -58,8 +59,7 @@ def eigenvalue_bounds(H: AbstractGram, method: Method = "auto", ritz: np.ndarray
 
 def smallest_bound(H: AbstractGram, method: str) -> EigenvalueBounds:
     """The lower side alone; the upper one is left infinite."""
-    if method not in ("auto", "separation", "cholesky", "none"):
-        raise ValueError(f"`method` is {method!r}; expected 'auto', 'separation', 'cholesky' or 'none'")
+    checks.one_of(method, "method", ("auto", "separation", "cholesky", "none"))
     closest, cosine = None, None
     lower, lower_method = 0.0, "not asked for"
     rows_known = isinstance(H.kernel, AbstractAngularKernel)

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from overparam.core import checks
 from overparam.core.machine import available_memory
-from overparam.core.words import byte_size
 from overparam.engines.matrix import AbstractGram, as_gram
 
 
@@ -40,8 +40,7 @@ def eigenpairs(H: Any, count: int | None = None, which: Literal["largest", "smal
     array([3., 2., 1.])
     """
     H = as_gram(H)
-    if which not in ("largest", "smallest"):
-        raise ValueError(f"`which` is {which!r}; expected 'largest' or 'smallest'")
+    checks.one_of(which, "which", ("largest", "smallest"))
     if count is not None and not 1 <= count <= H.n:
         raise ValueError(f"`count` is {count}; expected 1 to {H.n}, or None for all")
     # a few eigenpairs at the lower end want a factor of H: dense where that is small
@@ -60,12 +59,8 @@ def eigenpairs(H: Any, count: int | None = None, which: Literal["largest", "smal
 
 
 def _all(H: AbstractGram) -> tuple[np.ndarray, np.ndarray]:
-    need, free = 3 * 8 * H.n**2, available_memory()
-    if need > free:
-        raise ValueError(
-            f"all eigenpairs of {H.n:,} rows take {byte_size(need)} and {byte_size(free)} is free; "
-            "ask for `count` of them, or use quadrature, which needs none"
-        )
+    fix = "ask for `count` of them, or use quadrature, which needs none"
+    checks.require_memory(3 * 8 * H.n**2, available_memory(), f"the matrix of all eigenvectors of {H.n:,} rows", fix)
     return eigh(H.dense(), check_finite=False, driver="evd")
 
 

@@ -9,7 +9,6 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs  # pyright: ignore[report
 
 from overparam.core import checks
 from overparam.core.machine import available_memory
-from overparam.core.words import byte_size
 from overparam.engines.matrix import AbstractGram, as_gram
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def factor(H: Any, ridge: float = 0.0) -> Factor | DeviceFactor:
     array([1. , 0.5])
     """
     H = as_gram(H)
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
+    checks.positive(ridge, "ridge", zero=True)
     if H.xp is not np:
         from overparam.spectrum.on_device import DeviceFactor
 
@@ -75,13 +73,8 @@ def not_definite(H: AbstractGram, ridge: float) -> ValueError:
 
 def factor_values(H: AbstractGram, shift: float, sign: float = 1.0) -> np.ndarray | None:
     """The lower factor of sign·H + shift in Fortran order; None where the matrix is not positive definite."""
-    need, free = 8 * H.n**2, available_memory()
-    if need > 0.95 * free:
-        raise ValueError(
-            f"a Cholesky factor of {H.n:,} rows takes {byte_size(need)} and "
-            f"{byte_size(free)} is free; "
-            "use fewer rows, or quadrature, which stores none"
-        )
+    fix = "use fewer rows, or quadrature, which stores none"
+    checks.require_memory(8 * H.n**2, available_memory(), f"a Cholesky factor of {H.n:,} rows", fix, part=0.95)
     A = np.array(H.dense().T, order="F", copy=True)  # the transpose of a symmetric matrix is itself
     if sign != 1.0:
         A *= sign

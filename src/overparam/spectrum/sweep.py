@@ -67,10 +67,8 @@ def quadrature(
     y = checks.targets(y, H.n)
     if max_products is not None and max_products < 1:
         raise ValueError(f"`max_products` is {max_products}; expected 1 or more, or None")
-    if not 0 < tol < 1:
-        raise ValueError(f"`tol` is {tol}; expected a number between 0 and 1")
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
+    checks.share(tol, "tol")
+    checks.positive(ridge, "ridge", zero=True)
     size = float(np.abs(y).max())
     if size and not 1e-140 < size < 1e140:
         raise ValueError(f"`y` has entries up to {size:.1e}, whose squares pass float64; scale it to about 1 first")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from overparam._version import __version__
-from overparam.core import folder, sections
+from overparam.core import checks, folder, sections
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.verdict import Tone, Verdict
@@ -126,8 +126,7 @@ def reproduce(
         progress: called with the work done.
         settings: of your own, in place of those of the scale.
     """
-    if scale not in SCALES:
-        raise ValueError(f"`scale` is {scale!r}; expected one of {', '.join(SCALES)}")
+    checks.one_of(scale, "scale", SCALES)
     chosen = study.settings[scale] if settings is None else settings
     watch = Stopwatch()
     workplace = workplace_of(study, chosen, place, device=device, seed=seed, progress=progress)

@@ -96,8 +96,7 @@ def generalization_bound(
     >>> [round(term.value, 4) for term in bound.terms], bound.vacuous  # 3√(log(2·16·3/0.05)/200), λ_0 = 0.49
     ([0.1, 2.0, 0.1414, 0.5833], True)
     """
-    if not 0 < delta < 1:
-        raise ValueError(f"`delta` is {delta!r}; expected a number between 0 and 1")
+    checks.share(delta, "delta")
     if (width is None) != (kappa is None):
         raise ValueError("`width` and `kappa` belong together; give both, or neither for the a-priori form")
     lam = q.bounds.lower if lambda_min is None else float(lambda_min)
@@ -318,8 +317,7 @@ def _sums(W0: np.ndarray, X: np.ndarray, sizes: np.ndarray, R: float) -> tuple[f
 def _training_loss(
     W: np.ndarray, X: np.ndarray, y: Any, outputs: Any, a: Any, loss: str, most: float
 ) -> tuple[float | None, str]:
-    if loss not in ("auto", "ramp", "l1"):
-        raise ValueError(f"`loss` is {loss!r}; expected 'auto', 'ramp' or 'l1'")
+    checks.one_of(loss, "loss", ("auto", "ramp", "l1"))
     if y is None:
         return None, "unknown" if loss == "auto" else loss
     y = checks.targets(y, len(X))

@@ -85,7 +85,7 @@ def laziness(
     0.2
     """
     found = _movement(q, steps, lr, loss)
-    scale = float(np.sqrt(_positive(width, "width"))) * _positive(kappa, "kappa")
+    scale = float(np.sqrt(checks.positive(width, "width"))) * checks.positive(kappa, "kappa")
     value = found.through(
         lambda movement: movement / scale,
         reference="fine_grained, Lemma 5.3, Eq. (17)",
@@ -154,8 +154,8 @@ def sample_flips(X: Any, coefficients: Any, width: int, kappa: float, *, neurons
     """
     X = checks.finite_matrix(X)
     c = checks.targets(coefficients, len(X), "coefficients").reshape(len(X), -1)
-    scale = 1 / np.sqrt(_positive(width, "width"))
-    kappa = _positive(kappa, "kappa")
+    scale = 1 / np.sqrt(checks.positive(width, "width"))
+    kappa = checks.positive(kappa, "kappa")
     if neurons < 2:
         raise ValueError(f"`neurons` is {neurons}; expected 2 or more, for a standard error")
     random = generator(key)
@@ -204,7 +204,7 @@ def width_for_laziness(
     >>> width_for_laziness(q, kappa=1.0, target=0.5).value  # (2 / 0.5)²
     16
     """
-    target, kappa = _positive(target, "target"), _positive(kappa, "kappa")
+    target, kappa = checks.positive(target, "target"), checks.positive(kappa, "kappa")
 
     def width(movement: float) -> float:
         needed = (movement / (kappa * target)) ** 2
@@ -236,7 +236,7 @@ def kappa_for_laziness(
     >>> round(kappa_for_laziness(q, width=16, target=0.5).value, 9)
     1.0
     """
-    scale = float(np.sqrt(_positive(width, "width"))) * _positive(target, "target")
+    scale = float(np.sqrt(checks.positive(width, "width"))) * checks.positive(target, "target")
     return _farthest(q, steps, lr, loss).through(lambda movement: movement / scale)
 
 
@@ -262,12 +262,6 @@ def _farthest(q: Quadrature, steps: Any, lr: float | None, loss: str) -> Bracket
         "fine_grained, Lemma 5.3",
         (INFINITE_WIDTH,),
     )
-
-
-def _positive(value: Any, name: str) -> float:
-    if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
-        raise ValueError(f"`{name}` is {value!r}; expected a positive number")
-    return float(value)
 
 
 def _flip_model(alignment: float) -> Assumption:

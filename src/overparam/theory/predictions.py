@@ -194,8 +194,7 @@ def dual_coefficients(
     """
     H = as_gram(H)
     residual = checks.targets(residual, H.n)
-    if not (isinstance(ridge, int | float | np.number) and np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(f"`ridge` is {ridge!r}; expected a number ≥ 0")
+    checks.positive(ridge, "ridge", zero=True)
     if (steps is None) != (lr is None):
         raise ValueError("`steps` and `lr` belong together; leave both out for the end of training")
     if steps is None and _fits(H):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from overparam.core import checks
 from overparam.core.assumptions import INFINITE_WIDTH, Assumption, checked
 from overparam.core.bracketed import Bracketed
 from overparam.engines.matrix import as_gram
@@ -144,16 +145,12 @@ def stability_assumption(state: Stability, limit: Bracketed, lr: float, loss: st
 
 def checked_rate(lr: Any) -> float:
     """`lr` as a positive float."""
-    if not (isinstance(lr, int | float | np.number) and np.isfinite(lr) and lr > 0):
-        raise ValueError(f"`lr` is {lr!r}; expected a positive number; `max_learning_rate(q).lower` is safe")
-    return float(lr)
+    return checks.positive(lr, "lr", fix="`max_learning_rate(q).lower` is safe")
 
 
 def checked_momentum(momentum: Any) -> float:
     """`momentum` as a float in [0, 1)."""
-    if not (isinstance(momentum, int | float | np.number) and 0 <= momentum < 1):
-        raise ValueError(f"`momentum` is {momentum!r}; expected a number from 0 to below 1")
-    return float(momentum)
+    return checks.share(momentum, "momentum", zero=True)
 
 
 def _sweep(H: Any, outputs: int) -> tuple[Quadrature, int]:

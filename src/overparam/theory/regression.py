@@ -15,7 +15,6 @@ from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
 from overparam.core.svd import thin_svd
-from overparam.core.words import byte_size
 from overparam.engines import AbstractGram, cross_matrix, gram
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.dense import DenseGram
@@ -201,8 +200,7 @@ def best_regression(
     """
     if not kernels:
         raise ValueError("`kernels` is empty; give at least one, such as {'ntk': op.kernels.TwoLayer()}")
-    if by not in ("mean_square", "error"):
-        raise ValueError(f"`by` is {by!r}; expected 'mean_square' or 'error'")
+    checks.one_of(by, "by", ("mean_square", "error"))
     tell = progress or silent
     found: dict[str, TunedRegression] = {}
     for index, (name, given) in enumerate(kernels.items()):
@@ -450,6 +448,5 @@ def _require_room(n: int, k: int) -> None:
             f"the kernel of {n:,} samples with {k} outputs has {size:,} rows, more than {MOST_COUPLED:,}; use fewer samples, or "
             "`tuned_regression`, which takes one kernel for all outputs"
         )
-    need, free = 5 * 8 * size**2, available_memory()
-    if need > 0.9 * free:
-        raise ValueError(f"the kernel of {size:,} rows takes {byte_size(need)} and {byte_size(free)} is free")
+    what = f"the kernel of {size:,} rows"
+    checks.require_memory(5 * 8 * size**2, available_memory(), what, "use fewer samples", part=0.9)

@@ -101,14 +101,3 @@ def checked_convention(loss: str) -> str:
     if loss not in ("sum", "mean"):
         raise ValueError(f"`loss` is {loss!r}; expected 'sum' (the papers') or 'mean', what the rate refers to")
     return loss
-
-
-def checked_rate(lr: Any, name: str = "lr") -> float:
-    """A rate > 0."""
-    try:
-        value = float(lr)
-    except (TypeError, ValueError):
-        raise ValueError(f"`{name}` is {lr!r}; expected a number > 0") from None
-    if not (value > 0 and value < float("inf")):
-        raise ValueError(f"`{name}` is {lr!r}; expected a number > 0")
-    return value

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, final
 
-from overparam.training.inputs import whole_number
-from overparam.training.smoothed_step import checked_epsilon
+from overparam.core.checks import share, whole_number
 
 
 @final
@@ -69,7 +68,7 @@ def smoothing_choices(
     (0.5, 0.25, 512.0, 8.0, 0.125)
     """
     m1, m2 = whole_number(m1, "m1", least=1), whole_number(m2, "m2", least=1)
-    checked_epsilon(epsilon)
+    share(epsilon, "epsilon")
     if not 1 <= complexity < math.inf:
         raise ValueError(f"`complexity` is {complexity!r}; expected C₁, a number ≥ 1")
     exponents: dict[str, Any] = {

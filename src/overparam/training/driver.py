@@ -6,11 +6,12 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from overparam.core.checks import whole_number
 from overparam.core.network import as_key
 from overparam.core.progress import Progress, silent
 from overparam.data import as_dataset
 from overparam.training.algorithm import AbstractAlgorithm
-from overparam.training.inputs import Trainee, as_network, checked_steps, initial, record_steps
+from overparam.training.inputs import Trainee, as_network, initial, record_steps
 from overparam.training.precision import checked_dtype, computing
 from overparam.training.runner import Runner
 from overparam.training.trajectory import Trajectory
@@ -64,7 +65,7 @@ def train(
         progress: called with the steps done.
     """
     checked_dtype(dtype, device)
-    steps, data = checked_steps(steps), as_dataset(data)
+    steps, data = whole_number(steps, "steps"), as_dataset(data)
     with computing(dtype, device) as kind:
         house, chosen_key = as_network(network, params), as_key(key)
         start = initial(house, data, params, chosen_key, kind)

@@ -7,15 +7,9 @@ from typing import Any, final
 
 from jax.tree_util import register_dataclass
 
+from overparam.core.checks import positive
 from overparam.core.network import AbstractNetwork, Params
-from overparam.training.algorithm import (
-    AbstractAlgorithm,
-    Problem,
-    checked_convention,
-    checked_rate,
-    loss_gradient,
-    moved,
-)
+from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_convention, loss_gradient, moved
 from overparam.training.driver import train
 from overparam.training.inputs import Trainee
 from overparam.training.losses import AbstractLoss, Squared, as_loss
@@ -82,5 +76,5 @@ def gradient_descent(
     >>> run.loss.tolist()
     [1.0, 0.25, 0.0625]
     """
-    algorithm = GradientDescent(checked_rate(lr), as_loss(objective), checked_convention(loss))
+    algorithm = GradientDescent(positive(lr, "lr"), as_loss(objective), checked_convention(loss))
     return train(network, data, algorithm, steps, key=key, **options)

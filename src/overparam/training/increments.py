@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
+from overparam.core.checks import positive
 from overparam.core.network import AbstractNetwork, Params
-from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_rate, loss_gradient
+from overparam.training.algorithm import AbstractAlgorithm, Problem, loss_gradient
 from overparam.training.driver import train
 from overparam.training.inputs import Trainee
 from overparam.training.losses import AbstractLoss, SmoothAbsolute, as_loss
@@ -100,4 +101,4 @@ def sgd_one_sample(
     >>> run.loss.tolist()
     [0.5, 0.125, 0.03125]
     """
-    return train(network, data, OneSampleSGD(checked_rate(lr), as_loss(objective)), steps, key=key, **options)
+    return train(network, data, OneSampleSGD(positive(lr, "lr"), as_loss(objective)), steps, key=key, **options)

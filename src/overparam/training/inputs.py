@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any
@@ -11,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from overparam.core import checks
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.trees import layer_names
-from overparam.core.words import byte_size, count_of
+from overparam.core.words import count_of
 from overparam.data import Dataset
 from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
@@ -161,13 +161,8 @@ def require_memory(network: AbstractNetwork, start: Params, X: Any, rows: int, r
     held = jax.eval_shape(network.trace, start, jax.ShapeDtypeStruct((1, *X.shape[1:]), X.dtype)).pre_activations
     weights = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(start))
     need = runs * (rows * sum(g.size * g.dtype.itemsize for g in held) + weights)
-    left = free_memory(device)
-    if need > left:
-        raise ValueError(
-            f"a step on {count_of(rows, 'row')} needs at least {byte_size(need)} and "
-            f"{byte_size(left)} are free; take a smaller width, fewer rows, `sgd` with a smaller batch, or "
-            "dtype='float32'"
-        )
+    fix = "take a smaller width, fewer rows, `sgd` with a smaller batch, or dtype='float32'"
+    checks.require_memory(need, free_memory(device), f"a step on {count_of(rows, 'row')}", fix)
 
 
 def record_steps(record: int | Sequence[int] | None, steps: int) -> list[int]:
@@ -186,31 +181,13 @@ def record_steps(record: int | Sequence[int] | None, steps: int) -> list[int]:
         chosen = list(range(0, steps, int(record)))
     else:
         try:
-            chosen = [whole_number(step, "record") for step in record]
+            chosen = [checks.whole_number(step, "record") for step in record]
         except TypeError:
             raise ValueError(f"`record` is {record!r}; expected every how many steps, or the steps to record") from None
         wrong = [step for step in chosen if step > steps]
         if wrong:
             raise ValueError(f"`record` has step {wrong[0]}; the run has steps 0 … {steps}")
     return sorted({0, steps, *(s for s in chosen if s <= steps)})
-
-
-def whole_number(value: Any, name: str, least: int = 0) -> int:
-    """A whole number ≥ `least`, of any type of number.
-
-    >>> whole_number(np.float64(3.0), "steps")
-    3
-    """
-    with contextlib.suppress(TypeError, ValueError, OverflowError):
-        number = int(value)
-        if number == value and number >= least and not isinstance(value, bool):
-            return number
-    raise ValueError(f"`{name}` is {value!r}; expected a whole number ≥ {least}")
-
-
-def checked_steps(steps: Any) -> int:
-    """A whole number ≥ 0."""
-    return whole_number(steps, "steps")
 
 
 def checked_measures(measures: Sequence[str] | None, records: int, data: Dataset, runs: int) -> tuple[str, ...]:

@@ -11,16 +11,12 @@ import jax.numpy as jnp
 import optax
 from jax.tree_util import register_dataclass
 
+from overparam.core import checks
+from overparam.core.checks import positive, whole_number
 from overparam.core.network import AbstractNetwork, Params
-from overparam.training.algorithm import (
-    AbstractAlgorithm,
-    Problem,
-    checked_convention,
-    checked_rate,
-    loss_gradient,
-)
+from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_convention, loss_gradient
 from overparam.training.driver import train
-from overparam.training.inputs import Trainee, whole_number
+from overparam.training.inputs import Trainee
 from overparam.training.losses import AbstractLoss, Squared, as_loss
 from overparam.training.options import options_of
 from overparam.training.trajectory import Trajectory
@@ -163,18 +159,15 @@ def make_sgd(
 ) -> SGD:
     """An `SGD` with every argument checked."""
     batch = None if batch is None else whole_number(batch, "batch", least=1)
-    if not 0 <= momentum < 1:
-        raise ValueError(f"`momentum` is {momentum!r}; expected a number in [0, 1)")
+    checks.share(momentum, "momentum", zero=True)
     if nesterov and not momentum:
         raise ValueError("`nesterov` is True with `momentum` 0; give a momentum, such as 0.9")
-    if not 0 <= weight_decay < float("inf"):
-        raise ValueError(f"`weight_decay` is {weight_decay!r}; expected a number ≥ 0")
-    if sampling not in ("epochs", "independent"):
-        raise ValueError(f"`sampling` is {sampling!r}; expected 'epochs' or 'independent'")
+    checks.positive(weight_decay, "weight_decay", zero=True)
+    checks.one_of(sampling, "sampling", ("epochs", "independent"))
     if schedule is not None and not callable(schedule):
         raise ValueError(f"`schedule` is {schedule!r}; expected a function of the step, such as those of optax")
     return SGD(
-        checked_rate(lr), float(weight_decay), batch, float(momentum), bool(nesterov),
+        positive(lr, "lr"), float(weight_decay), batch, float(momentum), bool(nesterov),
         _as_tree(schedule), sampling, as_loss(objective), checked_convention(loss),
     )  # fmt: skip
 

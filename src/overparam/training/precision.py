@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from overparam.core import machine
+from overparam.core import checks, machine
 
 DTYPES = ("float64", "float32", "tf32")
 DIGITS = {"float64": 15, "float32": 6, "tf32": 3}
@@ -18,8 +18,7 @@ DIGITS = {"float64": 15, "float32": 6, "tf32": 3}
 
 def checked_dtype(dtype: str, device: str | None = None) -> str:
     """The precision by name, or one line."""
-    if dtype not in DTYPES:
-        raise ValueError(f"`dtype` is {dtype!r}; expected one of {', '.join(DTYPES)}")
+    checks.one_of(dtype, "dtype", DTYPES)
     if dtype == "tf32" and chosen_device(device).platform == "cpu":
         raise ValueError("`dtype` is 'tf32', which only NVIDIA GPUs have; use 'float32' on a CPU")
     return dtype

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from overparam.core.checks import whole_number
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance, Stopwatch
@@ -22,7 +23,7 @@ from overparam.core.trees import as_numpy, layer_names
 from overparam.data import Dataset
 from overparam.training.algorithm import Problem
 from overparam.training.checkpoint import Checkpoint, History, Interrupted, Kept, fingerprint, stacked
-from overparam.training.inputs import checked_measures, describe, require_classes, require_memory, whole_number
+from overparam.training.inputs import checked_measures, describe, require_classes, require_memory
 from overparam.training.measurements import Recorder, Reference, prepare
 from overparam.training.precision import DIGITS, chosen_device, device_name
 from overparam.training.trajectory import Trajectory

@@ -13,25 +13,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from overparam.core.checks import share, whole_number
 from overparam.core.network import Params, as_key
 from overparam.core.progress import Progress, silent
 from overparam.data import as_dataset
 from overparam.networks import ThreeLayer
 from overparam.training.driver import KERNEL_ROWS
-from overparam.training.inputs import checked_steps, initial, record_steps, whole_number
+from overparam.training.inputs import initial, record_steps
 from overparam.training.losses import AbstractLoss
 from overparam.training.options import options_of
 from overparam.training.precision import checked_dtype, computing
 from overparam.training.runner import Runner
 from overparam.training.smoothed_run import SmoothedRun
-from overparam.training.smoothed_step import (
-    SmoothedSGD,
-    SmoothedState,
-    checked_epsilon,
-    checked_three_layer,
-    make_smoothed,
-    normals,
-)
+from overparam.training.smoothed_step import SmoothedSGD, SmoothedState, checked_three_layer, make_smoothed, normals
 
 LAST_SIGNS, LAST_DRAWS = 2**32 - 1, 2**32 - 2
 """Folded into the key of the algorithm for what is drawn after the last step."""
@@ -116,7 +110,7 @@ def smoothed_sgd(
     (0.5, True, (1,))
     """
     checked_three_layer(network)
-    steps = checked_steps(steps)
+    steps = whole_number(steps, "steps")
     algorithm = make_smoothed(
         lr=lr, steps=steps, sigma_w=sigma_w, sigma_v=sigma_v, sigma_n=sigma_n, lambda_w=lambda_w, lambda_v=lambda_v,
         epsilon=epsilon, decay_constant=decay_constant, variant=variant, batch=batch, objective=objective,
@@ -201,5 +195,5 @@ def checked_draws(draws: Any, epsilon: float) -> int:
     4
     """
     if draws is None:
-        return math.ceil(1 / checked_epsilon(epsilon) ** 2)
+        return math.ceil(1 / share(epsilon, "epsilon") ** 2)
     return whole_number(draws, "draws", least=1)

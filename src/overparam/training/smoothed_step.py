@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
+from overparam.core import checks
+from overparam.core.checks import positive, share, whole_number
 from overparam.core.network import AbstractNetwork, Params
 from overparam.networks import ThreeLayer
-from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_rate
-from overparam.training.inputs import whole_number
+from overparam.training.algorithm import AbstractAlgorithm, Problem
 from overparam.training.losses import AbstractLoss, SmoothAbsolute, as_loss
 
 Variant = Literal["L1", "L2"]
@@ -243,28 +244,19 @@ def make_smoothed(
     objective: Any = "smooth-absolute",
 ) -> SmoothedSGD:
     """A `SmoothedSGD` with every argument checked and T_w computed."""
-    rate = checked_rate(lr)
+    rate = positive(lr, "lr")
     if rate >= 1:
         raise ValueError(f"`lr` is {lr!r}; expected a number below 1: λ is multiplied by 1 − lr")
-    if variant not in VARIANTS:
-        raise ValueError(f"`variant` is {variant!r}; expected 'L1' or 'L2'")
+    kind = checks.one_of(variant, "variant", VARIANTS)
     sizes = {"sigma_w": sigma_w, "sigma_v": sigma_v, "sigma_n": sigma_n, "lambda_w": lambda_w, "lambda_v": lambda_v}
     for name, value in sizes.items():
-        if not 0 <= value < math.inf:
-            raise ValueError(f"`{name}` is {value!r}; expected a number ≥ 0")
-    checked_epsilon(epsilon)
-    checked_rate(decay_constant, "decay_constant")
+        checks.positive(value, name, zero=True)
+    share(epsilon, "epsilon")
+    positive(decay_constant, "decay_constant")
     return SmoothedSGD(
         rate, float(sigma_w), float(sigma_v), float(lambda_w), float(lambda_v),
-        decay_wait(rate, steps, epsilon, decay_constant), float(sigma_n), sigma_n > 0, variant, whole_number(batch, "batch", least=1), as_loss(objective),
+        decay_wait(rate, steps, epsilon, decay_constant), float(sigma_n), sigma_n > 0, kind, whole_number(batch, "batch", least=1), as_loss(objective),
     )  # fmt: skip
-
-
-def checked_epsilon(epsilon: Any) -> float:
-    """ε in (0, 1)."""
-    if not 0 < epsilon < 1:
-        raise ValueError(f"`epsilon` is {epsilon!r}; expected a number between 0 and 1")
-    return float(epsilon)
 
 
 def checked_three_layer(network: Any) -> ThreeLayer:

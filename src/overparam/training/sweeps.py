@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.core import sections
+from overparam.core.checks import whole_number
 from overparam.core.network import Params, as_key
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance
@@ -22,7 +23,7 @@ from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer
-from overparam.training.inputs import Trainee, as_network, checked_steps, describe, initial, record_steps, whole_number
+from overparam.training.inputs import Trainee, as_network, describe, initial, record_steps
 from overparam.training.mini_batch import make_sgd
 from overparam.training.options import options_of
 from overparam.training.precision import checked_dtype, computing
@@ -231,7 +232,7 @@ def side_by_side(
     ([0.25, 0.0], [0, 7])
     """
     checked_dtype(dtype, device)
-    steps, settings = checked_steps(steps), _checked(settings)
+    steps, settings = whole_number(steps, "steps"), _checked(settings)
     runs = len(settings)
     sets = _sets(data, runs)
     given = _starts(params, runs, "the settings") or [params] * runs
