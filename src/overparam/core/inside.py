@@ -63,7 +63,7 @@ class AbstractInside(abc.ABC):
 
     @property
     def samples(self) -> int:
-        """n."""
+        """n, how many samples."""
         return self.form.samples
 
     @property

@@ -222,7 +222,7 @@ class Normalised(AbstractKernel):
         return self.kernel.block(X, Z, get) / own[0][:, None] / own[1]
 
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
-        """1."""
+        """1 for every row."""
         return np.ones_like(_positive(self.kernel.diagonal(X, get), "X"))
 
     def inputs(self, X: Any, name: str = "X") -> np.ndarray:
@@ -262,7 +262,7 @@ class NormalisedInnerProduct(AbstractInnerProductKernel):
         return values / self._own(xp, size, get) / self._own(xp, other, get)
 
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
-        """1."""
+        """1 for every row."""
         return np.ones_like(self.kernel.diagonal(X, get))
 
     def inputs(self, X: Any, name: str = "X") -> np.ndarray:

@@ -76,7 +76,7 @@ class Convolution(AbstractConvolution):
     """
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """W."""
+        """The array W of the class."""
         sides = self._windows(grid_of(shape, f"the layer `{self.name}`")).sides
         return (Weight(self.name, (self.units, *sides, shape[-1]), self.law, self.trained),)
 
@@ -107,7 +107,7 @@ class LocallyConnected(AbstractConvolution):
     """
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """W."""
+        """The array W of the class."""
         *outputs, units = self.output(shape)
         sides = self._windows(shape[:-1]).sides
         return (Weight(self.name, (*outputs, units, prod(sides) * shape[-1]), self.law, self.trained),)

@@ -153,7 +153,7 @@ class Gelu(AbstractActivation):
         return xx * (1 + (2 / pi) * _even(xp, xx)) / 4
 
     def dual(self, xp: ModuleType, q: Any, xx: Any, zz: Any) -> tuple[Any, Any]:
-        """As above."""
+        """By the formulas of the class."""
         squared = q * q
         k = 1 / (1 + xx) + 1 / (1 + zz)
         D = (1 + xx) * (1 + zz) - squared

@@ -42,7 +42,7 @@ class Dense(AbstractLayer):
     scale: float = 1.0
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """W."""
+        """The matrix W, or a vector where one number comes out."""
         return (Weight(self.name, (*self.output(shape), shape[0]), self.law, self.trained),)
 
     def output(self, shape: Shape) -> Shape:
@@ -87,7 +87,7 @@ class Bias(AbstractLayer):
     shared: bool = False
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
-        """b."""
+        """The vector b, of every unit or of every channel."""
         return (Weight(self.name, shape[-1:] if self.shared else shape, self.law, self.trained),)
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:

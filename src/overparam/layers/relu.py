@@ -187,17 +187,17 @@ class Identity(AbstractActivation):
         return 1.0
 
     def function(self, x: Any) -> Any:
-        """x."""
+        """x as it came."""
         return x
 
     def square(self, xp: ModuleType, xx: Any) -> Any:
-        """xx."""
+        """The variance xx itself."""
         return xx
 
     def dual(self, xp: ModuleType, q: Any, xx: Any, zz: Any) -> tuple[Any, Any]:
-        """q and 1."""
+        """The covariance q itself, and slope 1."""
         return q, 1.0
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """The same."""
+        """The pairs as they came."""
         return pairs
