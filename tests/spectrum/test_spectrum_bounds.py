@@ -41,7 +41,7 @@ def test_separation_on_digits_is_positive_and_half_of_the_truth() -> None:
     H = gram(TwoLayer(), digits(), engine="dense", device="cpu")
     true = float(np.linalg.eigvalsh(H.dense())[0])
     found = separation_bound(H)
-    assert 0.5 * true <= found.bound <= true  # SCIENCE 1.1 has .56 of the truth on digits
+    assert 0.5 * true <= found.lower <= true  # SCIENCE 1.1 has .56 of the truth on digits
     U = digits()
     rho = np.abs(np.tril(U @ U.T, -1))
     assert found.closest is not None
@@ -71,9 +71,9 @@ def test_random_spheres_are_bounded_away_from_zero() -> None:
     for n, d in ((50, 10), (100, 30), (200, 60), (300, 784)):
         H = gram(TwoLayer(), rng.standard_normal((n, d)), engine="dense", device="cpu")
         true = float(np.linalg.eigvalsh(H.dense())[0])
-        assert 0 < separation_bound(H).bound <= true
+        assert 0 < separation_bound(H).lower <= true
     # rows are almost orthogonal, λ_min is near ½‖x‖²; the bound keeps the even terms from ρ⁴ on, at most .18 of it
-    assert separation_bound(H).bound > 0.25 * true
+    assert separation_bound(H).lower > 0.25 * true
 
 
 @pytest.mark.parametrize("cases", [30, pytest.param(200, marks=pytest.mark.slow)])
@@ -103,7 +103,7 @@ def test_separation_on_the_jax_device_is_that_of_the_cpu() -> None:
     cpu = separation_bound(gram(TwoLayer(), X, engine="dense", device="cpu"))
     for engine in ("dense", "matrix_free"):
         jax = separation_bound(gram(TwoLayer(), X, engine=engine, device="jax"))
-        assert jax.bound == pytest.approx(cpu.bound, rel=1e-9)
+        assert jax.lower == pytest.approx(cpu.lower, rel=1e-9)
         assert jax.closest == cpu.closest
 
 
@@ -115,7 +115,7 @@ def test_two_rows_in_forty_digits() -> None:
             t = mpmath.mpf(float(theta))
             true = mpmath.mpf(1) / 2 - abs(mpmath.cos(t) * (mpmath.pi - t) / (2 * mpmath.pi))
         H = gram(TwoLayer(), X, device="cpu")
-        assert 0 < separation_bound(H).bound <= true
+        assert 0 < separation_bound(H).lower <= true
         proved = cholesky_bound(H)
         assert 0.95 * float(true) <= proved <= true
 
@@ -129,7 +129,7 @@ def test_parallel_rows_give_no_positive_bound(change: str) -> None:
     for device in ("cpu", "jax"):
         H = gram(TwoLayer(), X, engine="dense", device=device)
         found = separation_bound(H)
-        assert found.bound == 0
+        assert found.lower == 0
         assert found.closest == (11, 40)
         assert found.closest_cosine == pytest.approx(-1.0 if change == "opposite" else 1.0, abs=1e-14)
     true = float(np.linalg.eigvalsh(H.dense())[0])

@@ -186,7 +186,7 @@ def test_the_printed_range_is_empty_below_the_dimension_it_names():
         ({"X": np.array([[1.0, 0.0], [0.0, 1.0]])}, "no corners"),
         ({"X": np.array([[np.nan, 1.0], [1.0, 1.0]])}, "`X` has 1 NaN"),
         ({"power": {3: 1.0}}, "degrees 0 to 2"),
-        ({"power": {1: -1.0}}, "`power` is -1.0"),
+        ({"power": {1: -1.0}}, r"`power\[[0-9]\]` is -1.0"),
         ({"power": {}}, "`power` is empty"),
         ({"ridge": -1.0}, "`ridge`"),
         ({"y": [1.0]}, "`y` has shape"),

@@ -165,7 +165,7 @@ def test_training_error_is_that_of_regressions():
         ({"ridge": -1.0}, "`ridge`"),
         ({"noise": np.inf}, "`noise`"),
         ({"power": {9: 1.0}}, "degree 9"),
-        ({"power": {1: np.nan}}, "`power` is nan"),
+        ({"power": {1: np.nan}}, r"`power\[1\]` is nan"),
         ({"power": {}}, "`power` is empty"),
     ],
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, final
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from scipy.linalg.lapack import dpotrs  # pyright: ignore[reportAttributeAccessIssue]
@@ -15,25 +15,12 @@ from overparam.core.machine import available_memory
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.eigenvectors import operator
 from overparam.spectrum.rules import EPS
-from overparam.spectrum.separation import separation_bound
+from overparam.spectrum.separation import EigenvalueBounds, separation_bound
 
 Method = Literal["auto", "separation", "cholesky", "none"]
 
 CHOLESKY_FITS = 6_000
 """Rows up to which two Cholesky factorisations take seconds on two cores."""
-
-
-@final
-@dataclass(frozen=True)
-class EigenvalueBounds:
-    """lower ≤ λ_min and λ_max ≤ upper, how each was found, and the two rows that hold the lower one down."""
-
-    lower: float
-    upper: float
-    lower_method: str
-    upper_method: str
-    closest: tuple[int, int] | None = None
-    closest_cosine: float | None = None
 
 
 def eigenvalue_bounds(H: AbstractGram, method: Method = "auto", ritz: np.ndarray | None = None) -> EigenvalueBounds:
@@ -64,15 +51,15 @@ def smallest_bound(H: AbstractGram, method: str) -> EigenvalueBounds:
     lower, lower_method = 0.0, "not asked for"
     rows_known = isinstance(H.kernel, AbstractAngularKernel)
     if method == "separation" or (method == "auto" and rows_known):
-        separation = separation_bound(H)
-        lower, lower_method = separation.bound, f"separation of the rows, powers from {2 * separation.cut}"
-        closest, cosine = separation.closest, separation.closest_cosine
+        found = separation_bound(H)
+        lower, lower_method = found.lower, found.lower_method
+        closest, cosine = found.closest, found.closest_cosine
     if method == "cholesky" or (method == "auto" and lower == 0 and _cholesky_fits(H)):
         lower, lower_method = cholesky_bound(H), "Cholesky of H − a I"
     elif method == "auto" and not rows_known:
         why = "on a device" if H.xp is not np else f"of {H.n:,} rows"
         lower_method = f"0, which holds always: no power series of the kernel, and no Cholesky factor {why}"
-    return EigenvalueBounds(lower, float("inf"), lower_method, "not asked for", closest, cosine)
+    return EigenvalueBounds(lower, float("inf"), lower_method, closest=closest, closest_cosine=cosine)
 
 
 def largest_bound(H: AbstractGram, ritz: np.ndarray | None = None, *, sharpen: bool = True) -> tuple[float, str]:

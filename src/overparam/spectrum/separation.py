@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -22,56 +22,32 @@ from overparam.core.kernel import AbstractAngularKernel
 from overparam.engines.matrix import AbstractGram
 
 CUTS = (
-    1,
-    2,
-    3,
-    4,
-    6,
-    8,
-    12,
-    16,
-    22,
-    30,
-    40,
-    50,
-    62,
-    78,
-    98,
-    124,
-    160,
-    210,
-    300,
-    450,
-    700,
-    1100,
-    1800,
-    3000,
-    5000,
-    8000,
-    13000,
-    22000,
-    36000,
-    60000,
-    100000,
-)
+    1, 2, 3, 4, 6, 8, 12, 16, 22, 30, 40, 50, 62, 78, 98, 124, 160, 210, 300, 450, 700, 1_100, 1_800, 3_000, 5_000, 8_000,
+    13_000, 22_000, 36_000, 60_000, 100_000,
+)  # fmt: skip
 KEPT_CUTS = 3
 NEGLIGIBLE = 1e-18
 RAISED = 1e-14
 """Added to every |ρ|: more than its rounding, so that T is never too small."""
 
 
+@final
 @dataclass(frozen=True)
-class Separation:
-    """The bound, the power it starts at, and the two rows that are closest to parallel (or opposite)."""
+class EigenvalueBounds:
+    """lower ≤ λ_min and λ_max ≤ upper, how each was found, and the two rows that hold the lower one down."""
 
-    bound: float
-    cut: int
-    closest: tuple[int, int] | None
-    closest_cosine: float
+    lower: float
+    upper: float
+    lower_method: str
+    upper_method: str = "not asked for"
+    closest: tuple[int, int] | None = None
+    closest_cosine: float | None = None
 
 
-def separation_bound(H: AbstractGram, power_steps: int = 6) -> Separation:
+def separation_bound(H: AbstractGram, power_steps: int = 6) -> EigenvalueBounds:
     """A certified λ_min(H) ≥ bound ≥ 0 from the cosines of the rows; 0 where two rows are parallel.
+
+    The upper side is left infinite; `closest` are the two rows that are closest to parallel (or opposite).
 
     Ref: fine_grained, App. E
 
@@ -87,10 +63,15 @@ def separation_bound(H: AbstractGram, power_steps: int = 6) -> Separation:
         )
     scale = float(H.diagonal().min()) / kernel_at_one(kernel, H.get)  # the smallest ‖x‖²
     if H.n == 1:
-        return Separation(float(H.diagonal()[0]), 0, None, 0.0)
+        return EigenvalueBounds(float(H.diagonal()[0]), np.inf, _method(0), closest_cosine=0.0)
     bound, cut, closest, cosine = _from_pairs(H, kernel, power_steps)
     rounding = 4e-16 * H.n * kernel_at_one(kernel, H.get)
-    return Separation(max(0.0, scale * (bound - rounding) - H.rounding), cut, closest, cosine)
+    lower = max(0.0, scale * (bound - rounding) - H.rounding)
+    return EigenvalueBounds(lower, np.inf, _method(cut), closest=closest, closest_cosine=cosine)
+
+
+def _method(cut: int) -> str:
+    return f"separation of the rows, powers from {2 * cut}"
 
 
 def kernel_at_one(kernel: AbstractAngularKernel, get: str) -> float:

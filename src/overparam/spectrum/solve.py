@@ -51,7 +51,7 @@ def factor(H: Any, ridge: float = 0.0) -> Factor | DeviceFactor:
     array([1. , 0.5])
     """
     H = as_gram(H)
-    checks.positive(ridge, "ridge", zero=True)
+    ridge = checks.positive(ridge, "ridge", zero=True)
     if H.xp is not np:
         from overparam.spectrum.on_device import DeviceFactor
 

@@ -67,8 +67,7 @@ def quadrature(
     y = checks.targets(y, H.n)
     if max_products is not None and max_products < 1:
         raise ValueError(f"`max_products` is {max_products}; expected 1 or more, or None")
-    checks.share(tol, "tol")
-    checks.positive(ridge, "ridge", zero=True)
+    tol, ridge = checks.share(tol, "tol"), checks.positive(ridge, "ridge", zero=True)
     size = float(np.abs(y).max())
     if size and not 1e-140 < size < 1e140:
         raise ValueError(f"`y` has entries up to {size:.1e}, whose squares pass float64; scale it to about 1 first")

@@ -45,10 +45,9 @@ def label_complexity(q: Quadrature, ridge: float = 0.0) -> Bracketed:
     >>> round(label_complexity(q).value ** 2, 9)  # 2 (1 + ½) / 2
     1.5
     """
-    if not (isinstance(ridge, int | float | np.number) and np.isfinite(ridge) and ridge >= 0):
-        raise ValueError(f"`ridge` is {ridge!r}; expected one number ≥ 0")
+    ridge = checks.positive(ridge, "ridge", zero=True)
     with np.errstate(invalid="ignore"):
-        form = q.bracket(Inverse(float(ridge)))
+        form = q.bracket(Inverse(ridge))
     reason = form.reason
     if not form.certified and ridge == 0:
         reason += f"; label_complexity(q, ridge={0.1 * q.mean_diagonal:.3g}) is well defined"
@@ -259,10 +258,9 @@ def effective_dimension(
     >>> effective_dimension(np.diag([1.0, 3.0]), ridge=1.0).value  # ½ + ¾
     1.25
     """
-    if not (isinstance(ridge, int | float | np.number) and np.isfinite(ridge) and ridge > 0):
-        raise ValueError(f"`ridge` is {ridge!r}; expected a positive number (with ridge 0 it is the rank)")
+    ridge = checks.positive(ridge, "ridge", fix="with ridge 0 it is the rank")
     if isinstance(H, Quadrature):
-        return _by_probes(H, float(ridge))
+        return _by_probes(H, ridge)
     H = as_gram(H)
     if exact or (exact is None and H.n <= EIGEN_FITS):
         values = np.maximum(eigvalsh(H.dense(), check_finite=False), 0.0)
@@ -270,9 +268,9 @@ def effective_dimension(
         # each term moves by at most (rounding of an eigenvalue) / ridge
         slack = H.n * 2 * H.rounding / ridge + 1e-14 * H.n
         sides = Bracketed(total, total - slack, total + slack, "rounding included", reference=DEGREES_OF_FREEDOM)
-        return EffectiveDimension(sides, 0.0, float(ridge), "eigenvalues")
+        return EffectiveDimension(sides, 0.0, ridge, "eigenvalues")
     signs = generator(key).choice([-1.0, 1.0], size=(H.n, probes))
-    return _by_probes(quadrature(H, signs, ridge=float(ridge), tol=1e-4, bounds="none"), float(ridge))
+    return _by_probes(quadrature(H, signs, ridge=ridge, tol=1e-4, bounds="none"), ridge)
 
 
 def _by_probes(q: Quadrature, ridge: float) -> EffectiveDimension:

@@ -7,6 +7,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from overparam.core import checks
 from overparam.core.assumptions import INFINITE_WIDTH, RESIDUAL, Assumption
 from overparam.core.bracketed import AbstractBracketed, Bracketed
 from overparam.spectrum.brackets import Quadrature
@@ -14,7 +15,6 @@ from overparam.spectrum.integrands import Loss
 from overparam.theory.integrands import Flow, heavy_ball_bracket
 from overparam.theory.rates import (
     Stability,
-    checked_momentum,
     checked_rate,
     limit_formula,
     loss_scale,
@@ -104,7 +104,7 @@ def predict_loss(
     array([1.     , 0.125  , 0.03125])
     """
     scale = loss_scale(loss, q.n, q.outputs)
-    lr, momentum = checked_rate(lr), checked_momentum(momentum)
+    lr, momentum = checked_rate(lr), checks.share(momentum, "momentum", zero=True)
     if flow:
         if momentum:
             raise ValueError("gradient flow has no momentum; pass flow=True or momentum, not both")
@@ -241,11 +241,10 @@ def steps_to_loss(
     >>> steps.lower, steps.value, steps.upper
     (4, 4, 4)
     """
-    if not (isinstance(target, int | float | np.number) and np.isfinite(target) and target > 0):
-        raise ValueError(f"`target` is {target!r}; expected a positive number")
+    target = checks.positive(target, "target")
     scale = loss_scale(loss, q.n, q.outputs)
     initial = 0.5 * float(q.masses.sum())
-    sought = float(target) * initial if relative else float(target) / scale
+    sought = target * initial if relative else target / scale
     share = sought / initial if initial > 0 else 0.0
 
     limit, used, assumptions = None, lr or 0.0, (RESIDUAL,)

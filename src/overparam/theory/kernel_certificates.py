@@ -105,18 +105,14 @@ def dimension_certificate(
     >>> found.mean, round(found.probability, 6)
     (1.0, 0.5)
     """
-    counts = {"d": d, "k": k, "samples": samples, "kernels": kernels, "outputs": k if outputs is None else outputs}
-    for name, value in counts.items():
-        least = 0 if name == "samples" else 1
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"`{name}` is {value!r}; expected a whole number ≥ {least}")
+    d, k, kernels = (checks.whole_number(v, name, 1) for name, v in (("d", d), ("k", k), ("kernels", kernels)))
+    samples = checks.whole_number(samples, "samples")
+    outputs = checks.whole_number(k if outputs is None else outputs, "outputs", 1)
     if k > d:
         raise ValueError(f"`k` is {k} and `d` {d}; a subset has at most d coordinates")
-    _require_between("alpha", alpha, 0, inf)
-    _require_between("share", share, 0, 1)
-    _require_between("probability", probability, 0, 1)
-    subsets, used = comb(int(d), int(k)), int(samples) * int(kernels)
-    whole = counts["outputs"] * float(alpha) ** 2
+    share, probability = checks.share(share, "share"), checks.share(probability, "probability")
+    subsets, used = comb(d, k), samples * kernels
+    whole = outputs * checks.positive(alpha, "alpha") ** 2
     left = 1 - _fraction(share)
     below = used / left  # fewer subsets than this; in fractions, for counts beyond float64
     bad = max(0, -floor(-below) - 1)  # so at most this many
@@ -128,7 +124,7 @@ def dimension_certificate(
         level=share * whole,
         probability=chance,
         subsets=subsets,
-        largest_samples=floor(allowed * left / int(kernels)),
+        largest_samples=floor(allowed * left / kernels),
         vacuous=used >= subsets,
         assumptions=(
             Assumption("the kernel and X are fixed before S is drawn", "not checked", "so trained kernels are outside"),
@@ -152,9 +148,7 @@ def printed_range(d: int, k: int) -> PrintedRange:
     >>> printed_range(64, 4).empty
     True
     """
-    for name, value, least in (("d", d, 2), ("k", k, 2)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"`{name}` is {value!r}; expected a whole number ≥ {least}")
+    d, k = checks.whole_number(d, "d", 2), checks.whole_number(k, "k", 2)
     largest = _printed(d, k)
     first = _first_dimension(k)
     if largest < 1:
@@ -162,7 +156,7 @@ def printed_range(d: int, k: int) -> PrintedRange:
     else:
         words = f"N ≤ {largest:,.6g}"
     alpha = 40 * exp(-k / 4 * log(d / 5))
-    return PrintedRange(int(d), int(k), largest, largest < 1, alpha, first, words)
+    return PrintedRange(d, k, largest, largest < 1, alpha, first, words)
 
 
 def _printed(d: Any, k: int) -> float:
@@ -184,13 +178,6 @@ def _first_dimension(k: int) -> int:
 def _fraction(number: float) -> Fraction:
     """The decimal fraction that was written: .99 is 99/100."""
     return Fraction(str(float(number)))
-
-
-def _require_between(name: str, value: Any, low: float, high: float) -> None:
-    if not (isinstance(value, int | float | np.number) and low < value < high):
-        raise ValueError(
-            f"`{name}` is {value!r}; expected a number above {low:g}" + ("" if high == inf else " and below 1")
-        )
 
 
 REFERENCE = "beyond_kernels, Lemma E.2"
@@ -268,8 +255,8 @@ def spectral_certificate(
             f"`kernel` is a {type(kernel).__name__}; expected one of inner products and norms, such as "
             "`op.kernels.FullyConnected()`, or its `spectrum`. `dimension_certificate` holds for any kernel"
         )
-    if ridge is not None and not (isinstance(ridge, int | float | np.number) and 0 <= ridge < np.inf):
-        raise ValueError(f"`ridge` is {ridge!r}; expected a finite number ≥ 0, or None for every ridge")
+    if ridge is not None:
+        checks.positive(ridge, "ridge", zero=True, fix="or None for every ridge")
     X = kernel.inputs(X, "X")
     y = checks.targets(y, len(X))
     if spectrum is None:

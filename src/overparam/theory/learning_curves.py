@@ -72,15 +72,13 @@ def learning_curve(
     counts = np.atleast_1d(np.asarray(checks.as_numbers(samples, "samples"), dtype=np.float64))
     if counts.ndim != 1 or not len(counts) or not np.all((counts >= 0) & np.isfinite(counts)):
         raise ValueError(f"`samples` is {samples!r}; expected one or several numbers ≥ 0")
-    for name, value in (("ridge", ridge), ("noise", noise)):
-        if not (isinstance(value, int | float | np.number) and 0 <= value < np.inf):
-            raise ValueError(f"`{name}` is {value!r}; expected a finite number ≥ 0")
+    ridge, noise = checks.positive(ridge, "ridge", zero=True), checks.positive(noise, "noise", zero=True)
     values = np.maximum(spectrum.eigenvalues, 0.0)
     weights = np.where(values > 0, spectrum.shares * spectrum.trace, 0.0)  # m λ: m alone may pass float64
     power_of = powers_by_degree(power, spectrum)
     unseen = max(0.0, spectrum.left_out) * spectrum.trace
     rank = float(sum(m for m, value in zip(spectrum.multiplicities, values, strict=True) if value > 0))
-    found = [_at(N, values, weights, power_of, float(ridge) + unseen, float(noise), rank) for N in counts]
+    found = [_at(N, values, weights, power_of, ridge + unseen, noise, rank) for N in counts]
     kappa, errors, training = np.array(found).T
     learned = np.array([values / (values + k) if k > 0 else np.where(values > 0, 1.0, 0.0) for k in kappa])
     return LearningCurve(
@@ -91,8 +89,8 @@ def learning_curve(
         learned=learned,
         degrees=spectrum.degrees.copy(),
         variance=float(power_of.sum()),
-        noise=float(noise),
-        ridge=float(ridge),
+        noise=noise,
+        ridge=ridge,
         assumptions=_assumptions(spectrum, counts, rank),
     )
 
@@ -112,9 +110,7 @@ def powers_by_degree(power: Mapping[int, float] | Any, spectrum: DegreeSpectrum)
         whole = isinstance(degree, int | np.integer) and not isinstance(degree, bool)
         if not whole or not 0 <= degree < len(result):
             raise ValueError(f"`power` names degree {degree!r}; the spectrum has degrees 0 to {len(result) - 1}")
-        if not (isinstance(value, int | float | np.number) and 0 <= value < np.inf):
-            raise ValueError(f"`power` is {value!r} at degree {degree}; expected a finite number ≥ 0")
-        result[int(degree)] = float(value)
+        result[int(degree)] = checks.positive(value, f"power[{degree}]", zero=True)
     return result
 
 
@@ -269,9 +265,7 @@ def _part(degree: Any, given: Any, shape: tuple[int, ...], spectrum: DegreeSpect
     on_rows = checks.targets(on_rows, shape[0], f"target[{degree}][0]")
     if on_rows.shape != shape:
         raise ValueError(f"`target[{degree}][0]` has shape {on_rows.shape}; expected that of `coefficients`, {shape}")
-    if not (isinstance(power, int | float | np.number) and 0 <= power < np.inf):
-        raise ValueError(f"`target[{degree}][1]` is {power!r}; expected the mean square, a finite number ≥ 0")
-    return on_rows, float(power)
+    return on_rows, checks.positive(power, f"target[{degree}][1]", zero=True, fix="it is the mean square")
 
 
 def _iterated(spectrum: DegreeSpectrum) -> Any:

@@ -194,11 +194,11 @@ def dual_coefficients(
     """
     H = as_gram(H)
     residual = checks.targets(residual, H.n)
-    checks.positive(ridge, "ridge", zero=True)
+    ridge = checks.positive(ridge, "ridge", zero=True)
     if (steps is None) != (lr is None):
         raise ValueError("`steps` and `lr` belong together; leave both out for the end of training")
     if steps is None and _fits(H):
-        solved = factor(H, float(ridge)).solve(residual)
+        solved = factor(H, ridge).solve(residual)
         return Coefficients(solved, "Cholesky", 0.0, 0, True, 0.0)
     largest = 0.0
     if steps is not None:

@@ -35,9 +35,7 @@ def loss_scale(loss: str, n: int, outputs: int = 1) -> float:
     0.05
     """
     scales = {"sum": 1.0, "mean": 1 / n, "mse": 2 / (n * outputs)}
-    if loss not in scales:
-        raise ValueError(f"`loss` is {loss!r}; expected 'sum', 'mean' or 'mse'")
-    return scales[loss]
+    return scales[checks.one_of(loss, "loss", tuple(scales))]
 
 
 def max_learning_rate(H: Any, loss: str = "sum", *, momentum: float = 0.0, outputs: int = 1) -> Bracketed:
@@ -63,7 +61,7 @@ def max_learning_rate(H: Any, loss: str = "sum", *, momentum: float = 0.0, outpu
     >>> round(rate.value, 9), rate.lower <= 0.5 <= rate.upper
     (0.5, True)
     """
-    momentum = checked_momentum(momentum)
+    momentum = checks.share(momentum, "momentum", zero=True)
     q, outputs = _sweep(H, outputs)
     _, top = ritz_range(q)
     share = 1 / loss_scale(loss, q.n, outputs)
@@ -146,11 +144,6 @@ def stability_assumption(state: Stability, limit: Bracketed, lr: float, loss: st
 def checked_rate(lr: Any) -> float:
     """`lr` as a positive float."""
     return checks.positive(lr, "lr", fix="`max_learning_rate(q).lower` is safe")
-
-
-def checked_momentum(momentum: Any) -> float:
-    """`momentum` as a float in [0, 1)."""
-    return checks.share(momentum, "momentum", zero=True)
 
 
 def _sweep(H: Any, outputs: int) -> tuple[Quadrature, int]:
