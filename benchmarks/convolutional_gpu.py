@@ -197,8 +197,8 @@ def cifar(folder: Path, depth: int, train: int, test: int, seconds: float, where
         place = folder / f"{name.replace(' ', '_')}-{depth}-{train}-{test}"
         A, B = (V.reshape(len(V), -1) if flat else V for V in (X, Z))
         try:
-            H = gram(kernel, A, "dense", checkpoint=None if flat else place / "train", progress=until(end)).dense()
-            cross = cross_matrix(kernel, B, A, checkpoint=None if flat else place / "test", progress=until(end))
+            H = gram(kernel, A, "dense", place=None if flat else place / "train", progress=until(end)).dense()
+            cross = cross_matrix(kernel, B, A, place=None if flat else place / "test", progress=until(end))
         except TimeIsUp as state:
             rows.append({"what": f"{name}, depth {depth}", "state": f"{state} made; run again to go on"})
             print(rows[-1], flush=True)

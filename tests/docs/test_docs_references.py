@@ -40,6 +40,14 @@ def test_the_index_is_not_stale(index, found):
     assert index.PAGE.read_text(encoding="utf-8") == page, f"docs/paper_index.md is stale; run `{index.COMMAND}`"
 
 
+def test_the_changelog_lists_every_old_name():
+    spec = importlib.util.spec_from_file_location("old_names", ROOT / "docs" / "old_names.py")
+    names = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(names)
+    text = names.CHANGELOG.read_text(encoding="utf-8")
+    assert names.rendered(text) == text, f"CHANGELOG.md is stale; run `{names.COMMAND}`"
+
+
 def test_the_registry_has_labels_of_known_papers_and_words_of_its_own():
     for paper, label in STATEMENTS:
         assert paper in PAPERS
