@@ -376,7 +376,7 @@ def test_it_learns_classes_in_single_precision():
         ({"lr": 1.0}, "`lr` is 1.0; expected a number below 1"),
         ({"lr": 0}, "`lr` is 0"),
         ({"variant": "L3"}, "`variant` is 'L3'; expected 'L1' or 'L2'"),
-        ({"sigma_v": -1.0}, "`sigma_v` is -1.0; expected a number ≥ 0"),
+        ({"sigma_v": -1.0}, "`sigma_v` is -1.0; expected a finite number ≥ 0"),
         ({"lambda_w": float("nan")}, "`lambda_w` is nan"),
         ({"epsilon": 1.0}, "`epsilon` is 1.0; expected a number between 0 and 1"),
         ({"decay_constant": 0.0}, "`decay_constant` is 0.0"),

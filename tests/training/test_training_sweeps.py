@@ -156,8 +156,8 @@ def test_a_function_and_its_objective_sweep_too():
     ("change", "said"),
     [
         ({"lr": []}, "need at least one value each"),
-        ({"lr": [0.1, -1.0]}, "`lr` is -1.0; expected a number > 0"),
-        ({"weight_decay": [-0.1]}, "`weight_decay` is -0.1; expected a number ≥ 0"),
+        ({"lr": [0.1, -1.0]}, "`lr` is -1.0; expected a finite number > 0"),
+        ({"weight_decay": [-0.1]}, "`weight_decay` is -0.1; expected a finite number ≥ 0"),
         ({"keys": ["a"]}, "`keys` is 'a'; expected a whole number"),
         ({"keys": [0.5]}, "`keys` is 0.5; expected a whole number"),
         ({"batch": 0}, "`batch` is 0; expected a whole number ≥ 1"),

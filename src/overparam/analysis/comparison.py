@@ -58,6 +58,7 @@ from overparam.analysis.comparison_verdict import (
 )
 from overparam.core.checks import positive, whole_number
 from overparam.core.deprecated import accepts_old
+from overparam.core.machine import free_memory
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
 from overparam.core.records import put_together, take_apart
@@ -67,7 +68,7 @@ from overparam.core.words import count_of
 from overparam.data import as_dataset
 from overparam.frame import AbstractAnswer, Job, Keeping, Kept, Part, Plan, fingerprint, verb
 from overparam.spectrum.left_out import EIGEN_FITS
-from overparam.training.precision import checked_dtype, chosen_device, device_name, free_memory
+from overparam.training.precision import checked_dtype, chosen_device, device_name
 
 METHODS = (*FAMILIES, *NETWORKS)
 SECONDS = 420.0

@@ -20,7 +20,7 @@ from overparam.analysis.data_verdict import give_verdict
 from overparam.core.bracketed import Bracketed
 from overparam.core.checks import one_of, whole_number
 from overparam.core.deprecated import accepts_old
-from overparam.core.machine import available_memory
+from overparam.core.machine import available_memory, free_memory
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
 from overparam.core.sections import Section
@@ -208,7 +208,7 @@ def row_limit(device: str | None) -> int:
     """Rows that fit: 10,000 on a CPU; on an accelerator what leaves room for the matrix and two factors."""
     place = chosen_device(device)
     if place == "gpu":
-        from overparam.engines.on_device import free_memory
+        from overparam.engines.on_device import pick
 
-        return int(np.sqrt(free_memory(place) / 8 / 3.3))
+        return int(np.sqrt(free_memory(pick(place)) / 8 / 3.3))
     return int(min(CPU_ROWS, np.sqrt(available_memory() / 8 / 4)))

@@ -23,7 +23,7 @@ from overparam.analysis.run_choices import (
 )
 from overparam.core import checks
 from overparam.core.checks import positive, whole_number
-from overparam.core.machine import available_memory
+from overparam.core.machine import free_memory
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.words import byte_size, duration
 from overparam.data import Dataset
@@ -141,7 +141,7 @@ def plan_run(
         step = _Step(house, ready, recipe.objective, kind, weights)
         operations = step.operations(rows)
         seconds = operations / SLOW[sort]
-        memory, free = step.memory(rows) + _of_prediction(ready, recipe, lr), _free(place)
+        memory, free = step.memory(rows) + _of_prediction(ready, recipe, lr), free_memory(place)
         timed = timed and memory <= free
         if timed:
             few = int(np.clip(rows * SAMPLE[sort] / max(operations, 1.0), min(rows, 16), rows))
@@ -230,10 +230,3 @@ def _prediction(network: AbstractNetwork, data: Dataset, sort: str) -> float:
     except ValueError:  # it has none
         return 0.0
     return products + (time.perf_counter() - start) * (n / few) ** 2
-
-
-def _free(place: Any) -> int:
-    if place.platform == "cpu":
-        return available_memory()
-    stats = place.memory_stats() or {}
-    return int(stats.get("bytes_limit", available_memory())) - int(stats.get("bytes_in_use", 0))

@@ -187,7 +187,7 @@ def positive(value: Any, name: str, *, zero: bool = False, fix: str = "") -> flo
     """
     number = _real(value)
     if not (0 < number < np.inf or (zero and number == 0)):
-        raise ValueError(f"`{name}` is {value!r}; expected a number {'≥' if zero else '>'} 0{_then(fix)}")
+        raise ValueError(f"`{name}` is {value!r}; expected a finite number {'≥' if zero else '>'} 0{_then(fix)}")
     return number
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 
 def available_memory() -> int:
@@ -46,6 +47,14 @@ def _control_group() -> int | None:
             continue
         return most - taken + int(stat.get("inactive_file", 0))
     return None
+
+
+def free_memory(device: Any) -> int:
+    """Bytes that are free where a JAX device computes: of the machine for a CPU, its own for another that says so."""
+    stats = (device.memory_stats() or {}) if device.platform != "cpu" else {}
+    if "bytes_limit" not in stats:
+        return available_memory()
+    return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
 
 
 def has_accelerator() -> bool:

@@ -50,15 +50,6 @@ def pick(device: str) -> Any:
     )
 
 
-def free_memory(device: str) -> int:
-    """Bytes free on the device, as JAX may allocate them."""
-    chosen = pick(device)
-    stats = chosen.memory_stats() if hasattr(chosen, "memory_stats") else None
-    if stats and "bytes_limit" in stats:
-        return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
-    return available_memory()
-
-
 @functools.lru_cache(maxsize=4)
 def rates(device: str, kernel: AbstractInnerProductKernel, get: str) -> Rates:
     """Measured once a process and kernel: matrix products, epilogues and memory on the device."""

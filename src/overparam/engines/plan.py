@@ -12,7 +12,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
-from overparam.core.machine import available_memory, blas_threads
+from overparam.core.machine import available_memory, blas_threads, free_memory
 from overparam.core.words import byte_size, duration
 
 
@@ -104,7 +104,7 @@ def make_plan(
     else:
         from overparam.engines import on_device
 
-        free = on_device.free_memory(device)
+        free = free_memory(on_device.pick(device))
         small = 8 * (2 * n * d + 4 * on_device.TILE**2 + 64 * n)
         measure = functools.partial(on_device.rates, device, kernel.for_features(d), get)
     limit = min(free, checks.byte_count(memory)) if memory is not None else int(0.8 * free)

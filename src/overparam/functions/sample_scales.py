@@ -16,6 +16,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.assumptions import Assumption, checked
+from overparam.core.words import power_of_e
 from overparam.functions.complexity import (
     CONSTANT,
     Complexity,
@@ -53,8 +54,8 @@ class Scale:
     hidden: tuple[str, ...]
 
     def __str__(self) -> str:
-        named = ", ".join(f"{name} = {_shown(value)}" for name, value in self.parts)
-        value = "" if self.log_value is None else f" = {_shown(self.log_value)}"
+        named = ", ".join(f"{name} = {power_of_e(value)}" for name, value in self.parts)
+        value = "" if self.log_value is None else f" = {power_of_e(self.log_value)}"
         hidden = f"  [hidden: {'; '.join(self.hidden)}]" if self.hidden else ""
         said = self.formula if self.relation == "=" else f"({self.formula})"
         space = " " if self.relation == "=" else ""
@@ -263,7 +264,7 @@ def resnet_scales(
             checked(
                 "α ≤ Θ̃(1/(k p_G C_s(G)))",
                 True if math.log(alpha) <= -size_G else None,
-                f"α·k p_G C_s(G) = {_shown(math.log(alpha) + size_G)}"
+                f"α·k p_G C_s(G) = {power_of_e(math.log(alpha) + size_G)}"
                 + ("" if math.log(alpha) <= -size_G else "; above 1, met only if the hidden factor allows it"),
             ),
             _finite(largest([e_F, e_G])),
@@ -320,12 +321,6 @@ def _finite(found: Complexity) -> Assumption:
 def _small(value: Decimal) -> float | Decimal:
     """A float where it fits."""
     return value if value.is_finite() and math.isinf(float(value)) else float(value)
-
-
-def _shown(log_value: float | Decimal) -> str:
-    if isinstance(log_value, Decimal):
-        return f"e^(10^{log_value.adjusted()})"
-    return "infinite" if log_value == math.inf else f"e^{log_value:.6g}"
 
 
 def _require_counts(**counts: int) -> None:

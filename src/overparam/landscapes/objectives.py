@@ -12,6 +12,7 @@ from overparam.adapters import TorchModule
 from overparam.adapters.jax_models import fitted
 from overparam.core.checks import require_memory, whole_number
 from overparam.core.deprecated import accepts_old
+from overparam.core.machine import free_memory
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.objective import MODES, AbstractObjective, Mode, require_averages
 from overparam.data import Dataset, as_dataset
@@ -22,7 +23,7 @@ from overparam.networks.wrappers import Frozen
 from overparam.training.algorithm import checked_convention
 from overparam.training.inputs import as_network, first_weights, initial, require_classes
 from overparam.training.losses import as_loss
-from overparam.training.precision import checked_dtype, chosen_device, computing, free_memory
+from overparam.training.precision import checked_dtype, chosen_device, computing
 
 COPIES = 8
 """How many times the weights are held at once: directions, gradients, noise, products."""

@@ -18,6 +18,7 @@ import numpy as np
 from overparam.adapters import FlaxNetwork, TorchModule
 from overparam.core.checks import one_of, whole_number
 from overparam.core.deprecated import GONE_IN, accepts_old
+from overparam.core.machine import free_memory
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.objective import AbstractObjective, Mode
 from overparam.core.progress import Progress, silent
@@ -38,7 +39,7 @@ from overparam.networks import Given
 from overparam.training import Trajectory
 from overparam.training.losses import AbstractLoss
 from overparam.training.own_run import compares, require_loss_of, require_network_of, require_rows_of
-from overparam.training.precision import chosen_device, device_name, free_memory
+from overparam.training.precision import chosen_device, device_name
 
 OBJECTIVE, LAYERS = "objective", "curvature of the layers"
 """Parts of the work beside the surfaces."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.machine import free_memory
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.trees import layer_names
 from overparam.core.words import count_of
@@ -19,7 +20,7 @@ from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
 from overparam.training.losses import AbstractLoss
 from overparam.training.measurements import MEASURES, ON_REQUEST
-from overparam.training.precision import cast, free_memory
+from overparam.training.precision import cast
 
 Trainee = AbstractNetwork | Callable[[Any, Any], Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from overparam.core import checks, machine
+from overparam.core import checks
 
 DTYPES = ("float64", "float32", "tf32")
 DIGITS = {"float64": 15, "float32": 6, "tf32": 3}
@@ -60,14 +60,6 @@ def computing(dtype: str, device: str | None) -> Iterator[Any]:
                 f"the memory of the {place.platform} is not enough; take a smaller width, fewer rows, `sgd` with a "
                 "smaller batch, a smaller `rows_at_once`, or dtype='float32'"
             ) from None
-
-
-def free_memory(device: Any) -> float:
-    """Bytes that are free where a device computes: of the machine for a CPU, its own for another."""
-    if device.platform == "cpu":
-        return machine.available_memory()
-    stats = device.memory_stats() or {}
-    return stats.get("bytes_limit", float("inf")) - stats.get("bytes_in_use", 0)
 
 
 def cast(tree: Any, dtype: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.checks import finite_number, whole_number
+from overparam.core.words import power_of_e
 from overparam.data.draws import generator
 from overparam.data.targets.smooth import Smooth, SmoothFunction, as_functions, series_of, shown
 from overparam.data.targets.target import AbstractTarget, padded_inputs, scale_for_variance
@@ -38,9 +39,9 @@ class LayerComplexity:
     log_second_radius: float | None = None
 
     def __str__(self) -> str:
-        words = f"C(φ, {self.radius:.4g}) = {_shown(self.log_first)}"
+        words = f"C(φ, {self.radius:.4g}) = {power_of_e(self.log_first)}"
         if self.log_second is not None:
-            words += f", C(Φ, e^{self.log_second_radius:.6g}) = {_shown(self.log_second)}"
+            words += f", C(Φ, e^{self.log_second_radius:.6g}) = {power_of_e(self.log_second)}"
         return f"{words} (p = {self.p}, ε = {self.epsilon:g}, C = {self.C:g})"
 
 
@@ -70,12 +71,6 @@ def with_second_layer(
         log_second=log_second if leaves else float(log_second),
         log_second_radius=log_radius,
     )
-
-
-def _shown(log: float | Decimal) -> str:
-    if isinstance(log, Decimal):
-        return f"e^(10^{log.adjusted()})"
-    return "infinite" if log == math.inf else f"e^{log:.6g}"
 
 
 def _set_matrices(target: Any, names: Sequence[str]) -> None:
