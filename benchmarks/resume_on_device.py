@@ -27,7 +27,7 @@ def train(folder: str | None, dtype: str, steps: int, n: int, m: int) -> Any:
     from overparam.training import gradient_descent
 
     return gradient_descent(
-        TwoLayer(m), problem(n, 784), lr=1e-3, steps=steps, key=0, dtype=dtype, checkpoint=folder, checkpoint_seconds=0.0,
+        TwoLayer(m), problem(n, 784), lr=1e-3, steps=steps, key=0, dtype=dtype, place=folder, keep_every=0.0,
         record=max(1, steps // 40), kernel_rows=100,
     )  # fmt: skip
 

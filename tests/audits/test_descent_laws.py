@@ -10,7 +10,7 @@ from overparam.audits.descent import Descent, descend, descent, falls_of, of_des
 from overparam.audits.own_kernel import own_kernel
 from overparam.data import as_dataset
 from overparam.networks import FullyConnected
-from overparam.training import gradient_descent, sgd
+from overparam.training import CrossEntropy, gradient_descent, sgd
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,8 @@ def test_a_recorded_run_says_the_same_as_one_made_here():
     assert of(of_run(subject, without), "gradient along").verdict == "not measured"
     batches = sgd(net, data, 1e-3, 8, batch=2, **options)
     assert of(of_run(subject, batches), "linear convergence of SGD").verdict != "not measured"
-    told = of_run(subject, replace(batches, objective="cross-entropy"))
+    other = replace(batches.algorithm, fields={**batches.algorithm.fields, "objective": CrossEntropy().spec.to_json()})
+    told = of_run(subject, replace(batches, algorithm=other))
     assert [f.verdict for f in told] == ["not measured"] * 3
     assert "the squared one" in told[0].words
 

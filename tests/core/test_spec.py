@@ -49,8 +49,8 @@ def test_the_table_has_every_class_of_the_house_that_is_data() -> None:
         holds_others = {
             "core": set(),
             "kernels": {"Empirical", "DegreeSpectrum"},
-            "networks": {"Given"},
-            "training": {"GivenLoss", "Problem", "Sweep", "Trajectory", "SmoothedRun", "SmoothingChoices"},
+            "networks": set(),
+            "training": {"Problem", "SmoothedRun", "SmoothingChoices", "Stop", "Sweep", "Trajectory"},
             "layers": {"Pairs", "Weight"},
         }
         assert exported - set(names) == holds_others[room], room
@@ -60,15 +60,27 @@ def test_what_is_not_ours_is_named_with_its_weights_and_cannot_be_made() -> None
     given = networks.Given(lambda params, x: x @ params["w"], {"w": jnp.ones(3)})
     spec = spec_of(given)
     assert not spec.house
-    assert spec["shapes"] == [[3]]
-    other = networks.Given(lambda params, x: x @ params["w"], {"w": jnp.zeros(3)})
-    assert spec["digest"] != spec_of(other)["digest"]
+    assert str(spec) == "Given(function=<lambda>)"
+    assert spec["params"]["w"]["fields"]["shapes"] == [[3]]
+    other = networks.Given(given.function, {"w": jnp.zeros(3)})
+    assert spec["function"] == spec_of(other)["function"]
+    assert spec["params"] != spec_of(other)["params"]
     with pytest.raises(ValueError, match="pass the object"):
         spec.make()
 
 
+def test_a_loss_is_said_by_its_name() -> None:
+    odd = training.GivenLoss(lambda u, y: (u - y) ** 4, name="fourth")
+    for algorithm, words in (
+        (training.GradientDescent(0.1, training.CrossEntropy(), "mean"), "lr=0.1, cross-entropy, loss=mean"),
+        (training.GradientDescent(0.1, odd), "lr=0.1, fourth"),
+    ):
+        assert str(spec_of(algorithm)) == f"GradientDescent({words})"
+    assert spec_of(training.GradientDescent(0.1, odd))["objective"]["kind"] == "convex"
+
+
 def test_nothing_outside_the_table_is_made() -> None:
-    for room, name in (("networks", "Given"), ("core", "os"), ("training", "train")):
+    for room, name in (("networks", "AbstractComposed"), ("core", "os"), ("training", "train")):
         with pytest.raises(ValueError, match="nothing this version can make"):
             Spec(room, name, {}).make()
     with pytest.raises(ValueError, match="cannot be made of these fields"):

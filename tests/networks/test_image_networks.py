@@ -214,8 +214,8 @@ def test_a_run_that_is_taken_up_again_keeps_its_running_averages(tmp_path):
     params, X, y = drawn(TINY)
     data = (X, y.argmax(axis=1))
     whole = training.sgd(TINY, data, 0.1, 6, params=params, **OPTIONS)
-    training.sgd(TINY, data, 0.1, 3, params=params, checkpoint=tmp_path, **OPTIONS)
-    again = training.sgd(TINY, data, 0.1, 6, params=params, checkpoint=tmp_path, **OPTIONS)
+    training.sgd(TINY, data, 0.1, 3, params=params, place=tmp_path, **OPTIONS)
+    again = training.sgd(TINY, data, 0.1, 6, params=params, place=tmp_path, **OPTIONS)
     for one, two in zip(jax.tree.leaves(whole.params), jax.tree.leaves(again.params), strict=True):
         np.testing.assert_array_equal(one, two)
     assert np.abs(whole.params.state["0.0.bn.mean"]).max() > 0

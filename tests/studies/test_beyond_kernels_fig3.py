@@ -136,7 +136,7 @@ def test_networks_trained_on_the_cube_come_near_the_least_objective():
 def test_rates_and_decays_are_those_of_sgd_on_the_mean_of_squares():
     """Three steps on all rows, written out with NumPy."""
     cell = study.Cell(8, (2, 1), (0.7, 2.0), (0.0, 0.1), (0.3, 1.0), d=7, N=20, batch=20, dtype="float64")
-    found = study.trained(cell, 0, 30, {"device": "cpu", "checkpoint": None, "progress": None})
+    found = study.trained(cell, 0, 30, {"device": "cpu", "place": None, "progress": None})
     data, fresh = study.rows(cell, 0, 30)
     assert not np.array_equal(data.test.X, fresh.X)
     for i, (rate, decay, scale, _) in enumerate(cell.runs):

@@ -14,7 +14,7 @@ from overparam.core import folder
 from overparam.core.trees import layer_names, put_tree_together, take_tree_apart
 from overparam.frame.answer import KINDS, class_of
 from overparam.networks import ThreeLayer
-from overparam.training import SmoothedRun, Sweep, Trajectory, gradient_descent, smoothed_sgd, sweep
+from overparam.training import SmoothedRun, Stop, Sweep, Trajectory, gradient_descent, smoothed_sgd, sweep
 
 DATA = in_order(X, SIGNS)
 
@@ -113,14 +113,14 @@ def test_a_smoothed_run_comes_back_and_predicts(variant, dtype, tmp_path):
 def test_a_diverged_run_and_sweep_save(tmp_path):
     """Infinities and NaN lie in arrays.npz; JSON has none."""
     run = gradient_descent(NET, binary(), lr=1e4, steps=400)
-    assert "not finite at step" in run.stopped
-    assert "the rate is too large" in run.stopped
+    assert run.stopped == Stop("not finite", int(run.steps[-1]))
+    assert "the rate is too large" in str(run.stopped)
     assert not np.isfinite(run.loss[-1])
     assert run.steps[-1] < 400
     json.loads((run.save(tmp_path / "a") / "result.json").read_text(), parse_constant=refuse)
     same(op.read(tmp_path / "a"), run)
     found = sweep(NET, binary(), [1e4, 1e5, 1e4, 1e5], steps=400)
-    assert "not finite" in found.stopped
+    assert found.stopped.reason == "not finite"
     json.loads((found.save(tmp_path / "b") / "result.json").read_text(), parse_constant=refuse)
     same(op.read(tmp_path / "b"), found)
 

@@ -10,13 +10,14 @@ import pytest
 from training_cases import NET, NEW, REAL, SIGNS, D, N, X, gradient, in_order, start
 
 from overparam.core import machine
+from overparam.core.spec import spec_of
 from overparam.data import Dataset
 from overparam.networks import FullyConnected, Given, TwoLayer
 from overparam.training import (
     GradientDescent,
+    Stop,
     gradient_descent,
-    inputs,
-    runner,
+    loop,
     sgd,
     sgd_one_sample,
     smoothed_sgd,
@@ -147,7 +148,7 @@ def test_arguments_of_every_type():
         run = gradient_descent(NET, DATA, **{"lr": 0.1, "steps": 4, "measures": (), **change})
         np.testing.assert_allclose(run.loss, base.loss, rtol=1e-6)
         assert run.steps.tolist() == [0, 1, 2, 3, 4]
-        assert run.stopped == "all 4 steps done"
+        assert run.stopped == Stop("done", 4)
     whole = gradient_descent(NET, (np.rint(10 * X).astype(int), SIGNS.astype(int)), lr=1e-3, steps=2, measures=())
     assert np.isfinite(whole.loss).all()
     single = gradient_descent(NET, (X.astype(np.float32), SIGNS), lr=0.1, steps=4, measures=())
@@ -204,7 +205,7 @@ LINES = {
     "dtype": ({"dtype": "float16"}, "`dtype` is 'float16'; expected 'float64', 'float32' or 'tf32'"),
     "gpu": ({"device": "gpu"}, "`device` is 'gpu' and JAX finds cpu here"),
     "device": ({"device": "abacus"}, "`device` is 'abacus' and JAX finds cpu here"),
-    "convention": ({"loss": "total"}, "`loss` is 'total'; expected 'sum' .* or 'mean'"),
+    "convention": ({"loss": "total"}, "`loss` is 'total'; expected 'sum' or 'mean'"),
     "objective": ({"objective": "hinge"}, "`objective` is 'hinge'; expected one of"),
     "classes": (
         {"data": in_order(X, REAL), "objective": "cross-entropy"},
@@ -258,7 +259,7 @@ def test_what_cannot_be_is_one_line(case):
 SGD_LINES = {
     "batch": ({"batch": 0}, "`batch` is 0; expected a whole number ≥ 1"),
     "half": ({"batch": 2.5}, "`batch` is 2.5; expected a whole number ≥ 1"),
-    "momentum": ({"momentum": 1.0}, r"`momentum` is 1.0; expected a number in \[0, 1\)"),
+    "momentum": ({"momentum": 1.0}, r"`momentum` is 1.0; expected a number ≥ 0 and < 1"),
     "nesterov": ({"nesterov": True}, "`nesterov` is True with `momentum` 0"),
     "decay": ({"weight_decay": -1}, "`weight_decay` is -1; expected a finite number ≥ 0"),
     "sampling": ({"sampling": "cyclic"}, "`sampling` is 'cyclic'; expected 'epochs' or 'independent'"),
@@ -286,7 +287,7 @@ def test_memory_that_runs_out_is_one_line(monkeypatch):
     def exhausted(*arguments):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 99 bytes.\nmore lines")
 
-    monkeypatch.setattr(runner, "_measure", exhausted)
+    monkeypatch.setattr(loop, "_measure", exhausted)
     with pytest.raises(ValueError, match="the memory of the cpu is not enough; take a smaller width") as caught:
         gradient_descent(NET, DATA, lr=0.1, steps=1)
     assert "\n" not in str(caught.value)
@@ -294,7 +295,8 @@ def test_memory_that_runs_out_is_one_line(monkeypatch):
 
 def test_a_loss_that_starts_as_nan_says_so():
     run = gradient_descent(lambda w, x: jnp.log(x[:, 0] * 0 - 1) * w, DATA, lr=0.1, steps=5, params=1.0, measures=())
-    assert run.stopped == "the loss is not finite at step 0: the first weights, the network or the objective give that"
+    assert run.stopped == Stop("not finite", 0)
+    assert "the first weights, the network or the objective give that" in str(run.stopped)
     assert run.steps.tolist() == [0]
 
 
@@ -312,10 +314,10 @@ def test_an_algorithm_by_hand():
 
 
 def test_descriptions():
-    assert inputs.describe(TwoLayer(8, kappa=1.0)) == "TwoLayer(width=8)"
-    assert inputs.describe(TwoLayer(8, kappa=0.01)) == "TwoLayer(width=8, kappa=0.01)"
-    assert inputs.describe(Given(mlp, mlp_params())) == "Given(function=mlp)"
-    assert inputs.describe(GradientDescent(0.5, loss="mean")) == "GradientDescent(lr=0.5, loss=mean)"
+    assert str(spec_of(TwoLayer(8, kappa=1.0))) == "TwoLayer(width=8)"
+    assert str(spec_of(TwoLayer(8, kappa=0.01))) == "TwoLayer(width=8, kappa=0.01)"
+    assert str(spec_of(Given(mlp, mlp_params()))) == "Given(function=mlp)"
+    assert str(spec_of(GradientDescent(0.5, loss="mean"))) == "GradientDescent(lr=0.5, loss=mean)"
 
 
 FRESH = """

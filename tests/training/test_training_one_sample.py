@@ -56,8 +56,8 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted):
-        sgd_one_sample(network, (X, Y), **options, checkpoint=tmp_path, progress=stop)
-    resumed = sgd_one_sample(network, (X, Y), **options, checkpoint=tmp_path)
+        sgd_one_sample(network, (X, Y), **options, place=tmp_path, progress=stop)
+    resumed = sgd_one_sample(network, (X, Y), **options, place=tmp_path)
     assert np.array_equal(whole.params.trained["W"], resumed.params.trained["W"])
 
 

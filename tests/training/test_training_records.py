@@ -11,8 +11,7 @@ from overparam.core.network import Params
 from overparam.kernels.empirical_rows import tangent_gram
 from overparam.networks import FullyConnected, Given, Residual
 from overparam.training import CrossEntropy, gradient_descent, sgd
-from overparam.training.measurements import MEASURES, _gram
-from overparam.training.spectral import spectral_norm, spectral_norms
+from overparam.training.measures import MEASURES, _gram, spectral_norm, spectral_norms
 
 STEPS, LR = 30, 0.4
 
@@ -152,9 +151,9 @@ def test_flips_and_records_in_pieces(run, monkeypatch):
     small = gradient_descent(NET, data, lr=LR, steps=STEPS, record=1, rows_at_once=5)
     for name, values in run.records.items():
         np.testing.assert_allclose(small.records[name], values, rtol=1e-11, atol=1e-13, err_msg=name)
-    from overparam.training import measurements
+    from overparam.training import measures
 
-    monkeypatch.setattr(measurements, "SIGN_BYTES", 7 * M)
+    monkeypatch.setattr(measures, "SIGN_BYTES", 7 * M)
     some = gradient_descent(NET, data, lr=LR, steps=STEPS, record=[0, STEPS], measures=("flips",))
     assert some.flip_rows == 7
     W, first = run.params.trained["W"], start().trained["W"]

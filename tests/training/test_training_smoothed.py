@@ -14,7 +14,7 @@ from overparam.networks import ThreeLayer, TwoLayer
 from overparam.training import Interrupted, SmoothAbsolute, SmoothedSGD, Squared, smoothed_sgd
 from overparam.training.algorithm import Problem
 from overparam.training.smoothed import last_choice, smoothed, with_last_signs
-from overparam.training.smoothed_step import SmoothedState, StepNoise, decay_wait, make_smoothed, smoothed_gradient
+from overparam.training.smoothing import SmoothedState, StepNoise, decay_wait, make_smoothed, smoothed_gradient
 
 D, M1, M2 = 3, 5, 4
 LOSS = SmoothAbsolute()
@@ -347,9 +347,9 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as stopped:
-        smoothed_sgd(network, DATA, **options, checkpoint=tmp_path, progress=stop)
+        smoothed_sgd(network, DATA, **options, place=tmp_path, progress=stop)
     assert 15 <= stopped.value.step < 30
-    resumed = smoothed_sgd(network, DATA, **options, checkpoint=tmp_path)
+    resumed = smoothed_sgd(network, DATA, **options, place=tmp_path)
     for name in ("W", "V"):
         assert np.array_equal(whole.params.trained[name], resumed.params.trained[name])
         assert np.array_equal(whole.trajectory.params.trained[name], resumed.trajectory.params.trained[name])
@@ -378,7 +378,7 @@ def test_it_learns_classes_in_single_precision():
         ({"variant": "L3"}, "`variant` is 'L3'; expected 'L1' or 'L2'"),
         ({"sigma_v": -1.0}, "`sigma_v` is -1.0; expected a finite number ≥ 0"),
         ({"lambda_w": float("nan")}, "`lambda_w` is nan"),
-        ({"epsilon": 1.0}, "`epsilon` is 1.0; expected a number between 0 and 1"),
+        ({"epsilon": 1.0}, "`epsilon` is 1.0; expected a number > 0 and < 1"),
         ({"decay_constant": 0.0}, "`decay_constant` is 0.0"),
         ({"batch": 0}, "`batch` is 0"),
         ({"draws": 0}, "`draws` is 0"),

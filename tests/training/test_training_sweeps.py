@@ -5,13 +5,15 @@ import pytest
 from training_cases import NET, SIGNS, M, N, X, binary, in_order
 
 from overparam.core.network import Params
+from overparam.core.spec import spec_of
 from overparam.training import (
     GivenLoss,
     StepDecay,
+    Stop,
     Sweep,
     gradient_descent,
-    measurements,
-    runner,
+    loop,
+    measures,
     sgd,
     side_by_side,
     sweep,
@@ -58,9 +60,9 @@ def test_each_run_is_the_run_alone(found):
 
 def test_the_signs_of_all_runs_together_stay_within_the_memory(monkeypatch):
     options = {"steps": 9, "record": 3, "measures": ("flips",)}
-    monkeypatch.setattr(measurements, "SIGN_BYTES", 2 * 7 * M)
+    monkeypatch.setattr(measures, "SIGN_BYTES", 2 * 7 * M)
     both = sweep(NET, DATA, lr=[2.0, 1.0], **options)
-    monkeypatch.setattr(measurements, "SIGN_BYTES", 7 * M)
+    monkeypatch.setattr(measures, "SIGN_BYTES", 7 * M)
     alone = gradient_descent(NET, DATA, lr=2.0, **options)
     assert alone.flip_rows == 7
     assert alone.flips[-1, 0] > 0
@@ -80,7 +82,7 @@ def test_the_settings_are_all_combinations(found):
 def test_runs_that_diverge_do_not_hurt_the_others():
     rates = [0.05, 1e5, 0.1]
     together = sweep(NET, DATA, rates, 300, record=100, keep_params=True)
-    assert together.stopped == "all 300 steps done"
+    assert together.stopped == Stop("done", 300)
     assert together.diverged.tolist() == [False, True, False]
     assert not np.isfinite(together.final("loss")[1])
     for i in (0, 2):
@@ -97,7 +99,17 @@ def made(loss, lr, decay, seed, **records):
     first = np.full((runs, 1), 9.0)
     values = {"loss": np.hstack([first, np.reshape(loss, (runs, 1))])}
     values |= {name: np.hstack([first, np.reshape(last, (runs, 1))]) for name, last in records.items()}
-    return Sweep(np.array(lr), np.array(decay), np.array(seed), np.arange(2), values, "net", "SGD()", "", 0.0)
+    return Sweep(
+        np.array(lr),
+        np.array(decay),
+        np.array(seed),
+        np.arange(2),
+        values,
+        spec_of(NET),
+        spec_of(NET),
+        Stop("done", 1),
+        0.0,
+    )
 
 
 def test_best():
@@ -127,7 +139,7 @@ def test_over_seeds():
 
 def test_it_stops_when_every_run_is_below():
     found = sweep(NET, DATA, [0.1, 0.3], 2000, stop_below=0.3, record=10)
-    assert found.stopped.startswith("the loss is at most 0.3 of its start at step ")
+    assert found.stopped == Stop("below", int(found.steps[-1]), 0.3)
     last = found.records["loss"][:, -1] / found.records["loss"][:, 0]
     assert (last <= 0.3).all()
     before = found.records["loss"][:, -2] / found.records["loss"][:, 0]
@@ -175,18 +187,18 @@ def test_steps_in_blocks_are_the_steps_alone(batch, sampling, monkeypatch):
     options = {"batch": batch, "sampling": sampling, "momentum": 0.9, "schedule": StepDecay((7,)), "keep_params": True}
     settings = [(0.05, 0.1, 0), (0.01, 0.0, 3)]
     alone = side_by_side(NET, DATA, settings, 24, record=[8], **options)
-    monkeypatch.setattr(runner, "LEAST_TOGETHER", 8)
-    assert runner.steps_together([0, 8, 24]) == 8
+    monkeypatch.setattr(loop, "LEAST_TOGETHER", 8)
+    assert loop.steps_together([0, 8, 24]) == 8
     found = side_by_side(NET, DATA, settings, 24, record=[8], **options)
     np.testing.assert_allclose(found.params.trained["W"], alone.params.trained["W"], rtol=1e-12, atol=1e-13)
 
 
 def test_a_part_of_an_epoch_a_block(monkeypatch, tmp_path):
     """12 batches an epoch, blocks of 6; then taken up in the middle of an epoch by steps alone."""
-    options = {"batch": 1, "momentum": 0.9, "keep_params": True, "checkpoint": tmp_path}
-    monkeypatch.setattr(runner, "LEAST_TOGETHER", 6)
+    options = {"batch": 1, "momentum": 0.9, "keep_params": True, "place": tmp_path}
+    monkeypatch.setattr(loop, "LEAST_TOGETHER", 6)
     side_by_side(NET, DATA, [(0.05, 0.1, 0)], 18, record=[6], **options)
-    monkeypatch.setattr(runner, "LEAST_TOGETHER", 50)
+    monkeypatch.setattr(loop, "LEAST_TOGETHER", 50)
     found = side_by_side(NET, DATA, [(0.05, 0.1, 0)], 30, record=[6], **options)
     alone = sgd(NET, DATA, 0.05, 30, weight_decay=0.1, batch=1, momentum=0.9, key=0)
     np.testing.assert_allclose(found.params.trained["W"][0], alone.params.trained["W"], rtol=1e-12, atol=1e-13)

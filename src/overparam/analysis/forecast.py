@@ -34,7 +34,7 @@ from overparam.theory import (
 from overparam.theory.integrands import growth, heavy_ball_growth, heavy_ball_movement
 from overparam.theory.lazy_regime import ALIGNMENT
 from overparam.theory.rates import loss_scale
-from overparam.training.kernel_drift import finite_gram, rows_that_fit
+from overparam.training.measures import finite_gram, rows_that_fit
 from overparam.training.precision import cast, computing
 
 MOST_OWN = 10_000

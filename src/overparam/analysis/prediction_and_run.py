@@ -37,7 +37,7 @@ from overparam.frame import AbstractAnswer
 from overparam.networks import TwoLayer
 from overparam.theory.iteration_laws import rounding_floor
 from overparam.training import Trajectory, train
-from overparam.training.inputs import Trainee, record_steps
+from overparam.training.arguments import Trainee, record_steps
 from overparam.training.precision import computing
 
 MEASURES = ("movement", "flips", "kernel", "gradient")
@@ -238,8 +238,8 @@ def train_and_compare(
         dtype=dtype,
         device=device,
         stop_below=stop_below,
-        checkpoint=checkpoint,
-        checkpoint_seconds=checkpoint_seconds,
+        place=checkpoint,
+        keep_every=checkpoint_seconds,
         progress=tell,
     )
     setting = describe_run(start, recipe, run, rate, limit, rate_by)
@@ -247,8 +247,8 @@ def train_and_compare(
     numbers = measure_run(setting, predicted, run, lazy)
     about = {
         "data": ready.name,
-        "network": network_words(house, run.network),
-        "algorithm": run.algorithm,
+        "network": network_words(house, str(run.network)),
+        "algorithm": str(run.algorithm),
         "steps": steps,
         "loss": loss,
     }
@@ -262,7 +262,7 @@ def train_and_compare(
         predicted=predicted,
         reason=reason or missing,
         numbers=numbers,
-        verdict=give_run_verdict(setting, predicted, numbers, reason or missing, run.stopped, law_kind(run)),
+        verdict=give_run_verdict(setting, predicted, numbers, reason or missing, str(run.stopped), law_kind(run)),
         run=run,
         provenance=replace(made, dtype=dtype),
     )

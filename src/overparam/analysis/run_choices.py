@@ -19,7 +19,7 @@ from overparam.data import Dataset, as_dataset
 from overparam.data import preprocess as prepared
 from overparam.networks import Given, TwoLayer
 from overparam.training import AbstractAlgorithm, AbstractLoss, GradientDescent, Squared, Trajectory
-from overparam.training.inputs import Trainee, as_network, initial
+from overparam.training.arguments import Trainee, as_network, initial
 from overparam.training.mini_batch import make_sgd
 from overparam.training.precision import checked_dtype
 
@@ -190,8 +190,8 @@ def describe_run(
         task=data.task,
         classes=tuple(str(c) for c in data.classes),
         notes=data.notes,
-        network=network_words(network, run.network),
-        algorithm=run.algorithm,
+        network=network_words(network, str(run.network)),
+        algorithm=str(run.algorithm),
         objective=recipe.objective.name,
         width=None if hasattr(network, "grid") else getattr(network, "width", None),
         kappa=network.kappa if two_layer else None,

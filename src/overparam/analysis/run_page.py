@@ -268,7 +268,7 @@ def _done(c: RunComparison) -> tuple[Block, ...]:
         ("algorithm", s.algorithm),
         (f"rate, of the {'summed' if s.loss == 'sum' else 'mean'} loss", rate),
         ("steps", x.last_step),
-        ("ended because", c.run.stopped),
+        ("ended because", str(c.run.stopped)),
         ("time a step", f"{x.milliseconds_a_step:.3g} ms"),
         ("precision", f"{s.dtype}: one product keeps {c.run.digits} digits"),
     ]

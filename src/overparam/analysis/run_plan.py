@@ -21,15 +21,14 @@ from overparam.analysis.run_choices import (
     prepare_run,
     require_outputs,
 )
-from overparam.core import checks
-from overparam.core.checks import positive, whole_number
+from overparam.core.checks import positive, require_memory, whole_number
 from overparam.core.machine import free_memory
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.words import byte_size, duration
 from overparam.data import Dataset
 from overparam.networks import TwoLayer
 from overparam.training.algorithm import loss_gradient
-from overparam.training.inputs import Trainee, record_steps, require_classes
+from overparam.training.arguments import Trainee, record_steps, require_classes
 from overparam.training.precision import chosen_device, computing, device_name
 
 SLOW = {"cpu": 1e10, "other": 4e12}
@@ -84,7 +83,7 @@ class RunPlan:
     def require_memory(self) -> None:
         """Raise where the run would not fit."""
         fix = "take fewer rows, a narrower network or float32"
-        checks.require_memory(self.memory, self.free_memory, "the run", fix)
+        require_memory(self.memory, self.free_memory, "the run", fix)
 
 
 def plan_run(

@@ -6,7 +6,6 @@ changes, the loss falls at least as fast as (1 − ηλ_min)^{2t}.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
@@ -216,14 +215,14 @@ def of_run(subject: Subject, run: Any, *, lr: float | None = None, constant: flo
     Args:
         subject: the network on the samples it was trained on.
         run: the trajectory; its gradients, where they were recorded.
-        lr: the rate of the run, in its own convention; None reads it from `run.algorithm`.
+        lr: the rate of the run, in its own convention; that of `run.algorithm` if None.
         constant: C of the width and the rate that the theorems ask for.
     """
     share = 1.0 if run.loss_convention == "sum" else float(run.n)
-    rate = lr if lr is not None else _number(r"\blr=([-+.\deE]+)", run.algorithm)
-    batch = _number(r"\bbatch(?:_size)?=(\d+)", run.algorithm)
+    rate = lr if lr is not None else run.algorithm.get("lr")
+    batch = run.algorithm.get("batch")
     ratios = 2 * share * run.records["pl_ratio"] if "pl_ratio" in run.records else np.zeros(0)
-    full = run.algorithm.startswith("GradientDescent")
+    full = run.algorithm.name == "GradientDescent"
     if run.objective != "squared":
         algorithm: Algorithm = "gradient descent" if full else "SGD"
         why = f"the run minimised the {run.objective} loss, and the law is about the squared one"
@@ -235,7 +234,7 @@ def of_run(subject: Subject, run: Any, *, lr: float | None = None, constant: flo
         share * np.asarray(run.loss, float),
         ratios,
         None if rate is None else rate / share,
-        run.n if full or batch is None else int(batch),
+        run.n if full or batch is None else batch,
         *_extremes(subject, run.n),
     )
     return of_descent(subject, seen, constant)
@@ -306,8 +305,3 @@ def _fitted_words(run: Descent, fit: LinearRate | None) -> str:
     if run.smallest is None:
         return f"{text}."
     return f"{text}; 2ηλ_min = {2 * run.rate * run.smallest:.3g}, 2ηλ_max = {2 * run.rate * (run.largest or 0):.3g}."
-
-
-def _number(pattern: str, words: str) -> float | None:
-    found = re.search(pattern, words)
-    return float(found.group(1)) if found else None

@@ -20,10 +20,15 @@ from overparam.core.spec import Spec, spec_of
 from overparam.data import Dataset, as_dataset
 from overparam.data.scaling import pad_beyond_two_layers, pad_convergence, unit_rows
 from overparam.networks.composed import AbstractComposed
-from overparam.training.inputs import require_weights_of
-from overparam.training.own_run import compares, require_loss_of, require_network_of, require_rows_of
+from overparam.training.arguments import require_weights_of
 from overparam.training.precision import DIGITS, cast
-from overparam.training.trajectory import Trajectory
+from overparam.training.trajectory import (
+    Trajectory,
+    compares,
+    require_loss_of,
+    require_network_of,
+    require_rows_of,
+)
 
 COPIES = 8
 """How many times the activations of all rows, and the weights, are held at once."""

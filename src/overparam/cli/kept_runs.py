@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from overparam.cli import options as shared
-from overparam.cli.architectures import SIZES, make_network
+from overparam.cli.architectures import make_network
 from overparam.cli.train import with_test_rows
 
 if TYPE_CHECKING:
@@ -19,13 +18,11 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False)
 class KeptRun:
-    """What a folder says of a run, nothing where there is no folder. preprocess: how its rows were scaled. sizes: of its
-    network."""
+    """What a folder says of a run, nothing where there is no folder. preprocess: how its rows were scaled."""
 
     run: Trajectory | None = None
     preprocess: str | None = None
     seed: int | None = None
-    sizes: dict[str, Any] = field(default_factory=dict)
 
     def read_data(self, source: str, *, test: str | None, seed: int, **options: Any) -> Dataset:
         """The rows the run was trained on, test rows left out as `overparam train` leaves them out."""
@@ -36,19 +33,15 @@ class KeptRun:
     def network_and_rows(
         self, network: str, data: Dataset, width: int | None, depth: int | None, preprocess: str | None = None
     ) -> tuple[Any, Dataset]:
-        """The network of the run, or of these sizes, and the rows as it sees them."""
+        """The network of the run with what is asked to be other, or of these sizes, and the rows as it sees them."""
         from overparam.analysis.run_choices import prepare_run
-        from overparam.training.own_run import require_network_of
+        from overparam.training.trajectory import require_network_of
 
-        sizes = self.sizes
-        width = width if width is not None else sizes.get("width")
-        depth = depth if depth is not None else sizes.get("depth")
-        if self.run is not None and SIZES.get(network, (None, 0))[1] is None:  # the architecture has one depth
-            depth = None
-        kappa, paired = (sizes.get("kappa"), sizes.get("paired")) if network == "two-layer" else (None, None)
-        net = make_network(network, data, width, depth, kappa, paired)
+        net = make_network(network, data, width, depth, None, None)
         if self.run is not None:
             require_network_of(self.run, net)
+            asked = {name: value for name, value in (("width", width), ("depth", depth)) if value is not None}
+            net = replace(self.run.network.make(), **asked)
         ready = prepare_run(data, preprocess or self.preprocess or "auto", net)
         if self.run is not None and self.run.n != ready.n:
             raise ValueError(
@@ -73,12 +66,5 @@ def kept_run(folder: Path | None) -> KeptRun:
         )
     if not run.params.trained:
         raise ValueError(f"{folder} was written without its weights; train again without --no-weights")
-    sizes: dict[str, Any] = {
-        name: int(value) for name, value in re.findall(r"\b(width|depth)=(\d+)", run.network)
-    }  # what `describe` says of a network of the house
-    sizes |= {name: float(value) for name, value in re.findall(r"\b(kappa)=([\d.e+-]+)", run.network)}
-    sizes |= {name: value == "True" for name, value in re.findall(r"\b(paired)=(True|False)", run.network)}
-    if run.network.startswith("TwoLayer"):
-        sizes = {"kappa": 1.0, "paired": False} | sizes
     about = found.provenance
-    return KeptRun(run, about.configuration.get("preprocess"), about.seed, sizes)
+    return KeptRun(run, about.configuration.get("preprocess"), about.seed)

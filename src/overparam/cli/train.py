@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -201,13 +200,10 @@ def _with_weights(planned: RunPlan, keep: bool) -> RunPlan:
 
 def _forget(kept: Path) -> None:
     """Delete the run kept in a folder, and the folder where nothing else is in it."""
-    from overparam.training.checkpoint import FILE
+    from overparam.frame import State
 
-    (kept / FILE).unlink(missing_ok=True)
-    for half in kept.glob(f".{FILE}.*.part"):  # of a kill in the middle of writing
-        half.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        kept.rmdir()
+    if kept.is_dir():
+        State(kept, "training", "").forget()
 
 
 def with_test_rows(data: Dataset, asked: str | None, seed: int) -> Dataset:
@@ -224,6 +220,7 @@ def with_test_rows(data: Dataset, asked: str | None, seed: int) -> Dataset:
 def _run(display: Display, data: Dataset, net: Any, options: dict[str, Any], kept: Path, every: float) -> Any:
     """The comparison; ctrl-C says how to go on, and a run of other settings in the same place how to start again."""
     from overparam.analysis import train_and_compare
+    from overparam.frame import OtherWork
     from overparam.training import Interrupted
 
     try:
@@ -233,7 +230,5 @@ def _run(display: Display, data: Dataset, net: Any, options: dict[str, Any], kep
         raise Stopped(f"stopped at step {stop.step:,}; the same command goes on from there") from None
     except KeyboardInterrupt:
         raise Stopped("stopped before the first step; the same command starts again") from None
-    except ValueError as error:
-        if "is of another run" in str(error) or "is of a run recorded" in str(error):
-            raise ValueError(f"{error}; --no-resume deletes it") from None
-        raise
+    except OtherWork as error:
+        raise ValueError(f"{error}; --no-resume deletes it") from None

@@ -26,8 +26,13 @@ class Row(NamedTuple):
         return ", " in self.old
 
 
+RUNS = ("train", "gradient_descent", "sgd", "sgd_one_sample", "smoothed_sgd", "sweep", "side_by_side")
+"""The functions of `overparam.training` that make a run."""
+
 TABLE = (
     Row("analyze", "seed", "key"),
+    *(Row(f"training.{name}", "checkpoint", "place") for name in RUNS),
+    *(Row(f"training.{name}", "checkpoint_seconds", "keep_every") for name in RUNS),
     Row("compare", "seed", "key"),
     Row("load", "seed", "key"),
     Row("cross_matrix", "checkpoint", "place"),

@@ -6,6 +6,7 @@ models of other frameworks) are recorded by framework, name, shapes and a digest
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         "WeightedSum",
     ),
     "networks": (
-        "BiasedTwoLayer", "CompositionKernel", "Convolutional", "Frozen", "FullyConnected", "ImageResNet", "Plain",
+        "BiasedTwoLayer", "CompositionKernel", "Convolutional", "Frozen", "FullyConnected", "Given", "ImageResNet", "Plain",
         "Residual", "Sequence", "ThreeLayer", "ThreeLayerResNet", "TwoLayer", "Vgg",
     ),
     "kernels": (
@@ -28,8 +29,8 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         "RandomFeatures", "Recursive", "Residual", "ResidualConvolutional", "TwoLayer",
     ),
     "training": (
-        "CrossEntropy", "GradientDescent", "OneSampleSGD", "Ramp", "SGD", "SmoothAbsolute", "SmoothedSGD", "Squared",
-        "StepDecay",
+        "CrossEntropy", "GivenLoss", "GradientDescent", "OneSampleSGD", "Ramp", "SGD", "SmoothAbsolute", "SmoothedSGD",
+        "Squared", "StepDecay",
     ),
     "layers": (
         "AppendConstant", "BatchNorm", "Bias", "Composition", "Concatenate", "Constant", "Convolution", "Dense", "Erf",
@@ -49,7 +50,8 @@ FOREIGN = "foreign"
 class Spec:
     """room, name: as in `TABLE`; `fields`: JSON, in which other Specs are {"room": …, "name": …, "fields": …}.
 
-    `str(spec)` names the class and what is not at its default.
+    `spec["objective"]` is a field, a Spec where it is one. `str(spec)` names the class and what is not at its default; a
+    loss is said by its own name.
 
     >>> from overparam.networks import TwoLayer
     >>> spec = spec_of(TwoLayer(8, paired=True))
@@ -62,20 +64,21 @@ class Spec:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        return self.fields[name]
+        value = self.fields[name]
+        return Spec.from_json(value) if _is_spec(value) else value
 
     def get(self, name: str, otherwise: Any = None) -> Any:
         """A field, or `otherwise` where there is none of that name."""
-        return self.fields.get(name, otherwise)
+        return self[name] if name in self.fields else otherwise
 
     @property
     def house(self) -> bool:
-        """Whether `make` can make it."""
-        return self.room != FOREIGN
+        """Whether `make` can make it: it is ours, and so is all that it holds."""
+        return self.room != FOREIGN and all(_is_ours(value) for value in self.fields.values())
 
     def make(self) -> Any:
         """The object again; one line where it is not ours to make, or nothing this version knows."""
-        if not self.house:
+        if self.room == FOREIGN:
             raise ValueError(
                 f"{self} is not an object of overparam and cannot be made from its record; pass the object"
             )
@@ -88,15 +91,13 @@ class Spec:
             raise ValueError(f"a {self.name} cannot be made of these fields ({error})") from None
 
     def __str__(self) -> str:
-        if not self.house:
+        if self.room == FOREIGN:
             return self.name
-        defaults = _defaults(self.room, self.name)
-        shown = [
-            f"{name}={_shown(value)}" if not _is_loss(value) else _shown(value)
-            for name, value in self.fields.items()
-            if name not in defaults or value != defaults[name]
-        ]
-        return f"{self.name}({', '.join(shown)})"
+        defaults = default_fields(self.room, self.name)
+        changed = {
+            name: value for name, value in self.fields.items() if name not in defaults or value != defaults[name]
+        }
+        return f"{self.name}({', '.join(words for words in map(_said, changed, changed.values()) if words)})"
 
     def to_json(self) -> dict[str, Any]:
         """As it goes into result.json."""
@@ -146,8 +147,20 @@ def _plain(value: Any) -> Any:
     return spec_of(value).to_json()
 
 
+def _is_spec(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"room", "name", "fields"}
+
+
+def _is_ours(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_ours, value))
+    if not isinstance(value, Mapping):
+        return True
+    return Spec.from_json(value).house if _is_spec(value) else all(map(_is_ours, value.values()))
+
+
 def _made(value: Any) -> Any:
-    if isinstance(value, Mapping) and set(value) == {"room", "name", "fields"}:
+    if _is_spec(value):
         return Spec.from_json(value).make()
     if isinstance(value, list | tuple):
         return tuple(_made(item) for item in value)
@@ -156,6 +169,8 @@ def _made(value: Any) -> Any:
 
 def _foreign(thing: Any) -> Spec:
     """A function, a model of another framework, or an object of ours that holds one."""
+    while isinstance(thing, functools.partial):
+        thing = thing.func
     named = getattr(thing, "name_of_model", None) or getattr(thing, "__name__", None) or type(thing).__name__
     arrays = [array for array in _arrays_of(thing) if hasattr(array, "shape")]
     digest = hashlib.sha256()
@@ -185,19 +200,29 @@ def _arrays_of(thing: Any) -> list[Any]:
     return jax.tree.leaves(thing)
 
 
-def _defaults(room: str, name: str) -> dict[str, Any]:
+def default_fields(room: str, name: str) -> dict[str, Any]:
+    """The fields of a class that have a default, as a Spec holds them.
+
+    >>> default_fields("networks", "TwoLayer")["paired"]
+    False
+    """
     if name not in TABLE.get(room, ()):
         return {}
     kind = getattr(importlib.import_module(f"overparam.{room}"), name)
     return {part.name: _plain(part.default) for part in fields(kind) if part.default is not MISSING}
 
 
-def _is_loss(value: Any) -> bool:
-    return isinstance(value, Mapping) and value.get("room") == "training"
+def _said(name: str, value: Any) -> str:
+    """A field in words: a loss by its own name, nothing of weights."""
+    if not _is_spec(value):
+        return "" if isinstance(value, Mapping) else f"{name}={_shown(value)}"
+    if value["room"] == "training" and "name" in value["fields"]:
+        return str(value["fields"]["name"])
+    return "" if value["fields"].get("shapes") else f"{name}={_shown(value)}"
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, Mapping) and set(value) == {"room", "name", "fields"}:
+    if _is_spec(value):
         return str(Spec.from_json(value))
     if isinstance(value, float):
         return f"{value:g}"

@@ -2,7 +2,7 @@
 
 from overparam.frame.answer import AbstractAnswer, Stored, read
 from overparam.frame.job import Job, Part, Work, verb
-from overparam.frame.keeping import Keeping, Kept, State, fingerprint
+from overparam.frame.keeping import Keeping, Kept, OtherWork, State, fingerprint
 from overparam.frame.plan import Plan
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Job",
     "Keeping",
     "Kept",
+    "OtherWork",
     "Part",
     "Plan",
     "State",

@@ -29,7 +29,7 @@ KINDS: dict[str, str] = {
     "run-comparison": "overparam.analysis.prediction_and_run.RunComparison",
     "trajectory": "overparam.training.trajectory.Trajectory",
     "sweep": "overparam.training.sweeps.Sweep",
-    "smoothed-run": "overparam.training.smoothed_run.SmoothedRun",
+    "smoothed-run": "overparam.training.smoothed.SmoothedRun",
     "study": "overparam.studies.study.StudyResult",
 }
 """The `kind` in result.json to its class, by name, so that reading one result imports one room; a new kind is one row."""

@@ -29,6 +29,10 @@ MAGIC = "overparam-kept-1"
 _OURS = re.compile(r".+-[0-9a-f]{12}(\.kept)?|[a-z-]+\.state\.kept")
 
 
+class OtherWork(ValueError):
+    """A state that other work left: it is neither used nor replaced."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Kept:
@@ -147,7 +151,7 @@ class State:
         except ValueError as error:
             raise ValueError(f"{error}; delete it to start again") from None
         if kept.about.get("mark") != self.mark:
-            raise ValueError(
+            raise OtherWork(
                 f"{self.path} is of other work (data, settings, seed, precision, device or versions differ); name another "
                 "`place`, or delete it to start again"
             )

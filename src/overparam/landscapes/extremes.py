@@ -8,8 +8,7 @@ from typing import Any, final
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from overparam.core import checks
-from overparam.core.checks import whole_number
+from overparam.core.checks import require_memory, whole_number
 from overparam.core.machine import available_memory
 from overparam.core.objective import AbstractObjective, Layer, Vector
 from overparam.core.progress import Progress, silent
@@ -77,7 +76,7 @@ def hessian_extremes(
     most = objective.size if layer is None else layer.size
     steps = min(whole_number(steps, "steps", least=1), most)
     what = f"a sweep of {steps} vectors of all weights"
-    checks.require_memory(8 * steps * objective.size, available_memory(), what, "take fewer `steps`")
+    require_memory(8 * steps * objective.size, available_memory(), what, "take fewer `steps`")
     v = objective.normal(key)
     v = objective.unit(v if layer is None else objective.only(v, layer))
     rows = objective.room(steps)

@@ -21,7 +21,7 @@ from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
 from overparam.networks.wrappers import Frozen
 from overparam.training.algorithm import checked_convention
-from overparam.training.inputs import as_network, first_weights, initial, require_classes
+from overparam.training.arguments import as_network, first_weights, initial, require_classes
 from overparam.training.losses import as_loss
 from overparam.training.precision import checked_dtype, chosen_device, computing
 

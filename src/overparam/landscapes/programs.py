@@ -13,8 +13,8 @@ from jax.tree_util import register_dataclass
 
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.objective import Layer, Mode
+from overparam.training.loop import SAME_BITS
 from overparam.training.losses import AbstractLoss
-from overparam.training.runner import SAME_BITS
 
 
 @dataclass(frozen=True)

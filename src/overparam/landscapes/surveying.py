@@ -38,8 +38,8 @@ from overparam.landscapes.words import give_words
 from overparam.networks import Given
 from overparam.training import Trajectory
 from overparam.training.losses import AbstractLoss
-from overparam.training.own_run import compares, require_loss_of, require_network_of, require_rows_of
 from overparam.training.precision import chosen_device, device_name
+from overparam.training.trajectory import compares, require_loss_of, require_network_of, require_rows_of
 
 OBJECTIVE, LAYERS = "objective", "curvature of the layers"
 """Parts of the work beside the surfaces."""

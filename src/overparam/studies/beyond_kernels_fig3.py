@@ -23,7 +23,7 @@ from overparam.training.precision import computing
 DEGREE = 6
 RECORDS = 16
 KEPT_WEIGHTS = 2_000_000
-"""Runs of more weights than that, all together, keep no checkpoint while they go: writing it would take longer."""
+"""Runs of more weights than that, all together, keep nothing while they go: writing it would take longer."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def one_cell(settings: Settings, workplace: Workplace, cell: Cell) -> dict[str, 
 
     def make(kept: Path | None) -> Mapping[str, Any]:
         small = len(cell.runs) * cell.m * cell.d <= KEPT_WEIGHTS
-        options = {"device": workplace.device, "checkpoint": kept if small else None}
+        options = {"device": workplace.device, "place": kept if small else None}
         return trained(cell, workplace.seed, settings.test, options | {"progress": _told(workplace, cell.name)})
 
     return workplace.part(cell.name, make)

@@ -79,7 +79,7 @@ def trained(
     found = side_by_side(
         ThreeLayerResNet(width, outputs=k), sets, settings, steps, batch=batch, momentum=momentum, loss="mean",
         schedule=StepDecay((steps // 2,)), record=steps, measures=("outputs",), dtype="float32", device=device,
-        checkpoint=checkpoint, progress=progress,
+        place=checkpoint, progress=progress,
     )  # fmt: skip
     held = most // HELD_OUT
     shape = (len(cells), len(rates), len(decays))

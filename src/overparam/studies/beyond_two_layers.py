@@ -152,7 +152,7 @@ def one_run(
             "measures": ("outputs", "movement"),
             "dtype": settings.dtype,
             "device": workplace.device,
-            "checkpoint": kept,
+            "place": kept,
             "progress": lambda done, total, what: workplace.progress(done, total, name),
         }
         found = trained(settings, learner, m, data, options)

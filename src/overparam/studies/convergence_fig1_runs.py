@@ -73,7 +73,7 @@ def trained(
         net, data, RATE, steps, batch=min(settings.batch, data.n), momentum=MOMENTUM, weight_decay=DECAY,
         schedule=StepDecay(falls), objective="cross-entropy", loss="mean", key=workplace.seed, measures=(),
         record=range(0, steps + 1, settings.record * batches), rows_at_once=AT_ONCE, dtype=settings.dtype,
-        device=workplace.device, checkpoint=folder, checkpoint_seconds=60.0,
+        device=workplace.device, place=folder, keep_every=60.0,
         progress=lambda done, total, what: workplace.progress(done, total, told),
     )  # fmt: skip
 

@@ -24,7 +24,7 @@ from overparam.studies.convergence_rates_losses import LOSSES
 from overparam.studies.convergence_rates_settings import IMAGES, Cell, Point, Settings, build
 from overparam.studies.study import Workplace
 from overparam.training import side_by_side
-from overparam.training.kernel_drift import finite_gram, limit_gram
+from overparam.training.measures import finite_gram, limit_gram
 from overparam.training.precision import computing
 
 RECORDS = 200
@@ -111,7 +111,7 @@ def run_cell(settings: Settings, workplace: Workplace, cell: Cell, start: Part) 
         done = side_by_side(
             network, sets, [(float(rate), 0.0, key) for rate, key in zip(lr, keys, strict=True)], steps, record=every,
             measures=("movement", "gradient"), batch=None if algorithm == "GD" else settings.batch,
-            sampling="independent", objective=objective, device=workplace.device, checkpoint=kept, keep_params=True,
+            sampling="independent", objective=objective, device=workplace.device, place=kept, keep_params=True,
             progress=lambda done, total, what: workplace.progress(done, total, ", ".join(cell)),
         )  # fmt: skip
         kept_records = {key: done.records[key] for key in ("loss", "output_gradient_norm", "pl_ratio", "accuracy")}
@@ -155,7 +155,7 @@ def count_iterations(settings: Settings, workplace: Workplace, name: str, point:
         steps, every = recorded(MOST * max(expected) + 10)
         done = side_by_side(
             network, sets, [(float(rate), 0.0, key) for rate, key in zip(lr, keys, strict=True)], steps, record=every,
-            measures=(), batch=None, device=workplace.device, checkpoint=kept, stop_below=settings.share,
+            measures=(), batch=None, device=workplace.device, place=kept, stop_below=settings.share,
             progress=lambda done, total, what: workplace.progress(done, total, words),
         )  # fmt: skip
         values = np.linalg.eigvalsh(start["H"])
@@ -185,7 +185,7 @@ def run_classes(settings: Settings, workplace: Workplace, name: str, algorithm: 
         done = side_by_side(
             network, sets, [(lr, 0.0, keys_of(workplace, 1)[0])] * 2, steps, record=every, measures=("movement",),
             batch=None if algorithm == "GD" else settings.class_batch, sampling="independent", objective=objective,
-            device=workplace.device, checkpoint=kept, stop_below=0.1 / (settings.class_samples * log(10)),
+            device=workplace.device, place=kept, stop_below=0.1 / (settings.class_samples * log(10)),
             progress=lambda done, total, what: workplace.progress(done, total, f"ten classes, {name}, {algorithm}"),
         )  # fmt: skip
         delta = smallest_distance(sets[0].X)

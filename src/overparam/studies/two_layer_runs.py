@@ -19,7 +19,7 @@ from overparam.spectrum import quadrature
 from overparam.studies.study import Workplace
 from overparam.theory import predict_loss, predict_movement
 from overparam.training import gradient_descent
-from overparam.training.kernel_drift import finite_gram
+from overparam.training.measures import finite_gram
 from overparam.training.precision import computing
 
 MNIST, CIFAR, DIGITS = "mnist", "cifar10", "digits"
@@ -85,14 +85,14 @@ def run_part(
             device=workplace.device,
             stop_below=stop_below,
             kernel_rows=kernel_rows,
-            checkpoint=checkpoint,
+            place=checkpoint,
             progress=lambda done, total, what: workplace.progress(done, total, name),
         )
         kept = {key: value for key, value in run.records.items() if not key.endswith("outputs")}
         ends = {"initial_outputs": run.outputs[0], "last_outputs": run.outputs[-1]}
         if "test_outputs" in run.records:
             ends |= {"initial_test_outputs": run.test_outputs[0], "last_test_outputs": run.test_outputs[-1]}
-        about = {"steps": run.steps, "stopped": run.stopped, "seconds_per_step": run.seconds_per_step}
+        about = {"steps": run.steps, "stopped": str(run.stopped), "seconds_per_step": run.seconds_per_step}
         return kept | ends | about
 
     return workplace.part(name, make)

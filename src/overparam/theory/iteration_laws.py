@@ -206,15 +206,15 @@ def iteration_law(
 
 def _class_of_loss(run: Any, objective: Any) -> tuple[str, str, float, float | None]:
     """Name, class, σ and smoothness of the objective: as given, else the run's own."""
-    from overparam.training.losses import NAMED, as_loss
+    from overparam.training.losses import as_loss
 
     if objective is None:
-        if not hasattr(run, "objective_kind"):
+        if not hasattr(run, "algorithm"):
             raise ValueError(
                 f"`objective` is needed with (steps, losses): a loss, its name, or one of {', '.join(WORDS)}"
             )
-        smoothness = NAMED[run.objective].smoothness if run.objective in NAMED else None
-        return run.objective, run.objective_kind, run.dominance or 1.0, smoothness
+        own = run.algorithm["objective"]
+        return own["name"], own["kind"], own["dominance"] or 1.0, own["smoothness"]
     if isinstance(objective, str) and objective in WORDS:
         return f"a {objective} loss", objective, 1.0, None
     loss = as_loss(objective)
@@ -265,8 +265,8 @@ def _assumptions(
         checked(*of_kind),
         checked(
             "full-batch gradient descent",
-            None if algorithm is None else algorithm.startswith("GradientDescent"),
-            algorithm or "",
+            None if algorithm is None else algorithm.name == "GradientDescent",
+            str(algorithm or ""),
         ),
         checked("a rate small enough: the bounded quantity never rises", falls, "at the recorded steps"),
         checked("rows at distance δ or more, width at least poly(n, L, 1/δ)", None),

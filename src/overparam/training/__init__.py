@@ -1,11 +1,8 @@
 """How networks are trained: the papers' algorithms, losses, and trajectories that record, save and resume."""
 
 from overparam.training.algorithm import AbstractAlgorithm, Problem
-from overparam.training.checkpoint import Interrupted
-from overparam.training.choices import SmoothingChoices, smoothing_choices
-from overparam.training.driver import train
-from overparam.training.full_batch import GradientDescent, gradient_descent
-from overparam.training.increments import OneSampleSGD, sgd_one_sample
+from overparam.training.descent import GradientDescent, gradient_descent
+from overparam.training.loop import Interrupted, train
 from overparam.training.losses import (
     AbstractLoss,
     CrossEntropy,
@@ -15,11 +12,11 @@ from overparam.training.losses import (
     Squared,
 )
 from overparam.training.mini_batch import SGD, StepDecay, sgd
-from overparam.training.smoothed import smoothed_sgd
-from overparam.training.smoothed_run import SmoothedRun
-from overparam.training.smoothed_step import SmoothedSGD
+from overparam.training.one_sample import OneSampleSGD, sgd_one_sample
+from overparam.training.smoothed import SmoothedRun, smoothed_sgd
+from overparam.training.smoothing import SmoothedSGD, SmoothingChoices, smoothing_choices
 from overparam.training.sweeps import Sweep, side_by_side, sweep
-from overparam.training.trajectory import Trajectory
+from overparam.training.trajectory import Stop, Trajectory
 
 __all__ = [
     "SGD",
@@ -38,6 +35,7 @@ __all__ = [
     "SmoothingChoices",
     "Squared",
     "StepDecay",
+    "Stop",
     "Sweep",
     "Trajectory",
     "gradient_descent",

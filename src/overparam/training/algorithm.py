@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import register_dataclass
 
+from overparam.core import checks
 from overparam.core.network import AbstractNetwork, Params
+from overparam.core.spec import Spec, spec_of
 from overparam.training.losses import AbstractLoss
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(NamedTuple):
     """What is fitted, as arrays on the device: training rows and targets, and test ones (empty where there are none)."""
 
     X: Any
@@ -72,32 +71,36 @@ class AbstractAlgorithm(abc.ABC):
         return 1.0
 
 
-def total(loss: AbstractLoss, convention: str, outputs: Any, targets: Any) -> Any:
-    """The training loss: the sum over samples (the papers'), or their mean."""
-    values = loss.each(outputs, targets)
-    return values.sum() if convention == "sum" else values.mean()
+def spec_of_algorithm(algorithm: AbstractAlgorithm) -> Spec:
+    """The Spec of an algorithm, one of the user's own too, which says at least what is minimised and what a rate refers to.
+
+    >>> from overparam.training import GradientDescent
+    >>> spec_of_algorithm(GradientDescent(0.1))["objective"]["kind"]
+    'gradient-dominant'
+    """
+    spec = spec_of(algorithm)
+    about = {"objective": algorithm.objective.spec.to_json(), "loss": algorithm.loss}
+    return replace(spec, fields={**spec.fields, **about})
 
 
 def loss_gradient(
     network: AbstractNetwork, params: Params, loss: AbstractLoss, convention: str, X: Any, y: Any
 ) -> tuple[Any, Any]:
-    """∇ of the training loss in the trained parameters, and the network's new `state`."""
+    """∇ of the training loss, the sum over samples (the papers') or their mean, and the network's new `state`."""
 
     def value(trained: Any) -> tuple[Any, Any]:
         outputs, state = network.apply_train(replace(params, trained=trained), X)
-        return total(loss, convention, outputs, y), state
+        values = loss.each(outputs, y)
+        return values.sum() if convention == "sum" else values.mean(), state
 
     return jax.grad(value, has_aux=True)(params.trained)
 
 
-def moved(params: Params, gradient: Any, lr: Any, state: Any) -> Params:
+def moved(weights: Any, gradient: Any, lr: Any) -> Any:
     """One step down the gradient."""
-    trained = jax.tree.map(lambda w, g: w - jnp.asarray(lr, w.dtype) * g, params.trained, gradient)
-    return Params(trained, params.fixed, state)
+    return jax.tree.map(lambda w, g: w - jnp.asarray(lr, w.dtype) * g, weights, gradient)
 
 
 def checked_convention(loss: str) -> str:
     """Whether a rate refers to the "sum" or the "mean" of the losses."""
-    if loss not in ("sum", "mean"):
-        raise ValueError(f"`loss` is {loss!r}; expected 'sum' (the papers') or 'mean', what the rate refers to")
-    return loss
+    return checks.one_of(loss, "loss", ("sum", "mean"), "a rate refers to the sum (the papers') or the mean over rows")

@@ -10,6 +10,8 @@ from typing import Any, Literal, final
 import jax
 import jax.numpy as jnp
 
+from overparam.core.spec import TABLE, Spec, spec_of
+
 Kind = Literal["gradient-dominant", "convex", "bounded non-convex"]
 KINDS: tuple[Kind, ...] = ("gradient-dominant", "convex", "bounded non-convex")
 
@@ -34,6 +36,15 @@ class AbstractLoss(abc.ABC):
     @abc.abstractmethod
     def each(self, outputs: Any, targets: Any) -> Any:
         """The loss of every sample, (n,), from outputs and targets (n,) or (n, k)."""
+
+    @property
+    def spec(self) -> Spec:
+        """The loss as data; one of a class of the user's is recorded as a `GivenLoss`, with its declared properties."""
+        own = spec_of(self)
+        if own.name in TABLE["training"]:
+            return own
+        about = {"kind": self.kind, "dominance": self.dominance, "smoothness": self.smoothness, "name": self.name}
+        return Spec("training", "GivenLoss", {"function": own.to_json(), **about})
 
 
 def by_sample(values: Any) -> Any:

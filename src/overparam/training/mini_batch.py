@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, final
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +12,12 @@ import optax
 from jax.tree_util import register_dataclass
 
 from overparam.core import checks
-from overparam.core.checks import positive, whole_number
+from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork, Params
 from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_convention, loss_gradient
-from overparam.training.driver import train
-from overparam.training.inputs import Trainee
+from overparam.training.arguments import Trainee, options_of
+from overparam.training.loop import train
 from overparam.training.losses import AbstractLoss, Squared, as_loss
-from overparam.training.options import options_of
 from overparam.training.trajectory import Trajectory
 
 Sampling = Literal["epochs", "independent"]
@@ -27,9 +26,7 @@ STREAM = 1811_03962
 """Folded into the key of a run, so that no batch is drawn from the bits of an initial weight."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class SGDState:
+class SGDState(NamedTuple):
     """Weights, optax's momentum, the key of all draws, and the order of this epoch's rows."""
 
     params: Params
@@ -72,7 +69,7 @@ class SGD(AbstractAlgorithm):
         if self._takes_all(problem.n):
             return self.drawn_step(network, state, problem, step, None)
         order, chosen = self._rows(state, problem.n, step)
-        return self.drawn_step(network, replace(state, order=order), problem, step, chosen)
+        return self.drawn_step(network, state._replace(order=order), problem, step, chosen)
 
     def drawn_step(
         self, network: AbstractNetwork, state: SGDState, problem: Problem, step: Any, drawn: Any
@@ -101,13 +98,13 @@ class SGD(AbstractAlgorithm):
         batches = n // size
         if batches % count == 0:  # a part of one epoch, whose first step draws its order
             order = self._order(state, n, first)
-            return replace(state, order=order), _slice(order, first % batches * size, count * size).reshape(count, size)
+            return state._replace(order=order), _slice(order, first % batches * size, count * size).reshape(count, size)
         whole = count % batches == 0  # runners begin at multiples of `count`: whole epochs
         epochs = first // batches + jnp.arange(count // batches if whole else count // batches + 2)
         orders = jax.vmap(lambda epoch: _permutation(state.key, epoch, n))(epochs)
         rows = orders[:, : batches * size].reshape(-1, size)
         last = (first + count - 1) // batches - first // batches
-        return replace(state, order=orders[last]), _slice(rows, first % batches, count)
+        return state._replace(order=orders[last]), _slice(rows, first % batches, count)
 
     def _takes_all(self, n: int) -> bool:
         return self.batch is None or self.batch >= n
@@ -158,20 +155,20 @@ def make_sgd(
     loss: str = "sum",
 ) -> SGD:
     """An `SGD` with every argument checked."""
-    batch = None if batch is None else whole_number(batch, "batch", least=1)
-    checks.share(momentum, "momentum", zero=True)
+    batch = None if batch is None else checks.whole_number(batch, "batch", least=1)
+    momentum = checks.share(momentum, "momentum", zero=True)
     if nesterov and not momentum:
         raise ValueError("`nesterov` is True with `momentum` 0; give a momentum, such as 0.9")
-    checks.positive(weight_decay, "weight_decay", zero=True)
     checks.one_of(sampling, "sampling", ("epochs", "independent"))
     if schedule is not None and not callable(schedule):
         raise ValueError(f"`schedule` is {schedule!r}; expected a function of the step, such as those of optax")
     return SGD(
-        positive(lr, "lr"), float(weight_decay), batch, float(momentum), bool(nesterov),
-        _as_tree(schedule), sampling, as_loss(objective), checked_convention(loss),
+        checks.positive(lr, "lr"), checks.positive(weight_decay, "weight_decay", zero=True), batch, momentum,
+        bool(nesterov), _as_tree(schedule), sampling, as_loss(objective), checked_convention(loss),
     )  # fmt: skip
 
 
+@accepts_old("training.sgd")
 @options_of(train)
 def sgd(
     network: Trainee,
@@ -246,5 +243,5 @@ def _as_tree(schedule: Callable[[Any], Any] | None) -> Callable[[Any], Any] | No
             raise ValueError(f"`schedule` is {schedule!r}; expected a tuple of steps, such as StepDecay((1000,))")
         if not 0 < schedule.factor < float("inf"):
             raise ValueError(f"`schedule` is {schedule!r}; expected a factor > 0, such as 0.1")
-        return StepDecay(tuple(whole_number(step, "at") for step in schedule.at), float(schedule.factor))
+        return StepDecay(tuple(checks.whole_number(step, "at") for step in schedule.at), float(schedule.factor))
     return jax.tree_util.Partial(schedule)

@@ -1,37 +1,117 @@
-"""Algorithm 2 whole: noisy smoothed SGD on the three-layer learner, a last sign matrix, and the best of many noises."""
+"""Algorithm 2 whole: noisy smoothed SGD on the three-layer learner, a last sign matrix, the best of many noises; its result."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core.checks import share, whole_number
-from overparam.core.network import Params, as_key
-from overparam.core.progress import Progress, silent
-from overparam.data import as_dataset
+from overparam.core import checks, sections
+from overparam.core.deprecated import accepts_old
+from overparam.core.network import Params
+from overparam.core.provenance import Provenance
+from overparam.core.verdict import Verdict
+from overparam.core.words import count_of
+from overparam.frame import AbstractAnswer
 from overparam.networks import ThreeLayer
-from overparam.training.driver import KERNEL_ROWS
-from overparam.training.inputs import initial, record_steps
+from overparam.training.arguments import options_of
+from overparam.training.loop import Runner, started
 from overparam.training.losses import AbstractLoss
-from overparam.training.options import options_of
-from overparam.training.precision import checked_dtype, computing
-from overparam.training.runner import Runner
-from overparam.training.smoothed_run import SmoothedRun
-from overparam.training.smoothed_step import SmoothedSGD, SmoothedState, checked_three_layer, make_smoothed, normals
+from overparam.training.precision import computing
+from overparam.training.smoothing import SmoothedSGD, SmoothedState, checked_three_layer, make_smoothed, normals
+from overparam.training.trajectory import Trajectory
 
 LAST_SIGNS, LAST_DRAWS = 2**32 - 1, 2**32 - 2
 """Folded into the key of the algorithm for what is drawn after the last step."""
 
 
-@options_of()
+@final
+@dataclass(frozen=True, eq=False)
+class SmoothedRun(AbstractAnswer):
+    """What Algorithm 2 gives back.
+
+    trajectory: the run, without noise (its `params` are W⁰ + W_T, V⁰ + V_T). params: W^(out), V^(out), with the last Σ
+    and the chosen noise. scale: λ_T. draw: which noise was chosen, j*. draw_losses: the mean training loss with each.
+    signs: the diagonal of the last Σ, None for "L1".
+    """
+
+    trajectory: Trajectory
+    params: Params
+    scale: float
+    draw: int
+    draw_losses: np.ndarray
+    signs: np.ndarray | None = None
+
+    kind: ClassVar[str] = "smoothed-run"
+
+    @property
+    def network(self) -> ThreeLayer:
+        """The network that was trained."""
+        return self.trajectory.network.make()
+
+    @property
+    def variant(self) -> str:
+        """Of the loss: "L1" or "L2"."""
+        return self.trajectory.algorithm["variant"]
+
+    @property
+    def training_loss(self) -> float:
+        """The mean training loss of the predictor."""
+        return float(self.draw_losses[self.draw])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """λ_T F(x; W^(out), V^(out)) of every row, in float64."""
+        if not jax.tree.leaves(self.params.trained):
+            raise ValueError("this run was saved without its weights and cannot predict; save it with `weights=True`")
+        X = checks.finite_matrix(X)
+        kind = self.params.trained["W"].dtype
+        with computing(str(kind), None):
+            outputs = self.network.apply(jax.tree.map(jnp.asarray, self.params), jnp.asarray(X, kind))
+            return self.scale * np.asarray(outputs, dtype=np.float64)
+
+    def __repr__(self) -> str:
+        last = f"loss {self.training_loss:.4g}, λ_T {self.scale:.3g}"
+        return f"SmoothedRun({self.variant}, {self.trajectory.network}: {int(self.trajectory.steps[-1])} steps, {last})"
+
+    def without_weights(self) -> SmoothedRun:
+        """The run without any weights, which cannot predict."""
+        return replace(self, trajectory=self.trajectory.without_weights(), params=Params(()))
+
+    @property
+    def title(self) -> str:
+        return f"Algorithm 2 on {self.trajectory.network}"
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of its trajectory."""
+        return self.trajectory.verdict
+
+    @property
+    def provenance(self) -> Provenance:
+        """That of its trajectory."""
+        return self.trajectory.provenance
+
+    def sections(self) -> tuple[sections.Section, ...]:
+        """The page of the run, then the noises tried at its end."""
+        tried = np.sort(self.draw_losses)
+        text = (
+            f"Variant {self.variant}, λ_T = {self.scale:.4g}. Of {count_of(len(tried), 'noise')} tried at the end, "
+            f"number {self.draw} has the least training loss, {self.training_loss:.4g}, and is in the predictor."
+        )
+        drawn = (sections.series("training loss", np.arange(1, len(tried) + 1), tried, mark="points"),)
+        figure = sections.Figure(
+            "Noises tried", "Mean training loss with each noise tried, sorted.", "rank", "training loss", drawn
+        )
+        return (*self.trajectory.sections(), sections.Section("The predictor", (sections.Text(text), figure)))
+
+
+@accepts_old("training.smoothed_sgd")
+@options_of(Runner.run)
 def smoothed_sgd(
     network: ThreeLayer,
     data: Any,
@@ -51,16 +131,9 @@ def smoothed_sgd(
     batch: int = 1,
     key: Any = 0,
     params: Any = None,
-    record: int | Sequence[int] | None = None,
-    measures: Sequence[str] | None = None,
-    kernel_rows: int = KERNEL_ROWS,
-    rows_at_once: int | None = None,
     dtype: str = "float64",
     device: str | None = None,
-    stop_below: float | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_seconds: float = 60.0,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> SmoothedRun:
     """Algorithm 2: SGD with smoothing noise, regularisers and a shrinking output on the three-layer learner.
 
@@ -99,8 +172,7 @@ def smoothed_sgd(
         draws: noises tried at the end; ⌈1/ε²⌉ if None.
         batch: points a step, 1 in the paper.
         key: an int or a JAX key, of the initialisation and all draws.
-        params, record, measures, kernel_rows, rows_at_once, dtype, device, stop_below, checkpoint, checkpoint_seconds,
-            progress: see `train`.
+        params, dtype, device, options: see `train`.
 
     Two steps of the smallest network, whose λ decays once, after step 1:
 
@@ -110,26 +182,19 @@ def smoothed_sgd(
     (0.5, True, (1,))
     """
     checked_three_layer(network)
-    steps = whole_number(steps, "steps")
+    steps = checks.whole_number(steps, "steps")
     algorithm = make_smoothed(
         lr=lr, steps=steps, sigma_w=sigma_w, sigma_v=sigma_v, sigma_n=sigma_n, lambda_w=lambda_w, lambda_v=lambda_v,
         epsilon=epsilon, decay_constant=decay_constant, variant=variant, batch=batch, objective=objective,
     )  # fmt: skip
-    tried = checked_draws(draws, epsilon)
-    checked_dtype(dtype, device)
-    data, chosen_key = as_dataset(data), as_key(key)
-    with computing(dtype, device) as kind:
-        start = initial(network, data, params, chosen_key, kind)
-        runner = Runner(network, algorithm, data, start, chosen_key, dtype, device)
-        runner.prepare(record_steps(record, steps), measures, kernel_rows, rows_at_once)
-        state, step, stopped = runner.go(steps, stop_below, checkpoint, checkpoint_seconds, progress or silent)
+    tried = math.ceil(1 / epsilon**2) if draws is None else checks.whole_number(draws, "draws", least=1)
+    with started(network, data, algorithm, key, params, dtype, device) as runner:
+        state, stopped = runner.run(steps, **options)
         out, best, losses = last_choice(network, algorithm, state, runner.problem.X, runner.problem.y, tried)
         return SmoothedRun(
-            trajectory=runner.trajectory(state, step, stopped),
-            network=network,
+            trajectory=runner.trajectory(state, stopped),
             params=jax.tree.map(np.asarray, out),
             scale=float(state.scale),
-            variant=algorithm.variant,
             draw=best,
             draw_losses=losses,
             signs=None if (signs := last_signs(algorithm, state)) is None else np.asarray(signs),
@@ -160,7 +225,7 @@ def last_signs(algorithm: SmoothedSGD, state: SmoothedState) -> Any:
 def with_last_signs(algorithm: SmoothedSGD, state: SmoothedState) -> SmoothedState:
     """The state with ΣW and VΣ for a Σ drawn once, for "L2"; the same state for "L1"."""
     signs = last_signs(algorithm, state)
-    return state if signs is None else replace(state, W=signs[:, None] * state.W, V=state.V * signs)
+    return state if signs is None else state._replace(W=signs[:, None] * state.W, V=state.V * signs)
 
 
 def smoothed(params: Params, sigma_w: Any, sigma_v: Any, key: Any) -> Params:
@@ -186,14 +251,3 @@ def _losses(
         return objective.each(scale * network.apply(smoothed(base, sigma_w, sigma_v, key), X), y).mean()
 
     return jax.lax.map(one, keys)  # one after the other: a noise has as many entries as the network has weights
-
-
-def checked_draws(draws: Any, epsilon: float) -> int:
-    """How many noises are tried: as asked, or ⌈1/ε²⌉.
-
-    >>> checked_draws(None, 0.5)
-    4
-    """
-    if draws is None:
-        return math.ceil(1 / share(epsilon, "epsilon") ** 2)
-    return whole_number(draws, "draws", least=1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, final
 
@@ -13,21 +13,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core import sections
-from overparam.core.checks import whole_number
+from overparam.core import checks, sections
+from overparam.core.deprecated import accepts_old
 from overparam.core.network import Params, as_key
-from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance
+from overparam.core.spec import Spec, spec_of
 from overparam.core.trees import as_numpy
 from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer
-from overparam.training.inputs import Trainee, as_network, describe, initial, record_steps
+from overparam.training.algorithm import spec_of_algorithm
+from overparam.training.arguments import Trainee, as_network, initial, options_of
+from overparam.training.loop import Runner
 from overparam.training.mini_batch import make_sgd
-from overparam.training.options import options_of
 from overparam.training.precision import checked_dtype, computing
-from overparam.training.runner import Runner
+from overparam.training.trajectory import Stop
+
+OF_SGD = frozenset(inspect.signature(make_sgd).parameters)
+"""The options that are those of SGD."""
 
 
 @final
@@ -43,9 +47,9 @@ class Sweep(AbstractAnswer):
     seed: np.ndarray
     steps: np.ndarray
     records: Mapping[str, np.ndarray]
-    network: str
-    algorithm: str
-    stopped: str
+    network: Spec
+    algorithm: Spec
+    stopped: Stop
     seconds_per_step: float
     params: Params | None = field(default=None, metadata={"stored": False})
     provenance: Provenance = field(default_factory=Provenance)
@@ -130,7 +134,88 @@ class Sweep(AbstractAnswer):
         return (sections.Section("The sweep", (sections.Text(text), table, figure)),)
 
 
-@options_of(make_sgd)
+@accepts_old("training.side_by_side")
+@options_of(make_sgd, Runner.run)
+def side_by_side(
+    network: Trainee,
+    data: Any,
+    settings: Sequence[tuple[float, float, int]],
+    steps: int,
+    *,
+    params: Any = None,
+    measures: Sequence[str] = ("movement",),
+    kernel_rows: int = 0,
+    dtype: str = "float64",
+    device: str | None = None,
+    keep_params: bool = False,
+    **options: Any,
+) -> Sweep:
+    """Runs of any settings, each on rows of its own where asked, trained as one vectorised program.
+
+    Where the recorded steps have a large common divisor (`record=200`), steps go in blocks of known length whose
+    batches are drawn at once: on a GPU a step of a small network then takes a fraction of the time.
+
+    Args:
+        network: a network of the house, or any function `apply(params, x)` with `params=`.
+        data: one data set; or a list of them, one a run, all of one shape. Rows may be repeated to get there: a mean
+            over them, and an epoch, are then those of the rows repeated.
+        settings: (lr, weight_decay, key) of every run.
+        steps: how many, the same for all.
+        params: where all start, or a list of `Params`, one a run; fresh weights from each key if None.
+        measures, kernel_rows, dtype, device: see `train`.
+        keep_params: keep all final weights.
+        options: of SGD, batch (None, all rows, if not given), momentum, nesterov, schedule, sampling, objective, loss;
+            and of `train`, record, rows_at_once, stop_below, place, keep_every, progress. It stops when every run is
+            below, or none is finite.
+
+    A linear neuron on x = ±1, y = x; at rate ½ it is there after one step:
+
+    >>> found = side_by_side(lambda w, x: x[:, 0] * w, ([[1.0], [-1.0]], [1.0, -1.0]),
+    ...                      [(0.25, 0.0, 0), (0.5, 0.0, 7)], steps=1, params=0.0)
+    >>> found.final("loss").tolist(), found.seed.tolist()
+    ([0.25, 0.0], [0, 7])
+    """
+    checked_dtype(dtype, device)
+    steps, settings = checks.whole_number(steps, "steps"), _checked(settings)
+    runs = len(settings)
+    sets = _sets(data, runs)
+    given = _starts(params, runs, "the settings") or [params] * runs
+    of_sgd = {name: options.pop(name) for name in OF_SGD & set(options)}
+    algorithms = [make_sgd(rate, weight_decay=decay, **of_sgd) for rate, decay, _ in settings]
+    with computing(dtype, device) as kind:
+        house = as_network(network, given[0])
+        first = sets if isinstance(sets, Dataset) else sets[0]
+        drawn: dict[Any, Params] = {}  # one draw for all runs of a key
+        for start, (_, _, seed) in zip(given, settings, strict=True):
+            if (id(start), seed) not in drawn:
+                drawn[id(start), seed] = initial(house, first, start, seed, kind)
+        starts = [drawn[id(start), seed] for start, (_, _, seed) in zip(given, settings, strict=True)]
+        start = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+        algorithm = jax.tree.map(partial(_stacked, kind), *algorithms)
+        stacked_keys = jnp.stack([as_key(seed) for _, _, seed in settings])
+        runner = Runner(house, algorithm, sets, start, stacked_keys, dtype, device, runs=runs)
+        state, stopped = runner.run(steps, measures=measures, kernel_rows=kernel_rows, **options)
+        records = {name: np.moveaxis(values, 0, 1) for name, values in runner.stacked().items()}
+        last = jax.tree.map(as_numpy, jax.vmap(lambda a, s: a.current(s))(algorithm, state)) if keep_params else None
+        shared = spec_of_algorithm(algorithms[0])
+        shared = replace(shared, fields={n: v for n, v in shared.fields.items() if n not in ("lr", "weight_decay")})
+        return Sweep(
+            lr=np.array([s[0] for s in settings], dtype=np.float64),
+            weight_decay=np.array([s[1] for s in settings], dtype=np.float64),
+            seed=np.array([s[2] for s in settings], dtype=np.int64),
+            steps=np.array(runner.recorded, dtype=np.int64),
+            records=records,
+            network=spec_of(house),
+            algorithm=shared,
+            stopped=stopped,
+            seconds_per_step=runner.seconds / max(1, runner.timed),
+            params=last,
+            provenance=runner.provenance({"steps": stopped.step, "runs": runs, "algorithm": str(shared)}),
+        )
+
+
+@accepts_old("training.sweep")
+@options_of(side_by_side, make_sgd, Runner.run)
 def sweep(
     network: Trainee,
     data: Any,
@@ -140,17 +225,6 @@ def sweep(
     weight_decay: float | Sequence[float] = 0.0,
     keys: int | Sequence[int] = 0,
     params: Any = None,
-    record: int | Sequence[int] | None = None,
-    measures: Sequence[str] = ("movement",),
-    kernel_rows: int = 0,
-    rows_at_once: int | None = None,
-    dtype: str = "float64",
-    device: str | None = None,
-    stop_below: float | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_seconds: float = 60.0,
-    keep_params: bool = False,
-    progress: Progress | None = None,
     **options: Any,
 ) -> Sweep:
     """Every rate with every decay with every seed, trained side by side as one vectorised program.
@@ -164,10 +238,7 @@ def sweep(
         steps: how many, the same for all.
         params: where all start, or a list with one `Params` for each key (such as initial weights of several sizes);
             fresh weights from each key if None.
-        keep_params: keep all final weights.
-        options: of SGD: batch (None, all rows, if not given), momentum, nesterov, schedule, sampling, objective, loss.
-        record, measures, kernel_rows, rows_at_once, dtype, device, stop_below, checkpoint, checkpoint_seconds, progress:
-            see `train`; it stops when every run is below, or none is finite.
+        options: see `side_by_side`.
 
     A linear neuron on x = ±1, y = x; at rate ½ it is there after one step:
 
@@ -175,98 +246,14 @@ def sweep(
     >>> found.final("loss").tolist(), found.best()
     ([0.25, 0.0], 1)
     """
-    seeds = [whole_number(seed, "keys") for seed in _several(keys)]
+    seeds = [checks.whole_number(seed, "keys") for seed in _several(keys)]
     starts = _starts(params, len(seeds), "`keys`")
     combined = list(itertools.product(_several(lr), _several(weight_decay), range(len(seeds))))
     if not combined:
         raise ValueError("`lr`, `weight_decay` and `keys` need at least one value each")
-    return side_by_side(
-        network, as_dataset(data), [(rate, decay, seeds[place]) for rate, decay, place in combined], steps,
-        params=params if starts is None else [starts[place] for _, _, place in combined], record=record,
-        measures=measures, kernel_rows=kernel_rows, rows_at_once=rows_at_once, dtype=dtype, device=device,
-        stop_below=stop_below, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, keep_params=keep_params,
-        progress=progress, **options,
-    )  # fmt: skip
-
-
-@options_of(make_sgd)
-def side_by_side(
-    network: Trainee,
-    data: Any,
-    settings: Sequence[tuple[float, float, int]],
-    steps: int,
-    *,
-    params: Any = None,
-    record: int | Sequence[int] | None = None,
-    measures: Sequence[str] = ("movement",),
-    kernel_rows: int = 0,
-    rows_at_once: int | None = None,
-    dtype: str = "float64",
-    device: str | None = None,
-    stop_below: float | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_seconds: float = 60.0,
-    keep_params: bool = False,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Sweep:
-    """Runs of any settings, each on rows of its own where asked, trained as one vectorised program.
-
-    Where the recorded steps have a large common divisor (`record=200`), steps go in blocks of known length whose
-    batches are drawn at once: on a GPU a step of a small network then takes a fraction of the time.
-
-    Args:
-        network: as of `sweep`.
-        data: one data set; or a list of them, one a run, all of one shape. Rows may be repeated to get there: a mean
-            over them, and an epoch, are then those of the rows repeated.
-        settings: (lr, weight_decay, key) of every run.
-        steps: how many, the same for all.
-        params: where all start, or a list of `Params`, one a run; fresh weights from each key if None.
-        keep_params, options, and the rest: as of `sweep`.
-
-    A linear neuron on x = ±1, y = x; at rate ½ it is there after one step:
-
-    >>> found = side_by_side(lambda w, x: x[:, 0] * w, ([[1.0], [-1.0]], [1.0, -1.0]),
-    ...                      [(0.25, 0.0, 0), (0.5, 0.0, 7)], steps=1, params=0.0)
-    >>> found.final("loss").tolist(), found.seed.tolist()
-    ([0.25, 0.0], [0, 7])
-    """
-    checked_dtype(dtype, device)
-    steps, settings = whole_number(steps, "steps"), _checked(settings)
-    runs = len(settings)
-    sets = _sets(data, runs)
-    given = _starts(params, runs, "the settings") or [params] * runs
-    algorithms = [make_sgd(rate, weight_decay=decay, **options) for rate, decay, _ in settings]
-    with computing(dtype, device) as kind:
-        house = as_network(network, given[0])
-        first = sets if isinstance(sets, Dataset) else sets[0]
-        drawn: dict[Any, Params] = {}  # one draw for all runs of a key
-        for start, (_, _, seed) in zip(given, settings, strict=True):
-            if (id(start), seed) not in drawn:
-                drawn[id(start), seed] = initial(house, first, start, seed, kind)
-        starts = [drawn[id(start), seed] for start, (_, _, seed) in zip(given, settings, strict=True)]
-        start = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-        algorithm = jax.tree.map(partial(_stacked, kind), *algorithms)
-        stacked_keys = jnp.stack([as_key(seed) for _, _, seed in settings])
-        runner = Runner(house, algorithm, sets, start, stacked_keys, dtype, device, runs=runs)
-        runner.prepare(record_steps(record, steps), measures, kernel_rows, rows_at_once)
-        state, step, stopped = runner.go(steps, stop_below, checkpoint, checkpoint_seconds, progress or silent)
-        records = {name: np.moveaxis(values, 0, 1) for name, values in runner.stacked().items()}
-        last = jax.tree.map(as_numpy, jax.vmap(lambda a, s: a.current(s))(algorithm, state)) if keep_params else None
-        shared = describe(algorithms[0], leave_out=("lr", "weight_decay"))
-        return Sweep(
-            lr=np.array([s[0] for s in settings], dtype=np.float64),
-            weight_decay=np.array([s[1] for s in settings], dtype=np.float64),
-            seed=np.array([s[2] for s in settings], dtype=np.int64),
-            steps=np.array(runner.recorded, dtype=np.int64),
-            records=records,
-            network=describe(house),
-            algorithm=shared,
-            stopped=stopped,
-            seconds_per_step=runner.seconds / max(1, runner.timed),
-            params=last,
-            provenance=runner.provenance({"steps": step, "runs": len(settings), "algorithm": shared}),
-        )
+    settings = [(rate, decay, seeds[place]) for rate, decay, place in combined]
+    params = params if starts is None else [starts[place] for _, _, place in combined]
+    return side_by_side(network, as_dataset(data), settings, steps, params=params, **options)
 
 
 def _starts(params: Any, count: int, of: str) -> list[Params] | None:
@@ -290,7 +277,7 @@ def _checked(settings: Sequence[tuple[float, float, int]]) -> list[tuple[float, 
     wrong = [s for s in settings if not isinstance(s, list | tuple | np.ndarray) or len(s) != 3 or any(map(np.ndim, s))]
     if wrong:
         raise ValueError(f"`settings` has {wrong[0]!r}; expected (lr, weight_decay, key) of a run")
-    return [(rate, decay, whole_number(key, "keys")) for rate, decay, key in settings]
+    return [(rate, decay, checks.whole_number(key, "keys")) for rate, decay, key in settings]
 
 
 def _sets(data: Any, runs: int) -> Dataset | list[Dataset]:

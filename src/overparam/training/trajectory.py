@@ -1,16 +1,19 @@
-"""A `Trajectory`: what a run went through at the recorded steps, and the weights it ended with."""
+"""A `Trajectory`: what a run went through at the recorded steps, and the weights it ended with; whether it is a run of the
+network and the rows it is given with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, final
+from math import isfinite, sqrt
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
 from overparam.core import sections
-from overparam.core.network import Params
+from overparam.core.network import AbstractNetwork, Params
 from overparam.core.provenance import Provenance
+from overparam.core.spec import Spec, spec_of
 from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.frame import AbstractAnswer
@@ -40,6 +43,34 @@ FIGURES: tuple[tuple[str, sections.Scale, tuple[str, ...]], ...] = (
     ("Drift of the kernel", "log", ("kernel_from_start", "kernel_from_limit")),
 )
 
+CLOSE = 1e-3
+"""How far the loss may be from the recorded one, as a share of it."""
+LOST = 10.0
+"""Times the digits that one product keeps: what the outputs of a deep network lose."""
+
+
+@final
+@dataclass(frozen=True)
+class Stop:
+    """Why a run ended, and after how many steps; `str(stop)` is the words.
+
+    reason: "done" (all steps), "below" (the loss is at most `share` of its start), "not finite" (the loss), "by hand".
+    """
+
+    reason: Literal["done", "below", "not finite", "by hand"]
+    step: int
+    share: float | None = None
+
+    def __str__(self) -> str:
+        if self.reason == "done":
+            return f"all {self.step} steps done"
+        if self.reason == "below":
+            return f"the loss is at most {self.share:g} of its start at step {self.step}"
+        if self.reason == "by hand":
+            return f"stopped by hand at step {self.step}"
+        why = "the rate is too large" if self.step else "the first weights, the network or the objective give that"
+        return f"the loss is not finite at step {self.step}: {why}"
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -48,26 +79,21 @@ class Trajectory(AbstractAnswer):
 
     records: by name, see `WORDS`; each is an attribute too (`run.loss`, `run.movement`).
     layers: names of the trained layers, the columns of the movements. params: the weights at the end, in the precision
-    of the run. network, algorithm: in words. loss_convention: "sum" or "mean". seconds_per_step: without compilation
-    and recording. stopped: why it ended. digits: decimal digits one product of the run keeps. objective,
-    objective_kind, dominance: what was minimised, its class and its σ, see `AbstractLoss`. kernel_rows, flip_rows: on
-    how many rows those were measured.
+    of the run. network, algorithm: as Specs; `run.network.make()` is the network. n: training rows. stopped: why it
+    ended. seconds_per_step: without compilation and recording. digits: decimal digits one product of the run keeps.
+    kernel_rows, flip_rows: on how many rows those were measured.
     """
 
     steps: np.ndarray
     records: Mapping[str, np.ndarray]
     layers: tuple[str, ...]
     params: Params
-    network: str
-    algorithm: str
-    loss_convention: str
+    network: Spec
+    algorithm: Spec
     n: int
-    stopped: str
+    stopped: Stop
     seconds_per_step: float
     digits: int
-    objective: str = "squared"
-    objective_kind: str = "gradient-dominant"
-    dominance: float | None = 1.0
     kernel_rows: int = 0
     flip_rows: int = 0
     provenance: Provenance = field(default_factory=Provenance)
@@ -85,6 +111,26 @@ class Trajectory(AbstractAnswer):
     def __repr__(self) -> str:
         last = f", loss {self.loss[0]:.4g} → {self.loss[-1]:.4g}" if len(self.steps) else ""
         return f"Trajectory({self.network}, {self.algorithm}: {int(self.steps[-1])} steps{last})"
+
+    @property
+    def loss_convention(self) -> str:
+        """Whether a rate and the recorded loss are of the "sum" or the "mean" over rows."""
+        return self.algorithm["loss"]
+
+    @property
+    def objective(self) -> str:
+        """What was minimised, by its name."""
+        return self.algorithm["objective"]["name"]
+
+    @property
+    def objective_kind(self) -> str:
+        """The class of what was minimised, see `AbstractLoss`."""
+        return self.algorithm["objective"]["kind"]
+
+    @property
+    def dominance(self) -> float | None:
+        """σ of a gradient-dominant objective, see `AbstractLoss`."""
+        return self.algorithm["objective"]["dominance"]
 
     @property
     def total_movement(self) -> np.ndarray:
@@ -148,3 +194,51 @@ class Trajectory(AbstractAnswer):
 def _shown(steps: np.ndarray) -> str:
     words = [str(int(s)) for s in steps]
     return ", ".join(words if len(words) <= 8 else [*words[:4], "…", *words[-3:]])
+
+
+def require_network_of(run: Trajectory, network: Any) -> None:
+    """Raise where the run trained a network of another class.
+
+    Args:
+        run: a `Trajectory`.
+        network: what is looked at; a function is trained as `Given`.
+    """
+    of_house = isinstance(network, AbstractNetwork) or not callable(network)
+    own = spec_of(network).name if of_house else "Given"
+    if run.network.name != own:
+        raise ValueError(f"the run trained a {run.network} and `network` is a {own}; pass the one it trained")
+
+
+def require_rows_of(run: Trajectory, n: int, name: str) -> None:
+    """Raise where the run had another number of rows."""
+    if n != run.n:
+        raise ValueError(
+            f"the run was trained on {count_of(run.n, 'row')} and {name} has {n:,}; pass the rows it had, and `rows` to "
+            "look at fewer of them"
+        )
+
+
+def compares(run: Trajectory) -> bool:
+    """Whether the last recorded loss is the plain one at the last weights."""
+    by_hand = run.stopped.reason == "by hand"  # after the last record
+    scaled = run.algorithm.name == "SmoothedSGD"  # outputs are multiplied on the way
+    return len(run.steps) > 0 and not by_hand and not scaled and isfinite(run.records["loss"][-1])
+
+
+def require_loss_of(run: Trajectory, mean: float, y: np.ndarray, digits: int) -> None:
+    """Raise where the loss at the run's last weights is not what the run recorded last.
+
+    Args:
+        run: a `Trajectory`.
+        mean: the loss of the run's objective on the rows given, their mean.
+        y: their targets.
+        digits: decimal digits that one product kept here.
+    """
+    told = float(run.records["loss"][-1]) / (run.n if run.loss_convention == "sum" else 1)
+    lost = LOST * 10.0 ** -min(digits, run.digits) * sqrt(float(np.mean(np.square(y).reshape(len(y), -1).sum(axis=1))))
+    if abs(mean - told) <= CLOSE * abs(told) + sqrt(2 * abs(told)) * lost + lost**2:
+        return
+    raise ValueError(
+        f"the run ended at a mean loss of {told:.6g} and its last weights have {mean:.6g} on these rows: the data are not "
+        "those of the run; pass its rows as it had them: `train_and_compare` scales them by `op.data.preprocess(data)`"
+    )

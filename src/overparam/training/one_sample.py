@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
-from overparam.core.checks import positive
+from overparam.core import checks
+from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork, Params
-from overparam.training.algorithm import AbstractAlgorithm, Problem, loss_gradient
-from overparam.training.driver import train
-from overparam.training.inputs import Trainee
+from overparam.training.algorithm import AbstractAlgorithm, Problem, loss_gradient, moved
+from overparam.training.arguments import Trainee, options_of
+from overparam.training.loop import train
 from overparam.training.losses import AbstractLoss, SmoothAbsolute, as_loss
-from overparam.training.options import options_of
 from overparam.training.trajectory import Trajectory
 
 STREAM = 1811_04918_1
 """Folded into the key of a run, so that no draw of the algorithm meets one of the initialisation."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class IncrementState:
+class IncrementState(NamedTuple):
     """The initial network, what was added to its trained weights, and the key of the sampled points."""
 
     start: Params
@@ -52,8 +50,7 @@ class OneSampleSGD(AbstractAlgorithm):
         row = jax.random.randint(jax.random.fold_in(state.key, step), (1,), 0, problem.n)
         now = self.current(state)
         gradient, new = loss_gradient(network, now, self.objective, self.loss, problem.X[row], problem.y[row])
-        increments = jax.tree.map(lambda w, g: w - jnp.asarray(self.lr, w.dtype) * g, state.increments, gradient)
-        return IncrementState(replace(state.start, state=new), increments, state.key)
+        return IncrementState(replace(state.start, state=new), moved(state.increments, gradient, self.lr), state.key)
 
     def current(self, state: IncrementState) -> Params:
         return replace(state.start, trained=jax.tree.map(jnp.add, state.start.trained, state.increments))
@@ -62,6 +59,7 @@ class OneSampleSGD(AbstractAlgorithm):
         return 1
 
 
+@accepts_old("training.sgd_one_sample")
 @options_of(train)
 def sgd_one_sample(
     network: Trainee,
@@ -101,4 +99,4 @@ def sgd_one_sample(
     >>> run.loss.tolist()
     [0.5, 0.125, 0.03125]
     """
-    return train(network, data, OneSampleSGD(positive(lr, "lr"), as_loss(objective)), steps, key=key, **options)
+    return train(network, data, OneSampleSGD(checks.positive(lr, "lr"), as_loss(objective)), steps, key=key, **options)

@@ -1,18 +1,18 @@
-"""One step of Algorithm 2: a sampled point, smoothing noise drawn without its matrices, two regularisers, a shrinking scale."""
+"""The smoothed SGD of Algorithm 2, step by step: a sampled point, noise drawn without its matrices, two regularisers, a
+shrinking scale; and the parameters that its proof asks for."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
 from overparam.core import checks
-from overparam.core.checks import positive, share, whole_number
 from overparam.core.network import AbstractNetwork, Params
 from overparam.networks import ThreeLayer
 from overparam.training.algorithm import AbstractAlgorithm, Problem
@@ -28,9 +28,7 @@ STREAM = 1811_04918
 """Folded into the key of a run, so that no draw of the algorithm meets one of the initialisation."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class SmoothedState:
+class SmoothedState(NamedTuple):
     """The initial network, the increments W and V, λ_t, the next time t₀ at which λ shrinks, the key of all draws."""
 
     start: Params
@@ -41,9 +39,7 @@ class SmoothedState:
     key: Any
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class StepNoise:
+class StepNoise(NamedTuple):
     """What one step draws, a row for each sampled point: Gaussian z₀ (b, m₁), z₁ (b, m₂), z₂ (b, m₁), signs (b, m₁).
 
     `signs` are the diagonals of Σ, () for the variant without.
@@ -186,7 +182,7 @@ class SmoothedSGD(AbstractAlgorithm):
         if self.noisy:
             for_W, for_V = normals(kick, (W.shape, V.shape), kind)
             W_new, V_new = W_new + lr * sigma_n * for_W, V_new + lr * sigma_n * for_V
-        return replace(state, W=W_new, V=V_new, scale=scale, decay_at=decay_at)
+        return state._replace(W=W_new, V=V_new, scale=scale, decay_at=decay_at)
 
     def shrunk(self, state: SmoothedState, step: Any, key: Any, lr: Any) -> tuple[Any, Any]:
         """λ_t and t₀ as step t = `step` + 1 sees them: the decay of step t − 1 is done first, so that the last is λ_T."""
@@ -244,19 +240,15 @@ def make_smoothed(
     objective: Any = "smooth-absolute",
 ) -> SmoothedSGD:
     """A `SmoothedSGD` with every argument checked and T_w computed."""
-    rate = positive(lr, "lr")
+    rate = checks.positive(lr, "lr")
     if rate >= 1:
         raise ValueError(f"`lr` is {lr!r}; expected a number below 1: λ is multiplied by 1 − lr")
-    kind = checks.one_of(variant, "variant", VARIANTS)
-    sizes = {"sigma_w": sigma_w, "sigma_v": sigma_v, "sigma_n": sigma_n, "lambda_w": lambda_w, "lambda_v": lambda_v}
-    for name, value in sizes.items():
-        checks.positive(value, name, zero=True)
-    share(epsilon, "epsilon")
-    positive(decay_constant, "decay_constant")
-    return SmoothedSGD(
-        rate, float(sigma_w), float(sigma_v), float(lambda_w), float(lambda_v),
-        decay_wait(rate, steps, epsilon, decay_constant), float(sigma_n), sigma_n > 0, kind, whole_number(batch, "batch", least=1), as_loss(objective),
-    )  # fmt: skip
+    checks.one_of(variant, "variant", VARIANTS)
+    sizes = {"sigma_w": sigma_w, "sigma_v": sigma_v, "lambda_w": lambda_w, "lambda_v": lambda_v, "sigma_n": sigma_n}
+    *others, noise = (checks.positive(value, name, zero=True) for name, value in sizes.items())
+    wait = decay_wait(rate, steps, checks.share(epsilon, "epsilon"), checks.positive(decay_constant, "decay_constant"))
+    batch = checks.whole_number(batch, "batch", least=1)
+    return SmoothedSGD(rate, *others, wait, noise, noise > 0, variant, batch, as_loss(objective))  # type: ignore[arg-type]
 
 
 def checked_three_layer(network: Any) -> ThreeLayer:
@@ -264,3 +256,88 @@ def checked_three_layer(network: Any) -> ThreeLayer:
     if not isinstance(network, ThreeLayer) or network.trained != "hidden":
         raise ValueError(f"`network` is {network!r}; Algorithm 2 trains op.networks.ThreeLayer with trained='hidden'")
     return network
+
+
+@final
+@dataclass(frozen=True)
+class SmoothingChoices:
+    """Radii τ_v, τ′_w, τ_w of the increments, weights λ_w, λ_v of the regularisers, noises σ_w, σ_v, and ε′, ε_a.
+
+    conditions: what the coupling lemma asks of them, and whether it is so.
+    """
+
+    tau_v: float
+    tau_w_prime: float
+    tau_w: float
+    lambda_w: float
+    lambda_v: float
+    sigma_w: float
+    sigma_v: float
+    epsilon_prime: float
+    epsilon_a: float
+    conditions: tuple[tuple[str, bool], ...]
+
+
+def smoothing_choices(
+    m1: int,
+    m2: int,
+    epsilon: float,
+    *,
+    complexity: float,
+    tau_v_exponent: float = 1.0,
+    tau_w_exponent: float = 1.0,
+    sigma_v_exponent: float = 1.0,
+    sigma_w_exponent: float = 0.99,
+) -> SmoothingChoices:
+    """The parameters of Lemma 5.3:
+
+        ε′ = ε/C₁,  ε_a = ε,
+        τ_v = (ε′)^p √(m₁/m₂),  τ′_w = 1/((ε′)^q m₁^{3/4}),  λ_w = 2/(τ′_w)⁴,  λ_v = 2/τ_v²,
+        σ_v = (ε′)^s / √m₂,  σ_w = m₁^{−0.99},  τ_w = σ_w m₁^{1/4}.
+
+    They prove, they do not train. λ_v ≥ 2 keeps V within τ_v ≤ ε′ of 0, and ε′ is ε over a polynomial of function
+    complexities that start at 10⁴: at any width that fits a computer the increments allowed cannot change the outputs
+    by as much as ε. `smoothed_sgd` takes its parameters as they are given.
+
+    Ref: beyond_two_layers, Lemma 5.3, Eq. (25), (26), (27), Lemma 5.5
+
+    Differs from the paper: p, q, s are each a Θ(1) there, fixed by γ; C₁ is a polynomial that is not written out.
+
+    Args:
+        m1, m2: the widths, equal in the theorem.
+        epsilon: ε.
+        complexity: C₁ ≥ 1.
+        tau_v_exponent, tau_w_exponent, sigma_v_exponent: p, q, s > 0.
+        sigma_w_exponent: 99/100 in the paper.
+
+    With m₁ = m₂ = 16, ε = ½, C₁ = 1: τ′_w = 1/(½ · 8) and λ_w = 2 · 4⁴:
+
+    >>> c = smoothing_choices(16, 16, 0.5, complexity=1.0)
+    >>> c.tau_v, c.tau_w_prime, c.lambda_w, c.lambda_v, c.sigma_v
+    (0.5, 0.25, 512.0, 8.0, 0.125)
+    """
+    m1, m2 = checks.whole_number(m1, "m1", least=1), checks.whole_number(m2, "m2", least=1)
+    epsilon = checks.share(epsilon, "epsilon")
+    if not 1 <= complexity < math.inf:
+        raise ValueError(f"`complexity` is {complexity!r}; expected C₁, a number ≥ 1")
+    tau_v_exponent = checks.positive(tau_v_exponent, "tau_v_exponent")
+    tau_w_exponent = checks.positive(tau_w_exponent, "tau_w_exponent")
+    sigma_v_exponent = checks.positive(sigma_v_exponent, "sigma_v_exponent")
+    sigma_w_exponent = checks.positive(sigma_w_exponent, "sigma_w_exponent")
+    small = epsilon / complexity
+    tau_v = small**tau_v_exponent * math.sqrt(m1 / m2)
+    tau_w_prime = 1 / (small**tau_w_exponent * m1**0.75)
+    sigma_w = m1**-sigma_w_exponent
+    sigma_v = small**sigma_v_exponent / math.sqrt(m2)
+    tau_w = sigma_w * m1**0.25
+    conditions = (
+        ("1/√m₂ ≤ τ_v ≤ √(m₁/m₂)", m2**-0.5 <= tau_v <= math.sqrt(m1 / m2)),
+        ("m₁^(−3/4) ≤ τ_w ≤ m₁^(−1/2)", m1**-0.75 <= tau_w <= m1**-0.5),
+        ("σ_w ≤ τ_w / m₁^(1/4)", sigma_w <= tau_w / m1**0.25 * (1 + 1e-12)),
+        ("σ_v ≤ 1/(4√m₂)", sigma_v <= 0.25 / math.sqrt(m2)),
+        ("τ′_w ≤ τ_w", tau_w_prime <= tau_w),
+        ("m₂ = m₁", m1 == m2),
+    )
+    return SmoothingChoices(
+        tau_v, tau_w_prime, tau_w, 2 / tau_w_prime**4, 2 / tau_v**2, sigma_w, sigma_v, small, epsilon, conditions
+    )

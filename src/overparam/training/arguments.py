@@ -1,10 +1,13 @@
-"""What `train` is given, checked: the network or function, where it starts, steps, records, measures; each failure one line."""
+"""What training is given, checked: the network or function, where it starts, records, measures, options; each failure one line."""
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields, is_dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -13,15 +16,18 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.machine import free_memory
 from overparam.core.network import AbstractNetwork, Params
+from overparam.core.spec import spec_of
 from overparam.core.trees import layer_names
 from overparam.core.words import count_of
 from overparam.data import Dataset
 from overparam.networks import Given
 from overparam.networks.composed import AbstractComposed
 from overparam.training.losses import AbstractLoss
-from overparam.training.measurements import MEASURES, ON_REQUEST
+from overparam.training.measures import MEASURES, ON_REQUEST
 from overparam.training.precision import cast
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Trainee = AbstractNetwork | Callable[[Any, Any], Any]
 
 RECORDS = 40
@@ -110,7 +116,7 @@ def require_weights(trained: Any) -> None:
 def require_weights_of(network: AbstractComposed, d: int, start: Params) -> None:
     """Raise unless `start` has the weights of the network, trained, fixed or running, by name and shape."""
     wanted, given = _shapes(jax.eval_shape(lambda: network.init(0, d))), _shapes(start)
-    which = f"{describe(network)} on {count_of(d, 'feature')}"
+    which = f"{spec_of(network)} on {count_of(d, 'feature')}"
     for name, shape in wanted.items():
         if name not in given:
             raise ValueError(f"`params` has no {name!r}; {which} has {_listed(wanted)}")
@@ -162,8 +168,11 @@ def require_memory(network: AbstractNetwork, start: Params, X: Any, rows: int, r
     held = jax.eval_shape(network.trace, start, jax.ShapeDtypeStruct((1, *X.shape[1:]), X.dtype)).pre_activations
     weights = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(start))
     need = runs * (rows * sum(g.size * g.dtype.itemsize for g in held) + weights)
-    fix = "take a smaller width, fewer rows, `sgd` with a smaller batch, or dtype='float32'"
-    checks.require_memory(need, free_memory(device), f"a step on {count_of(rows, 'row')}", fix)
+    what, fix = (
+        f"a step on {count_of(rows, 'row')}",
+        "a smaller width, fewer rows, `sgd` with a smaller batch, or dtype='float32'",
+    )
+    checks.require_memory(need, free_memory(device), what, f"take {fix}")
 
 
 def record_steps(record: int | Sequence[int] | None, steps: int) -> list[int]:
@@ -205,31 +214,31 @@ def checked_measures(measures: Sequence[str] | None, records: int, data: Dataset
     return tuple(name for name in known if name in measures)
 
 
-def describe(thing: Any, leave_out: Sequence[str] = ()) -> str:
-    """A network or an algorithm in words: its class and what is not at its default.
+def options_of(*others: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: the function knows its own options and those of `others`, to which it passes `**options` on.
 
-    >>> from overparam.networks import TwoLayer
-    >>> describe(TwoLayer(8, paired=True))
-    'TwoLayer(width=8, paired=True)'
+    >>> @options_of()
+    ... def descend(lr, *, steps=1): ...
+    >>> descend(0.1, step=2)
+    Traceback (most recent call last):
+    ValueError: descend() has no option 'step', perhaps 'steps'; it has steps
     """
-    shown = []
-    for part in fields(thing) if is_dataclass(thing) else ():
-        value = getattr(thing, part.name)
-        if part.name in leave_out or (part.default is not MISSING and _same(value, part.default)):
-            continue
-        if isinstance(value, AbstractLoss):
-            shown.append(value.name)
-        elif isinstance(value, bool | int | str | tuple):
-            shown.append(f"{part.name}={value}")
-        elif isinstance(value, float | jax.Array | np.number) and jnp.ndim(value) == 0:
-            shown.append(f"{part.name}={float(value):g}")
-        elif is_dataclass(value):
-            shown.append(f"{part.name}={describe(value)}")
-        elif callable(value):
-            value = value.func if isinstance(value, jax.tree_util.Partial) else value
-            shown.append(f"{part.name}={getattr(value, '__name__', type(value).__name__)}")
-    return f"{type(thing).__name__}({', '.join(shown)})"
 
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        passed_on = [p for other in others for p in inspect.signature(other).parameters.values()]
+        options = dict.fromkeys(p.name for p in (*own, *passed_on) if p.kind is p.KEYWORD_ONLY)
+        known = {*options, *(p.name for p in own)}
 
-def _same(value: Any, default: Any) -> bool:
-    return value is default or (isinstance(value, type(default)) and bool(value == default))
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name not in known:
+                    near = difflib.get_close_matches(name, options, 1)
+                    hint = f", perhaps {near[0]!r}" if near else ""
+                    raise ValueError(f"{function.__name__}() has no option {name!r}{hint}; it has {', '.join(options)}")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate

@@ -1,12 +1,13 @@
-"""The loop around an algorithm: compiled steps between records, progress, checkpoints, and when to stop."""
+"""`train`: any algorithm on any network. Compiled steps between records, progress, what a killed run goes on from, when to stop."""
 
 from __future__ import annotations
 
 import bisect
+import contextlib
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -15,18 +16,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core.checks import whole_number
-from overparam.core.network import AbstractNetwork, Params
-from overparam.core.progress import Progress
+from overparam.core import checks, interruption
+from overparam.core.deprecated import accepts_old
+from overparam.core.network import AbstractNetwork, Params, as_key
+from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
-from overparam.core.trees import as_numpy, layer_names
-from overparam.data import Dataset
-from overparam.training.algorithm import Problem
-from overparam.training.checkpoint import Checkpoint, History, Interrupted, Kept, fingerprint, stacked
-from overparam.training.inputs import checked_measures, describe, require_classes, require_memory
-from overparam.training.measurements import Recorder, Reference, prepare
-from overparam.training.precision import DIGITS, chosen_device, device_name
-from overparam.training.trajectory import Trajectory
+from overparam.core.spec import spec_of
+from overparam.core.trees import as_numpy, is_key, layer_names
+from overparam.data import Dataset, as_dataset
+from overparam.frame.keeping import Kept, OtherWork, State, fingerprint
+from overparam.training.algorithm import AbstractAlgorithm, Problem, spec_of_algorithm
+from overparam.training.arguments import (
+    Trainee,
+    as_network,
+    checked_measures,
+    initial,
+    record_steps,
+    require_classes,
+    require_memory,
+)
+from overparam.training.measures import Recorder, Reference, prepare
+from overparam.training.precision import DIGITS, checked_dtype, chosen_device, computing, device_name
+from overparam.training.trajectory import Stop, Trajectory
+
+KERNEL_ROWS = 1000
+"""Rows on which the drift of the kernel is measured unless told."""
 
 STRETCH = 1.0
 """Seconds of compiled steps between two looks at the clock, at ctrl-C and at the progress."""
@@ -35,12 +49,22 @@ SAME_BITS = {"xla_gpu_deterministic_ops": True}
 """Of the compiled programs alone. Without it a GPU's matrix products are chosen by timing, anew in every process, and a
 run taken up again would round differently; the steps are as fast with it."""
 
-
 LEAST_TOGETHER, MOST_TOGETHER = 50, 512
 """Steps whose draws are made together: at most so many, for they are kept until used; fewer would gain little."""
 
 Many = Literal["", "same rows", "own rows"]
 """One run; or several side by side, which see the same rows or each its own."""
+
+History = list[tuple[int, dict[str, np.ndarray]]]
+"""The records of a run: (step, values by name), in the order of the steps."""
+
+
+class Interrupted(interruption.Interrupted):
+    """Ctrl-C in the middle of a run: `partial` is the trajectory so far."""
+
+    def __init__(self, partial: Any, step: int, where: str) -> None:
+        super().__init__(partial, f"stopped at step {step}; {where}")
+        self.step = step
 
 
 @partial(jax.jit, static_argnames=("network", "many", "together"), compiler_options=SAME_BITS)
@@ -109,7 +133,7 @@ def _measure(
 
 
 class Runner:
-    """One call of `train`, or of `sweep` with `runs` at once: `prepare`, `go`, then take what it recorded.
+    """One call of `train`, or of `sweep` with `runs` at once: `run`, then take what it recorded.
 
     `data` is a data set, or a list of them, one a run, all of one shape.
     """
@@ -160,16 +184,61 @@ class Runner:
         """What one run fits."""
         return jax.tree.map(lambda leaf: leaf[run], self.problem) if self.own_rows else self.problem
 
-    def prepare(
-        self, at: list[int], measures: Sequence[str] | None, kernel_rows: int, rows_at_once: int | None = None
-    ) -> None:
-        """Choose what is recorded when, and make what states will be compared with."""
-        self.at = at
-        self.together = steps_together(at)
+    def run(
+        self,
+        steps: int,
+        *,
+        record: int | Sequence[int] | None = None,
+        measures: Sequence[str] | None = None,
+        kernel_rows: int = KERNEL_ROWS,
+        rows_at_once: int | None = None,
+        stop_below: float | None = None,
+        place: str | os.PathLike[str] | None = None,
+        keep_every: float = 60.0,
+        progress: Progress | None = None,
+    ) -> tuple[Any, Stop]:
+        """The last state and why it stopped there; ctrl-C keeps the state where there is a place for it. See `train`."""
+        if stop_below is not None and not stop_below > 0:
+            raise ValueError(f"`stop_below` is {stop_below!r}; expected a share > 0 of the first loss, such as 1e-3")
+        tell = progress or silent
+        self.at = record_steps(record, steps)
+        self.together = steps_together(self.at)
+        self._prepare(measures, kernel_rows, rows_at_once)
+        state, step = self._begin(), 0
+        kept = None
+        if place is not None:
+            kept = State(place, "training", self._fingerprint(state))
+            self.ends = (steps,)
+            state, step = self._taken_up(kept, state, steps)
+            self.together = self.together if step % self.together == 0 else 1
+        saved, stopped = time.monotonic(), Stop("done", steps)
+        tell(step, steps, "steps")
+        self._advance(state, step, step)  # a loop of no steps: compiles it, so that the clock below sees steps alone
+        try:
+            while True:
+                if self._due(step):
+                    self._record(state, step)
+                reason = self._reason_to_stop(stop_below)
+                if reason or step >= steps:
+                    stopped = reason or stopped
+                    break
+                state, step = self._stretch(state, step, self.at[bisect.bisect_right(self.at, step)])
+                tell(step, steps, "steps")
+                if kept is not None and time.monotonic() - saved > keep_every:
+                    self._keep(kept, state, step)
+                    saved = time.monotonic()
+        except KeyboardInterrupt:
+            raise self._interrupted(kept, state, step) from None
+        if kept is not None:
+            self._keep(kept, state, step)
+        return state, stopped
+
+    def _prepare(self, measures: Sequence[str] | None, kernel_rows: int, rows_at_once: int | None) -> None:
+        """Choose what is recorded, and make what states will be compared with."""
         runs = max(1, self.runs)
-        chosen = checked_measures(measures, len(at), self.data, runs)
-        kernel_rows = whole_number(kernel_rows, "kernel_rows")
-        rows_at_once = None if rows_at_once is None else whole_number(rows_at_once, "rows_at_once", least=1)
+        chosen = checked_measures(measures, len(self.at), self.data, runs)
+        kernel_rows = checks.whole_number(kernel_rows, "kernel_rows")
+        rows_at_once = None if rows_at_once is None else checks.whole_number(rows_at_once, "rows_at_once", least=1)
         made: list[Reference] = []
         for run in range(runs):
             self.recorder, reference = prepare(
@@ -188,64 +257,49 @@ class Runner:
         if self.many:
             every = jax.tree.map(lambda *leaves: jnp.stack(leaves), *made)
             shared = {} if self.own_rows else {"kernel_rows": made[0].kernel_rows, "limit": made[0].limit}
-            self.reference = replace(every, **shared)
+            self.reference = every._replace(**shared)
 
-    def go(
-        self,
-        steps: int,
-        stop_below: float | None,
-        checkpoint: str | os.PathLike[str] | None,
-        every: float,
-        progress: Progress,
-    ) -> tuple[Any, int, str]:
-        """The last state, its step and why it stopped there; ctrl-C keeps the state where there is a checkpoint."""
-        if stop_below is not None and not stop_below > 0:
-            raise ValueError(f"`stop_below` is {stop_below!r}; expected a share > 0 of the first loss, such as 1e-3")
-        state, step = self._begin(), 0
-        kept = None
-        if checkpoint is not None:
-            kept = Checkpoint(checkpoint, self._fingerprint(state))
-            self.ends = (steps,)
-            state, step = self._taken_up(kept, state, steps)
-            self.together = self.together if step % self.together == 0 else 1
-        saved, stopped = time.monotonic(), f"all {steps} steps done"
-        progress(step, steps, "steps")
-        self._advance(state, step, step)  # a loop of no steps: compiles it, so that the clock below sees steps alone
-        try:
-            while True:
-                if self._due(step):
-                    self._record(state, step)
-                reason = self._reason_to_stop(stop_below)
-                if reason or step >= steps:
-                    stopped = reason or stopped
-                    break
-                state, step = self._stretch(state, step, self.at[bisect.bisect_right(self.at, step)])
-                progress(step, steps, "steps")
-                if kept is not None and time.monotonic() - saved > every:
-                    kept.save(self._kept(state, step))
-                    saved = time.monotonic()
-        except KeyboardInterrupt:
-            raise self._interrupted(kept, state, step) from None
-        if kept is not None:
-            kept.save(self._kept(state, step))
-        return state, step, stopped
+    def _keep(self, kept: State, state: Any, step: int) -> None:
+        """Replace what a killed run goes on from: the state after `step` steps and the records until then."""
+        arrays = {f"state.{i}": as_numpy(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        arrays |= {f"record.{name}": values for name, values in self.stacked().items()}
+        about = {"step": step, "recorded": self.recorded, "seconds": self.seconds, "timed": self.timed}
+        kept.save(Kept(arrays, about | {"ends": self.ends}))
 
-    def _taken_up(self, kept: Checkpoint, state: Any, steps: int) -> tuple[Any, int]:
-        found = kept.load(state)
+    def _taken_up(self, kept: State, state: Any, steps: int) -> tuple[Any, int]:
+        """The state and step that were kept, with what was recorded until then; the given ones where nothing was."""
+        found = kept.load()
         if found is None:
             return state, 0
-        if found.step > steps:
+        about, arrays = found.about, found.arrays
+        step, recorded = about["step"], about["recorded"]
+        if step > steps:
             raise ValueError(
-                f"{kept.path} is at step {found.step} and the run asked for has {steps}; ask for at least "
-                f"{found.step} steps, or name another folder"
+                f"{kept.path} is at step {step} and the run asked for has {steps}; ask for at least {step} steps, or "
+                "name another folder"
             )
-        found.require_record(self.at, steps, kept.path)
-        self.history, self.seconds, self.timed = found.history, found.seconds, found.timed
-        self.ends = tuple(sorted({*found.ends, steps}))
-        return found.state, found.step
+        self._require_record(kept, recorded, about["ends"], step)
+        records = {name[7:]: array for name, array in arrays.items() if name.startswith("record.")}
+        self.history = [(at, {name: array[i] for name, array in records.items()}) for i, at in enumerate(recorded)]
+        self.seconds, self.timed = about["seconds"], about["timed"]
+        self.ends = tuple(sorted({*about["ends"], steps}))
+        leaves, tree = jax.tree.flatten(state)
+        return jax.tree.unflatten(tree, [_like(arrays[f"state.{i}"], leaf) for i, leaf in enumerate(leaves)]), step
 
-    def _kept(self, state: Any, step: int) -> Kept:
-        return Kept(state, step, self.history, self.seconds, self.timed, self.ends)
+    def _require_record(self, kept: State, recorded: Sequence[int], ends: Sequence[int], step: int) -> None:
+        """Raise unless the records are those asked for until now, the last steps of earlier calls aside.
+
+        The default is not compared: it moves with `steps`, and a run that is given more of them goes on.
+        """
+        if self.at == record_steps(None, self.at[-1]):
+            return
+        missing = {at for at in self.at if at < step} - set(recorded)
+        if other := missing | (set(recorded) - {*self.at, *ends}):
+            what = "is not among its records" if min(other) in missing else "is recorded and not asked for"
+            raise OtherWork(
+                f"{kept.path} is of a run recorded at other steps (step {min(other)} {what}); name another folder or "
+                "pass the same `record`"
+            )
 
     def _due(self, step: int) -> bool:
         place = bisect.bisect_left(self.at, step)
@@ -281,27 +335,21 @@ class Runner:
         # One append: ctrl-C finds the record whole or not there.
         self.history.append((step, {name: np.asarray(value, dtype=np.float64) for name, value in record.items()}))
 
-    def _reason_to_stop(self, below: float | None) -> str:
+    def _reason_to_stop(self, below: float | None) -> Stop | None:
         if not self.history:
-            return ""
+            return None
         (step, record), first = self.history[-1], self.history[0][1]["loss"]
-        loss = record["loss"]
-        if not np.isfinite(loss).any():
-            why = "the rate is too large" if step else "the first weights, the network or the objective give that"
-            return f"the loss is not finite at step {step}: {why}"
-        if below is not None and np.all(loss <= below * first):
-            return f"the loss is at most {below:g} of its start at step {step}"
-        return ""
+        if not np.isfinite(record["loss"]).any():
+            return Stop("not finite", step)
+        return Stop("below", step, below) if below is not None and np.all(record["loss"] <= below * first) else None
 
-    def _interrupted(self, kept: Checkpoint | None, state: Any, step: int) -> Interrupted:
+    def _interrupted(self, kept: State | None, state: Any, step: int) -> Interrupted:
         if kept is not None:
-            kept.save(self._kept(state, step))
-            where = f"nothing is lost: call again with checkpoint={os.fspath(kept.path.parent)!r}"
+            self._keep(kept, state, step)
+            where = f"nothing is lost: call again with place={os.fspath(kept.path.parent)!r}"
         else:
-            where = "what was recorded is in `partial`; with a `checkpoint` folder the run could go on"
-        partial = (
-            None if self.many or not self.history else self.trajectory(state, step, f"stopped by hand at step {step}")
-        )
+            where = "what was recorded is in `partial`; with a `place` the run could go on"
+        partial = None if self.many or not self.history else self.trajectory(state, Stop("by hand", step))
         return Interrupted(partial, step, where)
 
     def _fingerprint(self, state: Any) -> str:
@@ -309,36 +357,33 @@ class Runner:
         program = _advance.lower(self.network, self.algorithm, state, self.problem, 0, 0, self.many, 1).as_text()
         place = chosen_device(self.device)
         words = (program, repr(self.recorder), self.dtype, place.platform, place.device_kind, jax.__version__)
-        return fingerprint(*words, self.algorithm, self.start, self.key, self.problem)
+        return fingerprint(*words, jax.tree.leaves((self.algorithm, self.start, self.key, self.problem)))
 
     def stacked(self) -> dict[str, np.ndarray]:
         """The records by name, steps first."""
-        return stacked(self.history)
+        names = self.history[0][1] if self.history else {}
+        return {name: np.stack([record[name] for _, record in self.history]) for name in names}
 
     @property
     def recorded(self) -> list[int]:
         """The steps recorded so far."""
         return [step for step, _ in self.history]
 
-    def trajectory(self, state: Any, step: int, stopped: str) -> Trajectory:
+    def trajectory(self, state: Any, stopped: Stop) -> Trajectory:
         """What was recorded, with the parameters of `state`."""
-        about = {"steps": step, "algorithm": describe(self.algorithm), "network": describe(self.network)}
-        objective = self.algorithm.objective
+        network, algorithm = spec_of(self.network), spec_of_algorithm(self.algorithm)
+        about = {"steps": stopped.step, "algorithm": str(algorithm), "network": str(network)}
         return Trajectory(
             steps=np.array(self.recorded, dtype=np.int64),
             records=self.stacked(),
             layers=layer_names(self.start.trained),
             params=jax.tree.map(as_numpy, self.algorithm.current(state)),
-            network=describe(self.network),
-            algorithm=describe(self.algorithm),
-            loss_convention=self.algorithm.loss,
+            network=network,
+            algorithm=algorithm,
             n=self.data.n,
             stopped=stopped,
             seconds_per_step=self.seconds / max(1, self.timed),
             digits=DIGITS[self.dtype],
-            objective=objective.name,
-            objective_kind=objective.kind,
-            dominance=objective.dominance,
             kernel_rows=self.recorder.kernel_rows,
             flip_rows=self.recorder.flip_rows,
             provenance=self.provenance(about),
@@ -365,3 +410,77 @@ def steps_together(at: Sequence[int]) -> int:
     common = math.gcd(*at)
     sizes = range(min(MOST_TOGETHER, common), LEAST_TOGETHER - 1, -1)
     return next((size for size in sizes if common % size == 0), 1)
+
+
+def _like(array: np.ndarray, leaf: Any) -> Any:
+    return (
+        jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(leaf))
+        if is_key(leaf)
+        else jnp.asarray(array)
+    )
+
+
+@contextlib.contextmanager
+def started(
+    network: Trainee, data: Any, algorithm: AbstractAlgorithm, key: Any, params: Any, dtype: str, device: str | None
+) -> Iterator[Runner]:
+    """A run that is ready to go, in its precision and on its device."""
+    checked_dtype(dtype, device)
+    data = as_dataset(data)
+    with computing(dtype, device) as kind:
+        house, key = as_network(network, params), as_key(key)
+        yield Runner(house, algorithm, data, initial(house, data, params, key, kind), key, dtype, device)
+
+
+@accepts_old("training.train")
+def train(
+    network: Trainee,
+    data: Any,
+    algorithm: AbstractAlgorithm,
+    steps: int,
+    *,
+    key: Any = 0,
+    params: Any = None,
+    record: int | Sequence[int] | None = None,
+    measures: Sequence[str] | None = None,
+    kernel_rows: int = KERNEL_ROWS,
+    rows_at_once: int | None = None,
+    dtype: str = "float64",
+    device: str | None = None,
+    stop_below: float | None = None,
+    place: str | os.PathLike[str] | None = None,
+    keep_every: float = 60.0,
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Train a network with an algorithm and record what happens on the way.
+
+    The steps between two records run as one compiled loop. A run with a `place` that is killed goes on
+    when called again and ends in the same bits (same machine, versions and device); with more `steps` it goes on too.
+
+    Args:
+        network: a network of the house, or any function `apply(params, x)` with `params=`.
+        data: a `Dataset` or (X, y); its test rows are recorded too.
+        algorithm: `GradientDescent`, `SGD`, ….
+        steps: how many.
+        key: an int or a JAX key: of the initialisation and of all draws of the algorithm.
+        params: where to start: a `Params`, or the pytree of trained weights; fresh ones from `key` if None.
+        record: the steps to record, or every how many; about 40, evenly in log(step), if None.
+        measures: out of "outputs", "movement", "spectral", "flips", "kernel", "gradient"; all of them if None
+            (outputs only while they stay below 128 MiB). Loss and accuracy are always recorded. "weights" is recorded
+            where it is named: all trained weights as one row, for `op.landscape`.
+        kernel_rows: the drift of the kernel is measured on that many rows.
+        rows_at_once: a record sends that many rows through the network together; as many as fit if None.
+        dtype: "float64", "float32", or "tf32" (float32 with products rounded to 3 digits, on NVIDIA GPUs).
+        device: "cpu", "gpu" or None for the one JAX prefers.
+        stop_below: stop at the first record whose loss is at most this share of the first one.
+        place: a folder in which the run is kept while it goes.
+        keep_every: seconds between two keepings.
+        progress: called with the steps done.
+    """
+    steps = checks.whole_number(steps, "steps")
+    with started(network, data, algorithm, key, params, dtype, device) as runner:
+        state, stopped = runner.run(
+            steps, record=record, measures=measures, kernel_rows=kernel_rows, rows_at_once=rows_at_once,
+            stop_below=stop_below, place=place, keep_every=keep_every, progress=progress,
+        )  # fmt: skip
+        return runner.trajectory(state, stopped)

@@ -7,13 +7,13 @@ from typing import Any, final
 
 from jax.tree_util import register_dataclass
 
-from overparam.core.checks import positive
+from overparam.core import checks
+from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork, Params
 from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_convention, loss_gradient, moved
-from overparam.training.driver import train
-from overparam.training.inputs import Trainee
+from overparam.training.arguments import Trainee, options_of
+from overparam.training.loop import train
 from overparam.training.losses import AbstractLoss, Squared, as_loss
-from overparam.training.options import options_of
 from overparam.training.trajectory import Trajectory
 
 
@@ -35,12 +35,13 @@ class GradientDescent(AbstractAlgorithm):
 
     def step(self, network: AbstractNetwork, state: Params, problem: Problem, step: Any) -> Params:
         gradient, new = loss_gradient(network, state, self.objective, self.loss, problem.X, problem.y)
-        return moved(state, gradient, self.lr, new)
+        return Params(moved(state.trained, gradient, self.lr), state.fixed, new)
 
     def current(self, state: Params) -> Params:
         return state
 
 
+@accepts_old("training.gradient_descent")
 @options_of(train)
 def gradient_descent(
     network: Trainee,
@@ -67,7 +68,7 @@ def gradient_descent(
         key: an int or a JAX key, of the initialisation.
         objective: "squared", "cross-entropy", "ramp", "smooth-absolute" or an `AbstractLoss`.
         loss: "sum" (the papers') or "mean": what the rate refers to and what is recorded.
-        options: see `train`: params, record, measures, dtype, device, checkpoint, stop_below, progress, …
+        options: see `train`: params, record, measures, dtype, device, place, stop_below, progress, …
 
     One linear neuron on x = ±1, y = x goes half the way at rate ¼:
 
@@ -76,5 +77,5 @@ def gradient_descent(
     >>> run.loss.tolist()
     [1.0, 0.25, 0.0625]
     """
-    algorithm = GradientDescent(positive(lr, "lr"), as_loss(objective), checked_convention(loss))
+    algorithm = GradientDescent(checks.positive(lr, "lr"), as_loss(objective), checked_convention(loss))
     return train(network, data, algorithm, steps, key=key, **options)

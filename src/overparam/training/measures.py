@@ -1,20 +1,20 @@
-"""What is recorded along a run: loss, accuracy, outputs, movement, sign flips, kernel drift, gradient, PL ratio."""
+"""What is recorded along a run: loss, accuracy, outputs, movement and its spectral norm, sign flips, kernel drift, gradient."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import register_dataclass
 
 from overparam.core.network import AbstractNetwork, Params
+from overparam.kernels.empirical_rows import tangent_gram
+from overparam.networks import TwoLayer
 from overparam.training.algorithm import AbstractAlgorithm, Problem
-from overparam.training.kernel_drift import finite_gram, limit_gram, rows_that_fit
-from overparam.training.spectral import spectral_norms
 
 MEASURES = ("outputs", "movement", "spectral", "flips", "kernel", "gradient")
 """What may be left out; loss and accuracy, on training and test rows, are always recorded."""
@@ -29,9 +29,14 @@ PIECE_BYTES = 2**31
 """Most memory for the pre-activations of the rows looked at together; beyond it, a record goes through them in pieces."""
 
 
-@register_dataclass
-@dataclass(frozen=True, eq=False)
-class Reference:
+JACOBIAN_BYTES = 2**28
+"""Most memory for the derivatives of one layer; it limits the rows on which H(s) of a deep network is compared."""
+
+PRODUCTS = 32
+"""Of the recursion for a spectral norm."""
+
+
+class Reference(NamedTuple):
     """What later states are compared with: the weights, signs and kernel at the start, the kernel of infinite width."""
 
     trained: Any
@@ -185,9 +190,6 @@ def prepare(
     return recorder, Reference(params.trained, signs, rows, kernel, limit)
 
 
-_gram = jax.jit(finite_gram, static_argnums=0)
-
-
 @partial(jax.jit, static_argnames=("network", "piece"))
 def _signs(network: AbstractNetwork, params: Params, X: Any, piece: int) -> tuple[Any, ...]:
     if not piece or X.shape[0] <= piece:
@@ -210,3 +212,123 @@ def right(outputs: Any, targets: Any) -> Any:
 def relative_distance(H: Any, other: Any) -> Any:
     """‖H − other‖_F / ‖other‖_F."""
     return jnp.linalg.norm(H - other) / jnp.linalg.norm(other)
+
+
+def finite_gram(network: AbstractNetwork, params: Params, X: Any) -> Any:
+    """H_ij = Σ over trained weights of ∂u_i ∂u_j; the mean over outputs where there are several.
+
+    For the two-layer network H_ij = (x_i·x_j / m) Σ_r 1_{r,i} 1_{r,j}, from whole counts, which are exact in float32.
+
+    Ref: fine_grained, Lemma C.2
+    """
+    if isinstance(network, TwoLayer):
+        on = network.trace(params, X).pre_activations[0] > 0
+        # Counts up to 2²⁴ are exact in float32 sums, and 0 and 1 in bfloat16, which GPUs multiply ten times faster.
+        kind = jnp.float32 if jax.default_backend() == "cpu" else jnp.bfloat16
+        marks = on.astype(kind)
+        counts = jnp.matmul(marks, marks.T, preferred_element_type=jnp.float32)
+        return (X @ X.T) * counts.astype(X.dtype) / on.shape[1]
+    return tangent_gram(network, params, X)
+
+
+_gram = jax.jit(finite_gram, static_argnums=0)
+
+
+def rows_that_fit(network: AbstractNetwork, params: Params, X: Any) -> int:
+    """On how many rows the derivatives of the largest layer fit in `JACOBIAN_BYTES`."""
+    if isinstance(network, TwoLayer):
+        return X.shape[0]
+    outputs = int(np.prod(jax.eval_shape(network.apply, params, X[:1]).shape))
+    largest = max((leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params.trained)), default=1)
+    return int(JACOBIAN_BYTES // max(1, largest * outputs))
+
+
+def limit_gram(network: AbstractNetwork, X: np.ndarray) -> Any:
+    """The Gram matrix of infinite width where the network knows its kernel on these rows, else ().
+
+    Training needs no kernel: a network without one in closed form, or rows of norm 0, are no reason to stop.
+    """
+    kernel = getattr(network, "kernel", None)
+    if kernel is None:
+        return ()
+    try:
+        return kernel()(X)
+    except ValueError:
+        return ()
+
+
+def spectral_norms(arrays: Sequence[Any]) -> Any:
+    """`spectral_norm` of each; those of one shape go through one program, or a deep network would compile for minutes.
+
+    >>> spectral_norms([jnp.eye(2), 3 * jnp.eye(2)]).round(5).tolist()
+    [1.0, 3.0]
+    """
+    matrices = [as_tall_matrix(array) for array in arrays]
+    places: dict[tuple[int, int], list[int]] = {}
+    for place, matrix in enumerate(matrices):
+        places.setdefault(matrix.shape, []).append(place)
+    found: list[Any] = [None] * len(matrices)
+    for own in places.values():
+        norms = jax.vmap(spectral_norm)(jnp.stack([matrices[place] for place in own]))
+        for i, place in enumerate(own):
+            found[place] = norms[i]
+    return jnp.stack(found)
+
+
+def as_tall_matrix(array: Any) -> Any:
+    """The first axis as rows, the others as columns, turned so that there are no more columns than rows."""
+    array = jnp.atleast_1d(array)
+    array = array.reshape(array.shape[0], -1)
+    return array.T if array.shape[0] < array.shape[1] else array
+
+
+def spectral_norm(matrix: Any, products: int = PRODUCTS) -> Any:
+    """‖M‖₂ by the Lanczos recursion on MᵀM from a fixed random vector, with full reorthogonalisation.
+
+    A lower bound, exact up to rounding from as many products on as M has rows or columns. With 32 it was short by 1e-5
+    of itself on a Gaussian 1000 × 784 matrix, whose largest singular values lie close together. Arrays of more axes are
+    matrices with their first axis as rows; of a vector it is the length.
+
+    >>> round(float(spectral_norm(jnp.diag(jnp.array([3.0, 1.0])))), 5)
+    3.0
+    """
+    matrix = as_tall_matrix(matrix)
+    size = matrix.shape[1]
+    largest = jnp.max(jnp.abs(matrix), initial=0.0)
+    unit = matrix / jnp.where(largest > 0, largest, 1)  # squares of its entries neither vanish nor overflow
+    count = min(products, size)
+    start = np.random.default_rng(0).standard_normal(size)
+    first = jnp.asarray(start / np.linalg.norm(start), matrix.dtype)
+    basis = jnp.zeros((count + 1, size), matrix.dtype).at[0].set(first)
+
+    def extended(step: Any, carried: tuple[Any, Any]) -> tuple[Any, Any]:
+        basis, T = carried
+        w = unit.T @ (unit @ basis[step])
+        coefficients = (basis * w).sum(axis=1)
+        w = w - (basis.T * coefficients).sum(axis=1)
+        again = (basis * w).sum(axis=1)  # what rounding left of the earlier vectors
+        w = w - (basis.T * again).sum(axis=1)
+        beta = jnp.linalg.norm(w)
+        # Once the space is exhausted what is left is rounding, and must not be taken for a direction.
+        live = beta > 4 * size * jnp.finfo(matrix.dtype).eps * jnp.linalg.norm(coefficients)
+        basis = basis.at[step + 1].set(jnp.where(live, w / jnp.where(live, beta, 1), 0))
+        return basis, T.at[step].set(coefficients[:count])
+
+    T = jax.lax.fori_loop(0, count, extended, (basis, jnp.zeros((count, count), matrix.dtype)))[1]
+    T = jnp.tril(T) + jnp.tril(T, -1).T  # a row knows the vectors before it
+    return largest * jnp.sqrt(_largest_eigenvalue(T))
+
+
+def _largest_eigenvalue(T: Any) -> Any:
+    """Of a small positive semi-definite matrix, by squaring it 50 times; LAPACK in its place doubles the compile time."""
+
+    def squared(_: Any, P: Any) -> Any:
+        P = P @ P
+        size = jnp.max(jnp.abs(P))
+        return P / jnp.where(size > 0, size, 1)
+
+    size = jnp.max(jnp.abs(T))
+    P = jax.lax.fori_loop(0, 50, squared, T / jnp.where(size > 0, size, 1))
+    v = P[:, jnp.argmax(jnp.diagonal(P))]  # all columns are multiples of the eigenvector by now
+    length = v @ v
+    return jnp.where(length > 0, jnp.maximum(v @ (T @ v), 0) / jnp.where(length > 0, length, 1), 0 * size)
