@@ -12,7 +12,7 @@ from torch_cases import one_thread  # noqa: E402, F401
 
 from overparam.adapters import from_torch  # noqa: E402
 from overparam.adapters.torch_inside import TorchInside  # noqa: E402
-from overparam.audits.inside_of import inside_of  # noqa: E402
+from overparam.audits.subject import inside_of  # noqa: E402
 from overparam.core.network import Params, Trace, Unseen  # noqa: E402, Unseen
 from overparam.networks import FullyConnected  # noqa: E402
 

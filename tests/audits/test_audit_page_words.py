@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import overparam as op
-from overparam.audits.inside_of import evaluation_notes
+from overparam.audits.subject import evaluation_notes
 from overparam.core.network import Unseen
 from overparam.core.sections import Table, Text
 from overparam.report import blocks, style

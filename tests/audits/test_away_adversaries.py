@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 from away_cases import RADII, TINY, deep, subject_of, unit_rows
 
-from overparam.audits import radius_ranges
-from overparam.audits.away import Climb, Stated, findings
-from overparam.audits.backward_stability import backward_stability, intermediate_stability
-from overparam.audits.forward_stability import forward_stability
-from overparam.audits.gradients import gradient_bounds
-from overparam.audits.law import Law
-from overparam.audits.linearisation import linearisation
+from overparam.audits import conditions
+from overparam.audits.adversaries import Climb, Stated, findings
+from overparam.audits.convergence_8_backward import backward_stability, intermediate_stability
+from overparam.audits.convergence_8_forward import forward_stability, sign_changes
+from overparam.audits.convergence_9_10_gradients import gradient_bounds
+from overparam.audits.convergence_11_smoothness import linearisation, semi_smoothness, tangent_drift
+from overparam.audits.laws import Law
 from overparam.audits.perturbations import radius
-from overparam.audits.semi_smoothness import semi_smoothness
-from overparam.audits.sign_changes import sign_changes
-from overparam.audits.tangent_drift import tangent_drift
 from overparam.networks import FullyConnected, TwoLayer
 
 MEASURES = (
@@ -139,14 +136,14 @@ def test_planted_exponents_come_back(subject, power):
 def test_ranges_by_hand():
     subject = deep(omegas=(1e-4, 0.5))
     L, m, n, k, log = 3, 8, 4, 2, np.log(8)
-    (only,) = [a for a in radius_ranges.of_forward(subject) if "9/2" in a.statement]
+    (only,) = [a for a in conditions.of_forward(subject) if "9/2" in a.statement]
     assert only.status == "unmet"
     assert only.detail == f"the limit is {1 / (L**4.5 * log**3):.3g}; 1 of 2 radii within"
-    assert radius_ranges.of_forward(subject, constant=1e6)[-1].status == "met"
-    (radii,) = [a for a in radius_ranges.of_gradients(subject) if "δ^{3/2}" in a.statement]
+    assert conditions.of_forward(subject, constant=1e6)[-1].status == "met"
+    (radii,) = [a for a in conditions.of_gradients(subject) if "δ^{3/2}" in a.statement]
     assert f"{subject.separation**1.5 / (n**4.5 * L**6 * log**3):.3g}" in radii.detail
-    assert f"{k**1.5 / (m * L * log) ** 1.5:.3g}" in radius_ranges.of_steps(subject)[-1].detail
-    assert f"at most {m / (L * log):.3g}" in radius_ranges.of_backward(subject)[-1].detail
+    assert f"{k**1.5 / (m * L * log) ** 1.5:.3g}" in conditions.of_steps(subject)[-1].detail
+    assert f"at most {m / (L * log):.3g}" in conditions.of_backward(subject)[-1].detail
 
 
 def test_what_cannot_be_measured_is_said():

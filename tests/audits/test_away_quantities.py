@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from away_cases import by_hand, deep, flat, jacobian, moved, subject_of, unit_rows
 
-from overparam.audits import backward_stability, forward_stability, gradients, linearisation, sign_changes
-from overparam.audits.own_kernel import kernel_by_layers, own_kernel
+from overparam.audits import convergence_8_backward as backward
+from overparam.audits import convergence_8_forward as forward
+from overparam.audits import convergence_9_10_gradients as gradients
+from overparam.audits import convergence_11_smoothness as smoothness
+from overparam.audits.convergence_11_smoothness import Bases, Start, fitted_constants
+from overparam.audits.gradient_factors import kernel_by_layers, own_kernel
 from overparam.audits.perturbations import added
-from overparam.audits.semi_smoothness import Bases, fitted_constants
-from overparam.audits.tangent_drift import Start
 from overparam.core.inside import of_output
 from overparam.networks import Convolutional, FullyConnected, Residual
 
@@ -28,11 +30,11 @@ def test_sign_changes_and_movement(subject):
             flips[i, l] = np.count_nonzero(D[l] - D0[l])
             carried[i, l] = np.linalg.norm((D[l] - D0[l]) @ g[l])
             before[i, l], after[i, l] = np.linalg.norm(g[l] - g0[l]), np.linalg.norm(h[l] - h0[l])
-    found = sign_changes.measured(subject, W, 0.8)
+    found = forward.signs_measured(subject, W, 0.8)
     assert flips.max() > 1
     np.testing.assert_array_equal(found["sign changes"], flips.max(axis=0))
     np.testing.assert_allclose(found["signal of changed units"], carried.max(axis=0), rtol=1e-10)
-    found = forward_stability.measured(subject, W, 0.8)
+    found = forward.movements(subject, W, 0.8)
     np.testing.assert_allclose(found["forward stability before the ReLU"], before.max(axis=0), rtol=1e-10)
     np.testing.assert_allclose(found["forward stability"], after.max(axis=0), rtol=1e-10)
 
@@ -48,10 +50,10 @@ def test_products_and_their_changes(subject, monkeypatch):
                 norms.append(np.linalg.norm(Ws[2] @ D[2] @ Ws[1] @ D[1] @ Ws[0], 2))
             products.append([B @ D[3] @ Ws[2] @ D[2] @ Ws[1] @ D[1], B @ D[3] @ Ws[2] @ D[2], B @ D[3]])
         changes[i] = [np.linalg.norm(a - b, 2) for a, b in zip(*products, strict=True)]
-    assert np.isclose(backward_stability.product_norms(subject, W, 0.8)["intermediate stability"], max(norms))
+    assert np.isclose(backward.product_norms(subject, W, 0.8)["intermediate stability"], max(norms))
     for exact in (12, 0):  # row by row, and by Lanczos
-        monkeypatch.setattr(backward_stability, "EXACT_OUTPUTS", exact)
-        found = backward_stability.backward_changes(subject, W, 0.8)["backward stability"]
+        monkeypatch.setattr(backward, "EXACT_OUTPUTS", exact)
+        found = backward.backward_changes(subject, W, 0.8)["backward stability"]
         np.testing.assert_allclose(found, changes.max(axis=0), rtol=1e-9)
 
 
@@ -75,7 +77,7 @@ def test_bend_drift_and_kernel(subject):
     J, J0 = jacobian(subject, W), jacobian(subject, subject.weights)
     change = flat(W, subject) - flat(subject.weights, subject)
     outputs = [np.array([by_hand(subject, weights, x)[3] for x in subject.X]) for weights in (W, subject.weights)]
-    np.testing.assert_allclose(linearisation.bend(subject, W), outputs[0] - outputs[1] - J0 @ change, atol=1e-12)
+    np.testing.assert_allclose(smoothness.bend(subject, W), outputs[0] - outputs[1] - J0 @ change, atol=1e-12)
     drift, kernel = Start(subject, 1).changes(W)
     a, b = J[:, 1], J0[:, 1]
     lengths = np.linalg.norm(b, axis=1)
@@ -103,17 +105,17 @@ def test_own_kernel_by_layers_and_row_by_row(net, inputs, by_layers):
 
 
 QUANTITIES = {
-    "h": (lambda s, w: forward_stability.measured(s, w, 0)["forward stability"].max() ** 2 / 2,
-          forward_stability.towards_movement),
-    "carried": (lambda s, w: sign_changes.measured(s, w, 0)["signal of changed units"].max() ** 2 / 2,
-                sign_changes.towards_carried),
-    "product": (lambda s, w: backward_stability.product_norms(s, w, 0)["intermediate stability"].max() ** 2 / 2,
-                backward_stability.towards_long_product),
-    "back": (lambda s, w: backward_stability.longest_change(s, w, 0).max(), backward_stability.towards_change),
+    "h": (lambda s, w: forward.movements(s, w, 0)["forward stability"].max() ** 2 / 2,
+          forward.towards_movement),
+    "carried": (lambda s, w: forward.signs_measured(s, w, 0)["signal of changed units"].max() ** 2 / 2,
+                forward.towards_carried),
+    "product": (lambda s, w: backward.product_norms(s, w, 0)["intermediate stability"].max() ** 2 / 2,
+                backward.towards_long_product),
+    "back": (lambda s, w: backward.longest_change(s, w, 0).max(), backward.towards_change),
     "gradient": (lambda s, w: gradients.gradient_ratio(s, w, 0)[0], gradients.towards_large_gradient),
     "sample": (lambda s, w: gradients.sample_ratio(s, w, 0).max(), gradients.towards_large_sample),
     "last": (lambda s, w: gradients.last_ratio(s, w, 0)[0], gradients.towards_large_last),
-    "bend": (lambda s, w: np.abs(linearisation.bend(s, w)).max(), linearisation.towards_bend),
+    "bend": (lambda s, w: np.abs(smoothness.bend(s, w)).max(), smoothness.towards_bend),
     "drift": (lambda s, w: Start(s, 0).changes(w)[0].max() ** 2 / 2 * _length(s, w),
               lambda s, w: Start(s, 0).towards_drift(w)),
 }  # fmt: skip
@@ -128,7 +130,7 @@ def _length(subject, weights):
 @pytest.mark.parametrize("name", QUANTITIES)
 def test_slopes_are_derivatives(subject, name, monkeypatch):
     monkeypatch.setattr(gradients, "SECANT", 1e-5)
-    monkeypatch.setattr("overparam.audits.tangent_drift.SECANT", 1e-5)
+    monkeypatch.setattr("overparam.audits.convergence_11_smoothness.SECANT", 1e-5)
     value, slope = QUANTITIES[name]
     W = moved(subject, 0.3, seed=6)
     direction = {name: np.random.default_rng(7).standard_normal(v.shape) for name, v in W.items()}
@@ -144,11 +146,11 @@ def test_the_remainder_is_exactly_quadratic_while_no_sign_flips():
     subject = subject_of(FullyConnected(width=8, depth=2, outputs=2), unit_rows(4, 3))
     step = {name: 1e-3 * W for name, W in subject.perturbation("random", 1.0).items()}
     moved_to = subject.moved(step)
-    assert max(sign_changes.measured(subject, moved_to, 1e-3)["sign changes"]) == 0
+    assert max(forward.signs_measured(subject, moved_to, 1e-3)["sign changes"]) == 0
     J = jacobian(subject, subject.weights)
     expected = 0.5 * ((J @ flat(step, subject)) ** 2).sum()
     np.testing.assert_allclose(Bases(subject, away=False).remainder(step, 1e-3), expected, rtol=1e-7)
-    assert np.abs(linearisation.bend(subject, moved_to)).max() < 1e-14
+    assert np.abs(smoothness.bend(subject, moved_to)).max() < 1e-14
 
 
 def test_the_bend_is_quadratic_and_cubic_while_no_sign_flips():
@@ -156,9 +158,9 @@ def test_the_bend_is_quadratic_and_cubic_while_no_sign_flips():
     subject = subject_of(FullyConnected(width=8, depth=3, outputs=2), unit_rows(4, 3))
     step = subject.perturbation("random", 1e-4)
     twice = subject.moved(step, 2.0)
-    assert max(sign_changes.measured(subject, twice, 1e-3)["sign changes"]) == 0
-    once = linearisation.bend(subject, subject.moved(step))
-    np.testing.assert_allclose(linearisation.bend(subject, twice), 4 * once, rtol=1e-4, atol=1e-13)
+    assert max(forward.signs_measured(subject, twice, 1e-3)["sign changes"]) == 0
+    once = smoothness.bend(subject, subject.moved(step))
+    np.testing.assert_allclose(smoothness.bend(subject, twice), 4 * once, rtol=1e-4, atol=1e-13)
 
 
 def test_fitted_constants_of_noisy_terms():

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from coupling_cases import by_name, rows, subject_of
 
-from overparam.audits import convolutional_laws as laws
-from overparam.audits.convolutional_laws import (
+from overparam.audits import convergence_b_convolutional as laws
+from overparam.audits.convergence_b_convolutional import (
     around,
     convolutional_stability,
     convolutional_start,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from coupling_cases import by_name, rows, subject_of, subsets
 
-from overparam.audits import coupling_resnet as laws
-from overparam.audits.coupling_resnet import (
+from overparam.audits import beyond_kernels as laws
+from overparam.audits.beyond_kernels import (
     coupling_of_resnet,
     largest_matrices,
     longest_from_turning,

@@ -6,22 +6,23 @@ import numpy as np
 import pytest
 from coupling_cases import all_signs, by_name, rows, subject_of, subsets
 
-from overparam.audits import coupling_descent, coupling_smoothing, coupling_three_layers
-from overparam.audits.coupling_balls import size_in, to_radius
-from overparam.audits.coupling_descent import descent_direction, relative_fall, smoothed_objective
-from overparam.audits.coupling_pseudo import ThreeLayerLearner, three_layer_learner
-from overparam.audits.coupling_smoothing import coupling_under_signs, smoothed_pseudo_network
-from overparam.audits.coupling_three_layers import (
+from overparam.audits import beyond_two_layers_smoothing, beyond_two_layers_three
+from overparam.audits.beyond_two_layers_smoothing import coupling_under_signs, smoothed_pseudo_network
+from overparam.audits.beyond_two_layers_three import (
     ThreeLayerCase,
     coupling_of_three_layers,
     cross_coefficients,
+    descent_direction,
     most_turned_first,
     most_turned_second,
+    relative_fall,
+    smoothed_objective,
     three_layer_case,
     turned,
     turned_through_first,
     worst_cross_terms,
 )
+from overparam.audits.beyond_two_layers_two import ThreeLayerLearner, size_in, three_layer_learner, to_radius
 from overparam.networks import ThreeLayer, TwoLayer
 from overparam.training import SmoothAbsolute
 
@@ -171,14 +172,14 @@ def test_lemma_5_5_holds_with_its_exponents_where_the_worst_case_is_exact(subjec
     drawn = np.random.default_rng(14)
     moved = 1e-2 * drawn.standard_normal((256, subject.X.shape[1])), 1e-3 * drawn.standard_normal((256, 256))
     # A run of Algorithm 2 is made in test_audit_whole; here one whose end is known stands for it.
-    monkeypatch.setattr(coupling_three_layers, "three_layer_run", lambda *rest: moved)
+    monkeypatch.setattr(beyond_two_layers_three, "three_layer_run", lambda *rest: moved)
     found = coupling_of_three_layers(subject)
     assert {f.verdict for f in found if f.moment != "trajectory"} == {"holds with constant"}
     stated = (
-        (coupling_three_layers.FIRST, 0.1),
-        (coupling_three_layers.SECOND_BY_V, 0.15),  # of 256 neurons nearly all turn at the largest radius
-        (coupling_three_layers.CROSS_V, 0.05),  # at weights that moved too
-        (coupling_three_layers.CROSS_W, 0.05),
+        (beyond_two_layers_three.FIRST, 0.1),
+        (beyond_two_layers_three.SECOND_BY_V, 0.15),  # of 256 neurons nearly all turn at the largest radius
+        (beyond_two_layers_three.CROSS_V, 0.05),  # at weights that moved too
+        (beyond_two_layers_three.CROSS_W, 0.05),
     )
     for law, room in stated:
         worst = by_name(found, law.name, "adversarial")
@@ -186,7 +187,7 @@ def test_lemma_5_5_holds_with_its_exponents_where_the_worst_case_is_exact(subjec
         assert all(
             (by_name(found, law.name, kind).values <= worst.values + 1e-12).all() for kind in ("random", "training")
         )
-    run = by_name(found, coupling_three_layers.FIRST.name, "trajectory")
+    run = by_name(found, beyond_two_layers_three.FIRST.name, "trajectory")
     assert run.detail["tau_w"][0] == pytest.approx((np.linalg.norm(moved[0], axis=1) ** 4).sum() ** 0.25)
     assert run.detail["tau_v"][0] == pytest.approx(np.linalg.norm(moved[1]))
     before, after = (
@@ -194,7 +195,7 @@ def test_lemma_5_5_holds_with_its_exponents_where_the_worst_case_is_exact(subjec
         for w in (subject.weights, subject.moved(dict(zip("WV", moved, strict=True))))
     )
     assert run.values[0] == ((before[0] >= 0) != (after[0] >= 0)).sum(axis=1).max() > 0
-    second = by_name(found, coupling_three_layers.SECOND_BY_V.name, "trajectory")
+    second = by_name(found, beyond_two_layers_three.SECOND_BY_V.name, "trajectory")
     assert second.values[0] == ((before[1] >= 0) != (after[1] >= 0)).sum(axis=1).max() > 0
 
 
@@ -208,13 +209,13 @@ def test_lemma_5_5_fails_for_neurons_bunched_at_0(subject):
 
 def test_the_smoothed_gap_is_that_of_the_formulas_with_explicit_matrices(tiny, monkeypatch):
     """(44) less (45) for one noise and one Σ, written out with diagonals."""
-    monkeypatch.setitem(coupling_smoothing.DRAWS, "quick", 1)
+    monkeypatch.setitem(beyond_two_layers_smoothing.DRAWS, "quick", 1)
     drawn = np.random.default_rng(13)
     update = {"W": drawn.standard_normal((6, 5)), "V": drawn.standard_normal((7, 6))}  # stands for a run's
     subject = tiny.but(training_displacement=update)
     case = three_layer_case(subject)
     learner, omega, sigma_w, sigma_v = case.learner, 0.8, 0.2, 0.3
-    found = coupling_smoothing.smoothing_gaps(subject, case, np.array([omega]), sigma_w, sigma_v)
+    found = beyond_two_layers_smoothing.smoothing_gaps(subject, case, np.array([omega]), sigma_w, sigma_v)
     rng = subject.rng(36)
     W = learner.W + sigma_w * rng.standard_normal(learner.W.shape)
     V = learner.V + sigma_v * rng.standard_normal(learner.V.shape)
@@ -249,7 +250,7 @@ def test_the_difference_under_signs_is_that_of_the_network_of_the_house(tiny):
     case = three_layer_case(subject)
     learner, rng = case.learner, np.random.default_rng(7)
     W, V, s = rng.standard_normal((6, 5)), rng.standard_normal((7, 6)), rng.choice([-1.0, 1.0], 6)
-    found = coupling_smoothing._signed_difference(case, s, case.X @ W.T, None, V)
+    found = beyond_two_layers_smoothing._signed_difference(case, s, case.X @ W.T, None, V)
     real = subject.inside.trace({"W": learner.W + s[:, None] * W, "V": learner.V + V * s}).output
     signs = learner.signs(case.X, learner.W, learner.V)
     pseudo = learner.pseudo_network(case.X, learner.W, learner.V, signs)
@@ -262,7 +263,7 @@ def test_lemma_5_8_holds_and_its_adversary_stays_within_the_radii(subject):
     assert {f.verdict for f in found} == {"holds with constant"}
     case = three_layer_case(subject)
     lengths = np.linalg.norm(case.X, axis=1)
-    for move, column, weights in coupling_smoothing._moves(subject, case, "adversarial", 0.05, 0.4):
+    for move, column, weights in beyond_two_layers_smoothing._moves(subject, case, "adversarial", 0.05, 0.4):
         assert ((move**4).sum(axis=1) ** 0.25 <= 0.05 * lengths * (1 + 1e-9)).all()
         assert column is not None
         np.testing.assert_allclose(np.linalg.norm(weights, axis=1), 0.4)
@@ -293,11 +294,11 @@ def test_the_direction_gives_the_labels_and_the_test_passes_with_it_and_not_agai
     given = learner.pseudo_network(case.X, direction.W, direction.V, signs, "none")
     assert np.corrcoef(given[:, 0], case.y[:, 0])[0, 1] > 0.95
     fall, error, step, objective = relative_fall(case, *nothing, 0.1, np.random.default_rng(11))
-    assert fall - 2 * error > coupling_descent.GAMMA / 4
+    assert fall - 2 * error > beyond_two_layers_three.GAMMA / 4
     assert 0 < objective < 2
     real = descent_direction
     monkeypatch.setattr(
-        coupling_descent, "descent_direction", lambda *rest: (lambda d: replace(d, W=-d.W))(real(*rest))
+        beyond_two_layers_three, "descent_direction", lambda *rest: (lambda d: replace(d, W=-d.W))(real(*rest))
     )
     assert relative_fall(case, *nothing, 0.1, np.random.default_rng(11))[2] < 0 < step
 
@@ -309,6 +310,6 @@ def test_a_network_without_a_neuron_that_is_on_has_no_descent_test_and_says_so(t
     case, nothing = three_layer_case(dead), (np.zeros((6, 5)), np.zeros((7, 6)))
     assert not case.start[1].any()
     assert most_turned_second(case, 1.0) == 0  # V′ sees nothing: no division by it either
-    finding = coupling_descent._finding(dead, case, "start", np.array([0.1]), [(nothing, 0.1)])
+    finding = beyond_two_layers_three._finding(dead, case, "start", np.array([0.1]), [(nothing, 0.1)])
     assert finding.verdict == "not measured"
     assert "no neuron is on" in finding.words

@@ -7,10 +7,18 @@ import pytest
 from coupling_cases import by_name, rows, subject_of, subsets
 from scipy.special import erf
 
-from overparam.audits import coupling_two_layers as laws
-from overparam.audits.coupling_balls import cheapest, most_valuable, random_rows, size_in, to_radius
-from overparam.audits.coupling_pseudo import TwoLayerLearner, two_layer_learner
-from overparam.audits.coupling_two_layers import coupling_of_two_layers, exact_worst
+from overparam.audits import beyond_two_layers_two as laws
+from overparam.audits.beyond_two_layers_two import (
+    TwoLayerLearner,
+    cheapest,
+    coupling_of_two_layers,
+    exact_worst,
+    most_valuable,
+    random_rows,
+    size_in,
+    to_radius,
+    two_layer_learner,
+)
 from overparam.core.network import Params
 from overparam.networks import BiasedTwoLayer, ThreeLayer, TwoLayer
 

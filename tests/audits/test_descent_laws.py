@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from away_cases import TINY, deep, subject_of, unit_rows
 
-from overparam.audits.descent import Descent, descend, descent, falls_of, of_descent, of_run
-from overparam.audits.own_kernel import own_kernel
+from overparam.audits.convergence_12_13_descent import Descent, descend, descent, falls_of, of_descent, of_run
+from overparam.audits.gradient_factors import own_kernel
 from overparam.data import as_dataset
 from overparam.networks import FullyConnected
 from overparam.training import CrossEntropy, gradient_descent, sgd

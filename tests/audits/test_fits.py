@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from overparam.audits.fits import fit_exponent, fit_powers, mean_exponent
+from overparam.audits.laws import fit_exponent, fit_powers, mean_exponent
 
 
 def test_exponents_planted_with_noise_come_back_within_their_standard_errors():

@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 from away_cases import deep, subject_of, unit_rows
 
-from overparam.audits.backward_stability import backward_stability, change_norms, intermediate_stability, longest
-from overparam.audits.free_signs import (
+from overparam.audits.convergence_8_backward import (
     FREE_BACKWARD,
     FREE_PRODUCTS,
     _changes,
     _products,
     allowed,
+    backward_stability,
+    change_norms,
     chosen_signs,
     free_signs,
+    intermediate_stability,
+    longest,
     worst,
 )
 from overparam.networks import TwoLayer

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from overparam.audits.gains import (
+from overparam.audits.product_norms import (
     column_lengths,
     keep_largest,
     largest_gains,

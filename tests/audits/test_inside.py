@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from overparam import networks
-from overparam.audits.closed_gradients import gradients_by_fact
-from overparam.audits.inside_of import inside_of
+from overparam.audits.gradient_factors import gradients_by_fact
 from overparam.audits.jax_inside import JaxInside
+from overparam.audits.subject import inside_of
 from overparam.core.network import Params, Trace, Unseen
 from overparam.layers import Flatten, Gelu, LayerNorm, LeakyRelu, Relu, standard
 from overparam.networks import Frozen, FullyConnected, Given, Residual, Sequence, ThreeLayerResNet, TwoLayer

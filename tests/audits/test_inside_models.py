@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from overparam.audits.inside_of import inside_of
+from overparam.audits.subject import inside_of
 from overparam.core.network import Trace
 from overparam.core.program_relus import traced
 from overparam.networks import Given

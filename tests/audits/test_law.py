@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from overparam.audits.law import Law, made, not_measured
+from overparam.audits.laws import Law, made, not_measured
 from overparam.core.assumptions import checked
 
 OMEGAS = np.geomspace(1e-4, 1, 6)

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from away_cases import deep, jacobian, moved, subject_of, unit_rows
 
-from overparam.audits import gradients
-from overparam.audits.layer_factors import layer_factors, sample_squares
-from overparam.audits.own_kernel import kernel_by_layers
-from overparam.audits.radius_ranges import hidden_alone
-from overparam.audits.start_gradients import gradients_at_start
+from overparam.audits import convergence_9_10_gradients as gradients
+from overparam.audits.conditions import hidden_alone
+from overparam.audits.convergence_9_10_gradients import gradients_at_start
+from overparam.audits.gradient_factors import kernel_by_layers, layer_factors, sample_squares
 from overparam.audits.subject import Subject
 from overparam.networks import Convolutional, Residual
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from coupling_cases import by_name, rows, subject_of
 
-from overparam.audits import residual_laws as laws
-from overparam.audits.residual_laws import residual_stability, residual_start
+from overparam.audits import convergence_c_residual as laws
+from overparam.audits.convergence_c_residual import residual_stability, residual_start
 from overparam.audits.subject import Subject
 from overparam.networks import Residual
 

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 from away_cases import RADII, TINY, deep, subject_of, unit_rows
 
-from overparam.audits import descent as descents
-from overparam.audits import gradients, radius_ranges, semi_smoothness
-from overparam.audits.backward_norms import backward_norms
-from overparam.audits.descent import Descent, descent, of_descent
-from overparam.audits.law import Law, made, not_measured
-from overparam.audits.page import _laws
+from overparam.audits import conditions, convergence_9_10_gradients, convergence_11_smoothness
+from overparam.audits import convergence_12_13_descent as descents
+from overparam.audits.convergence_7_initialisation import backward_norms, products_of_layers
+from overparam.audits.convergence_8_forward import sign_changes
+from overparam.audits.convergence_12_13_descent import Descent, descent, of_descent
+from overparam.audits.laws import Law, made, not_measured
+from overparam.audits.page import _laws, _missing, _range
 from overparam.audits.perturbations import radius, spectral_norms
-from overparam.audits.products import products_of_layers
-from overparam.audits.sign_changes import sign_changes
-from overparam.audits.words import _missing, _range
 from overparam.core.assumptions import checked
 from overparam.networks import FullyConnected
 
@@ -26,14 +24,14 @@ LOWER = Law("law", "convergence, Thm 3", "≥ Ω(1)", "lower")
 
 @pytest.mark.parametrize(("times", "verdict"), [([50, 1, 1, 1], "fails"), ([1, 1, 50, 50], "out of range")])
 def test_a_law_that_breaks_where_its_statement_speaks_fails(times, verdict):
-    asked = (radius_ranges.within(OMEGAS, 0.05, "ω ≤ 0.05"),)
+    asked = (conditions.within(OMEGAS, 0.05, "ω ≤ 0.05"),)
     found = made(UPPER, "random", OMEGAS, np.array(times) * OMEGAS, OMEGAS, asked, spoken=OMEGAS <= 0.05)
     assert found.verdict == verdict
 
 
 def test_measurements_tell_at_which_radii_their_statements_speak():
     subject = subject_of(FullyConnected(width=8, depth=2), unit_rows(3, 3), omegas=(1e-3, 1.0))
-    speaks = radius_ranges.speaks(radius_ranges.of_forward, subject)
+    speaks = conditions.speaks(conditions.of_forward, subject)
     assert (speaks(1e-3), speaks(1.0)) == (True, False)  # the limit is 1/log³ 8 = 0.11
 
 
@@ -94,7 +92,7 @@ def test_separations_beyond_one_over_L_count_as_that():
     subject = deep()
     L, m, n, k = 3, 8, 4, 2
     assert subject.separation > 1 / L
-    lower = next(f for f in gradients.gradient_bounds(subject) if f.law.name == "gradient lower bound")
+    lower = next(f for f in convergence_9_10_gradients.gradient_bounds(subject) if f.law.name == "gradient lower bound")
     np.testing.assert_allclose(lower.bounds, m / (L * k * n))
     steps = np.arange(5)
     run = Descent("gradient descent", n, steps, np.exp(-0.1 * steps), np.ones(5), 0.1, n, 0.5, 2.0)
@@ -103,8 +101,8 @@ def test_separations_beyond_one_over_L_count_as_that():
 
 def test_semi_smoothness_names_no_power_of_m():
     """√m in one term and m in the other: which counts depends on ω."""
-    assert "m" not in semi_smoothness.AT_START.exponents
-    assert "m" not in semi_smoothness.AWAY.exponents
+    assert "m" not in convergence_11_smoothness.AT_START.exponents
+    assert "m" not in convergence_11_smoothness.AWAY.exponents
 
 
 def test_many_outputs_are_looked_at_on_fewer_rows(monkeypatch):
@@ -167,19 +165,21 @@ def test_no_critical_point_has_an_adversary_of_its_own():
     """Descent on ‖∇F‖²/F from the same starts finds no less than what is reported, but for a few percent."""
     subject = deep(n=6, width=16, depth=4, omegas=RADII)
     reported = next(
-        f for f in gradients.gradient_bounds(subject) if f.law.name == "no critical point" and f.moment == "adversarial"
+        f
+        for f in convergence_9_10_gradients.gradient_bounds(subject)
+        if f.law.name == "no critical point" and f.moment == "adversarial"
     )
-    from overparam.audits.away import Climb, Stated, findings
+    from overparam.audits.adversaries import Climb, Stated, findings
 
-    own = findings(subject, [Stated(gradients.NO_CRITICAL, lambda omega: 1.0)], gradients.measured,
-                   [Climb("no critical point", gradients.towards_large_gradient, value=gradients.gradient_ratio)])[-1]  # fmt: skip
+    own = findings(subject, [Stated(convergence_9_10_gradients.NO_CRITICAL, lambda omega: 1.0)], convergence_9_10_gradients.measured,
+                   [Climb("no critical point", convergence_9_10_gradients.towards_large_gradient, value=convergence_9_10_gradients.gradient_ratio)])[-1]  # fmt: skip
     assert (reported.values <= 1.05 * own.values).all()
 
 
 @pytest.mark.parametrize(("m", "depth", "samples"), [(16, 3, 40), (48, 3, 40), (48, 17, 40), (512, 5, 200)])
 def test_norms_of_the_papers_own_network_break_their_limits_as_seldom_as_they_say(m, depth, samples):
     """‖h_ℓ‖²/‖h_{ℓ−1}‖² drawn as 2χ²/m of Binomial(m, ½) degrees, samples independent, which is the worst that they can be."""
-    from overparam.audits.forward_norms import FAILURE, allowed_logs
+    from overparam.audits.convergence_7_initialisation import FAILURE, allowed_logs
 
     rng, runs = np.random.default_rng(0), 1000
     low, high = allowed_logs((m,) * depth, samples)
@@ -195,8 +195,8 @@ def test_norms_of_the_papers_own_network_break_their_limits_as_seldom_as_they_sa
 
 def test_the_adversary_of_the_kernel_climbs_on_the_kernel():
     """Ascent on K(x, x) of one sample finds several times what ascent on the drift of its gradient does."""
-    from overparam.audits.away import Climb, Stated, findings
-    from overparam.audits.tangent_drift import KERNEL, Start, tangent_drift
+    from overparam.audits.adversaries import Climb, Stated, findings
+    from overparam.audits.convergence_11_smoothness import KERNEL, Start, tangent_drift
 
     effort = replace(TINY, rows=16, ascent_steps=4, rank=4)
     subject = subject_of(FullyConnected(width=64, depth=5), unit_rows(16, 10), omegas=(0.1, 0.5), effort=effort)
@@ -216,7 +216,7 @@ def test_the_adversary_of_the_kernel_climbs_on_the_kernel():
 
 
 def test_no_gradient_at_the_start_has_no_relative_change():
-    from overparam.audits.tangent_drift import tangent_drift
+    from overparam.audits.convergence_11_smoothness import tangent_drift
 
     base = deep()
     params = replace(

@@ -7,11 +7,14 @@ import jax
 import numpy as np
 import pytest
 
-from overparam.audits.backward_norms import backward_norms
-from overparam.audits.forward_norms import forward_norms
-from overparam.audits.layer_separation import separation_in_layers, smallest_across
-from overparam.audits.products import products_of_layers
-from overparam.audits.start_gradients import gradients_at_start
+from overparam.audits.convergence_7_initialisation import (
+    backward_norms,
+    forward_norms,
+    products_of_layers,
+    separation_in_layers,
+    smallest_across,
+)
+from overparam.audits.convergence_9_10_gradients import gradients_at_start
 from overparam.audits.subject import EFFORTS, Effort, Subject
 from overparam.data.duplicates import smallest_distance
 from overparam.networks import FullyConnected

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from overparam.audits import vectors
+from overparam.audits import perturbations
 from overparam.audits.perturbations import random_direction, spectral_norms, steepest, to_unit
 from overparam.core.device_weights import DeviceWeights
 
@@ -32,11 +32,11 @@ def same(found, expected):
 @pytest.mark.parametrize(
     "made",
     [
-        lambda W, V: vectors.added(W, V, 1 / 3),
-        lambda W, V: vectors.minus(W, V),
-        lambda W, V: vectors.scaled(1 / 3, W),
-        lambda W, V: vectors.combined(1 / 3, W, 1 / 7, V),
-        lambda W, V: vectors.only(W, ["W"]),
+        lambda W, V: perturbations.added(W, V, 1 / 3),
+        lambda W, V: perturbations.minus(W, V),
+        lambda W, V: perturbations.scaled(1 / 3, W),
+        lambda W, V: perturbations.combined(1 / 3, W, 1 / 7, V),
+        lambda W, V: perturbations.only(W, ["W"]),
         lambda W, V: to_unit(W),
         lambda W, V: steepest(W, 4),
         lambda W, V: random_direction(W, np.random.default_rng(3)),
@@ -53,15 +53,17 @@ def test_placed_weights_give_what_numpy_gives(made):
 def test_placed_and_plain_weights_mix():
     W, V = drawn(0), drawn(1)
     expected = {name: W[name] + 2 * V[name] for name in W}
-    same(vectors.added(placed(W), V, 2.0), expected)
-    same(vectors.added(W, placed(V), 2.0), expected)
-    assert vectors.inner(placed(W), V) == pytest.approx(sum(np.vdot(W[n], V[n]) for n in W), rel=1e-13)
+    same(perturbations.added(placed(W), V, 2.0), expected)
+    same(perturbations.added(W, placed(V), 2.0), expected)
+    assert perturbations.inner(placed(W), V) == pytest.approx(sum(np.vdot(W[n], V[n]) for n in W), rel=1e-13)
 
 
 def test_lengths_are_those_of_lapack():
     W = drawn(0)
     for own in (W, placed(W)):
-        assert vectors.length(own) == pytest.approx(np.linalg.norm(np.concatenate([a.ravel() for a in W.values()])))
+        assert perturbations.length(own) == pytest.approx(
+            np.linalg.norm(np.concatenate([a.ravel() for a in W.values()]))
+        )
     with jax.enable_x64(True):
         found = spectral_norms(jnp.array(W["A"]))
     np.testing.assert_allclose(found, np.linalg.svd(W["A"], compute_uv=False)[:1], rtol=1e-12)
@@ -69,7 +71,7 @@ def test_lengths_are_those_of_lapack():
 
 def test_layers_that_do_not_move_are_told():
     W = {"a": np.zeros((2, 2)), "b": np.array([0.0, 1e-300])}
-    assert vectors.moving(W) == vectors.moving(placed(W)) == ["b"]
+    assert perturbations.moving(W) == perturbations.moving(placed(W)) == ["b"]
 
 
 def test_placed_weights_cannot_be_written():

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from away_cases import deep, unit_rows
 
-from overparam.audits import words
-from overparam.audits.away import Stated, findings
-from overparam.audits.fits import fit_exponent
-from overparam.audits.law import Law, made
-from overparam.audits.ranges import drawn_as_stated
+from overparam.audits import page
+from overparam.audits.adversaries import Stated, findings
+from overparam.audits.conditions import drawn_as_stated
+from overparam.audits.laws import Law, fit_exponent, made
+from overparam.audits.page import give_words
 from overparam.audits.subject import Subject
-from overparam.audits.words import give_words
 
 RADII = np.array([1e-3, 1e-2, 1e-1, 1.0])
 NOISE = np.array([1.0, 0.05, 30.0, 1.0])
@@ -107,5 +106,5 @@ def test_how_a_model_was_drawn(scale, bias, status):
 
 
 def test_names_with_commas_are_told_apart():
-    listed = words._listed(["backward stability", "backward stability, any few signs", "x"])
+    listed = page._listed(["backward stability", "backward stability, any few signs", "x"])
     assert listed == "backward stability; backward stability, any few signs and x"

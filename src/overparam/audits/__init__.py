@@ -1,10 +1,9 @@
 """What the papers' lemmas say of a network, measured on it."""
 
 from overparam.audits.auditing import Audit, audit, prepare_audit
-from overparam.audits.inside_of import inside_of
-from overparam.audits.law import Finding, Law, made, not_measured
+from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.measurements import MEASUREMENTS
-from overparam.audits.subject import EFFORTS, Effort, Subject, ascend
+from overparam.audits.subject import EFFORTS, Effort, Subject, ascend, inside_of
 
 __all__ = [
     "EFFORTS",

@@ -12,13 +12,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.audits import measurements
-from overparam.audits.inside_of import evaluation_notes
-from overparam.audits.law import Finding
+from overparam.audits.laws import Finding
 from overparam.audits.measurements import Measurement, chosen
-from overparam.audits.page import make_audit_sections
+from overparam.audits.page import give_words, make_audit_sections
 from overparam.audits.preparation import COPIES, prepare_subject, require_dtype, spec_of_network
-from overparam.audits.subject import Effort, Subject
-from overparam.audits.words import give_words
+from overparam.audits.subject import Effort, Subject, evaluation_notes
 from overparam.core.deprecated import accepts_old
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent

@@ -1,6 +1,6 @@
 """The table of measurements: which laws there are, on which architectures each is about, what it costs.
 
-A new measurement is a function `measure(subject) -> list[Finding]` in a file of its own and a row here.
+A new measurement is a function `measure(subject) -> list[Finding]` in the file of its chapter and a row here.
 """
 
 from __future__ import annotations
@@ -9,31 +9,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from overparam.audits import (
-    convolutional_laws,
-    coupling_descent,
-    coupling_resnet,
-    coupling_smoothing,
-    coupling_three_layers,
-    coupling_two_layers,
-    residual_laws,
+from overparam.audits.beyond_kernels import coupling_of_resnet
+from overparam.audits.beyond_two_layers_smoothing import coupling_under_signs, smoothed_pseudo_network
+from overparam.audits.beyond_two_layers_three import coupling_of_three_layers, descent_test
+from overparam.audits.beyond_two_layers_two import coupling_of_two_layers
+from overparam.audits.convergence_7_initialisation import (
+    backward_norms,
+    forward_norms,
+    products_of_layers,
+    separation_in_layers,
 )
-from overparam.audits.backward_norms import backward_norms
-from overparam.audits.backward_stability import backward_stability, intermediate_stability
-from overparam.audits.descent import descent, of_run
-from overparam.audits.forward_norms import forward_norms
-from overparam.audits.forward_stability import forward_stability
-from overparam.audits.free_signs import free_signs
-from overparam.audits.gradients import gradient_bounds
-from overparam.audits.law import Finding
-from overparam.audits.layer_separation import separation_in_layers
-from overparam.audits.linearisation import linearisation
-from overparam.audits.products import products_of_layers
-from overparam.audits.semi_smoothness import semi_smoothness
-from overparam.audits.sign_changes import sign_changes
-from overparam.audits.start_gradients import gradients_at_start
+from overparam.audits.convergence_8_backward import backward_stability, free_signs, intermediate_stability
+from overparam.audits.convergence_8_forward import forward_stability, sign_changes
+from overparam.audits.convergence_9_10_gradients import gradient_bounds, gradients_at_start
+from overparam.audits.convergence_11_smoothness import linearisation, semi_smoothness, tangent_drift
+from overparam.audits.convergence_12_13_descent import descent, of_run
+from overparam.audits.convergence_b_convolutional import convolutional_stability, convolutional_start
+from overparam.audits.convergence_c_residual import residual_stability, residual_start
+from overparam.audits.laws import Finding
 from overparam.audits.subject import Architecture, Subject
-from overparam.audits.tangent_drift import tangent_drift
 
 Measure = Callable[[Subject], list[Finding]]
 PLAIN: tuple[Architecture, ...] = ("fully connected", "other")
@@ -75,17 +69,17 @@ MEASUREMENTS: dict[str, Measurement] = {
     "tangent drift": Measurement(tangent_drift, DEEP, passes=(0, 700)),
     "linearisation": Measurement(linearisation, DEEP, passes=(40, 350)),
     "descent": Measurement(descent_or_run, DEEP, passes=(0, 300)),
+    "residual network": Measurement(residual_start, ("residual",)),
+    "residual stability": Measurement(residual_stability, ("residual",)),
+    "convolutional network": Measurement(convolutional_start, ("convolutional",)),
+    "convolutional stability": Measurement(convolutional_stability, ("convolutional",)),
+    "coupling of two layers": Measurement(coupling_of_two_layers, ("biased two-layer", "two-layer")),
+    "coupling of three layers": Measurement(coupling_of_three_layers, ("three-layer",)),
+    "smoothed pseudo network": Measurement(smoothed_pseudo_network, ("three-layer",)),
+    "coupling under random signs": Measurement(coupling_under_signs, ("three-layer",)),
+    "descent test of three layers": Measurement(descent_test, ("three-layer",)),
+    "coupling of the three-layer ResNet": Measurement(coupling_of_resnet, ("three-layer resnet",)),
 }
-for module in (
-    residual_laws,
-    convolutional_laws,
-    coupling_two_layers,
-    coupling_three_layers,
-    coupling_smoothing,
-    coupling_descent,
-    coupling_resnet,
-):
-    MEASUREMENTS |= {name: Measurement(measure, about) for name, (measure, about) in module.MEASUREMENTS.items()}
 
 
 def chosen(laws: Sequence[str] | str | None, architecture: str) -> dict[str, Measurement]:

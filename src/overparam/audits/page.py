@@ -1,4 +1,4 @@
-"""The page of an audit: what it means, one row a law, small figures with fitted and theoretical slopes, conditions."""
+"""The page of an audit and its verdict in plain words: what it means, one row a law, small figures with fitted and stated slopes, conditions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,223 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from overparam.audits.law import LARGEST_CONSTANT, Finding, looseness
-from overparam.audits.words import by_law, worst_of
-from overparam.core.sections import Figure, Role, Section, Series, Table, Text, Tone, series
-from overparam.core.words import count_of, decimal, number, with_error
+from overparam.audits.laws import LARGEST_CONSTANT, MOMENTS, Finding, looseness, reach_of
+from overparam.core.sections import Figure, Role, Section, Series, Table, Text, series
+from overparam.core.verdict import Tone, Verdict
+from overparam.core.words import count_of, decimal, listed, number, with_error
 
 if TYPE_CHECKING:
     from overparam.audits.auditing import Audit
+
+HOLDS = ("holds", "holds with constant")
+KEPT = 0.8, 1.25
+"""Between these a length is called kept."""
+ROUGH = 0.25
+"""Twice a standard error beyond this agrees with almost any power of ω."""
+LOOSE = 0.1
+"""By how much an exponent must differ from the law's to be called better or worse."""
+
+
+def give_words(audit: Audit) -> Verdict:
+    """The verdict: how many laws hold, what fails, how the start is, how fast things change, what was not seen."""
+    measured = [f for f in audit.findings if f.verdict != "not measured"]
+    sentences = [_count(measured), *_failing(measured), *_start(measured), *_movement(measured), *_exponents(measured)]
+    sentences += [*_range(measured), *_missing(audit)]
+    tone: Tone = "good"
+    if not measured or any(f.verdict == "out of range" for f in measured):
+        tone = "warning"
+    if any(f.verdict == "fails" for f in measured):
+        tone = "bad"
+    return Verdict(tone, tuple(sentences))
+
+
+def by_law(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Findings of one law together, in the order they came."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.law.name, []).append(finding)
+    return found
+
+
+def worst_of(findings: Sequence[Finding]) -> Finding:
+    """The finding that says most against the law: one that fails, else the one with the hardest constant."""
+    order = {"fails": 3, "out of range": 2, "holds with constant": 1, "holds": 1, "not measured": 0}
+
+    def hardness(finding: Finding) -> tuple[int, float]:
+        constant = finding.constant if finding.constant == finding.constant else 0.0
+        return order[finding.verdict], -constant if finding.law.side == "lower" else constant
+
+    return max(findings, key=hardness)
+
+
+def _count(measured: Sequence[Finding]) -> str:
+    laws = by_law(measured)
+    if not laws:
+        return "No law could be measured on this network."
+    verdicts = [worst_of(own).verdict for own in laws.values()]
+    holding = sum(verdict in HOLDS for verdict in verdicts)
+    failing, beyond = verdicts.count("fails"), verdicts.count("out of range")
+    if holding == len(laws):
+        return (
+            f"All {len(laws)} laws that were measured hold for this network."
+            if len(laws) > 1
+            else "The law that was measured holds for this network."
+        )
+    parts = [
+        f"{holding} of the {len(laws)} laws that were measured {'holds' if holding == 1 else 'hold'} for this network"
+    ]
+    if failing:
+        parts.append(f"{failing} {'fails' if failing == 1 else 'fail'}")
+    if beyond:
+        parts.append(f"{beyond} {'does' if beyond == 1 else 'do'} not hold where the theorem does not speak")
+    return ", ".join(parts) + "."
+
+
+def _failing(measured: Sequence[Finding]) -> list[str]:
+    """Name what fails, and what does not hold beyond the theorem's range."""
+    words = []
+    for own in by_law(measured).values():
+        worst = worst_of(own)
+        if worst.verdict in ("fails", "out of range"):
+            reach = reach_of(worst)
+            where = MOMENTS[worst.moment]
+            if reach is not None:  # at the largest radius it holds: then it is the smallest that speak against it
+                where += f" beyond ω = {reach:.2g}" if reach < worst.omegas.max() else " as ω falls"
+            words.append((worst.verdict == "out of range", f"{worst.law.name} {where} ({worst.constant:.3g})"))
+    fails = [text for beyond, text in words if not beyond]
+    beyond = [text for beyond, text in words if beyond]
+    found = []
+    if fails:
+        found.append(f"Fails: {listed(fails, 4)}; in brackets the measured constant.")
+    if beyond:
+        found.append(f"Does not hold, but need not: {listed(beyond, 4)}; in brackets the measured constant.")
+    return found
+
+
+def _start(measured: Sequence[Finding]) -> list[str]:
+    """Whether signals go through the layers as at the papers' initialisation."""
+    found = [f for f in measured if f.law.name == "forward norms"]
+    words = []
+    for finding in found:
+        low = float(finding.detail["smallest norm by layer"].min())
+        high = float(finding.detail["largest norm by layer"].max())
+        where = "At the start" if finding.moment == "start" else "At the end of the run"
+        if finding.verdict in HOLDS:
+            least = float(finding.detail["smallest allowed by layer"].min())
+            most = float(finding.detail["largest allowed by layer"].max())
+            words.append(
+                f"{where} every layer keeps the length of every sample, within {low:.2f} to {high:.2f} times."
+                if KEPT[0] <= low <= high <= KEPT[1]
+                else f"{where} samples are {low:.2f} to {high:.2f} times as long in the layers as they came in; random weights "
+                f"of so few neurons allow {least:.2g} to {most:.2g}."
+            )
+            continue
+        last = finding.detail["largest norm by layer"]
+        trend = "shrinks" if last[-1] < 1 else "grows"
+        words.append(
+            f"{where} the length of samples {trend} on the way through the layers, to between "
+            f"{float(finding.detail['smallest norm by layer'][-1]):.3g} and {float(last[-1]):.3g} times, more than random weights of "
+            "variance 2/m without biases do: the laws below are measured on a network of another scale."
+        )
+    return words
+
+
+def _movement(measured: Sequence[Finding]) -> list[str]:
+    """The radius at which the kernel, or else the gradient, has changed by a tenth."""
+    words = []
+    for name, quantity in (("kernel drift", "the tangent kernel"), ("gradient drift", "the gradient")):
+        own = {f.moment: f for f in measured if f.law.name == name}
+        if "training" not in own or "adversarial" not in own:
+            continue
+        reach = {moment: _reach(own[moment], 0.1) for moment in ("training", "adversarial")}
+        told = [f"ω = {reach[m]:.2g} {MOMENTS[m]}" for m in reach if reach[m] is not None]
+        early = [MOMENTS[m] for m in reach if reach[m] is not None and own[m].values[0] >= 0.1]
+        if early:
+            first = own["training"].omegas[0]
+            words.append(
+                f"More than a tenth of {quantity} has changed at ω = {first:.2g} already, the smallest radius looked at, "
+                f"{' and '.join(early)}: smaller `omegas` would show up to where training is nearly lazy."
+            )
+            break
+        if told:
+            words.append(
+                f"A tenth of {quantity} has changed by {' and '.join(told)}: up to there training is nearly lazy."
+            )
+            break
+    return words
+
+
+def _reach(finding: Finding, level: float) -> float | None:
+    """The radius at which the values cross a level, between two radii in proportion of logarithms."""
+    values, omegas = finding.values, finding.omegas
+    over = np.flatnonzero(values >= level)
+    if not len(over):
+        return None
+    place = int(over[0])
+    if place == 0 or values[place - 1] <= 0:
+        return float(omegas[place])
+    share = np.log(level / values[place - 1]) / np.log(values[place] / values[place - 1])
+    return float(np.exp(np.log(omegas[place - 1]) + share * np.log(omegas[place] / omegas[place - 1])))
+
+
+def _exponents(measured: Sequence[Finding]) -> list[str]:
+    """Where measurement and worst-case theory part, in powers of ω, against the adversary."""
+    better, same, slower, rough = [], [], [], []
+    for own in by_law(measured).values():
+        stated = own[0].law.exponents.get("omega")
+        fitted = [f for f in own if f.moment == "adversarial" and f.exponent is not None]
+        if not stated or not fitted or fitted[0].law.side != "upper":
+            continue
+        exponent, error = fitted[0].exponent or 0.0, fitted[0].exponent_error or 0.0
+        gap, room = exponent - stated, max(LOOSE, 2 * error)
+        told = f"{own[0].law.name} (ω^{exponent:.2f}, the law has ω^{stated:.2f})"
+        if abs(gap) <= room:
+            (rough if room > ROUGH else same).append(own[0].law.name)
+        else:
+            (better if gap > 0 else slower).append(told)
+    words = []
+    if better:
+        words.append(
+            f"Even against an adversary these fall faster as ω shrinks than the law has it: {listed(better, 4)}."
+        )
+    if same:
+        words.append(f"The law's power of ω is what an adversary reaches: {listed(same, 4)}.")
+    if slower:
+        words.append(
+            f"Over these radii these fall slower as ω shrinks than the law has it, so its constant grows: {listed(slower, 4)}."
+        )
+    if rough:
+        words.append(f"Too few points, or too uneven ones, to tell the power of ω: {listed(rough, 4)}.")
+    return words
+
+
+def _range(measured: Sequence[Finding]) -> list[str]:
+    """How many hold although a condition is unmet."""
+    holding = [f for f in measured if f.verdict in HOLDS]
+    away = [f for f in holding if not f.in_range]
+    if not away:
+        return []
+    share = len(away) / len(holding)
+    much = "All" if share == 1 else "Most" if share > 0.5 else "Some"
+    unmet = dict.fromkeys(c.statement for f in away for c in f.range if c.status == "unmet")
+    return [f"{much} of what holds does so where its statement does not speak; unmet: {listed(list(unmet), 4)}."]
+
+
+def _missing(audit: Audit) -> list[str]:
+    words = []
+    if audit.unseen:
+        words.append(
+            f"Not seen: {'; '.join(audit.unseen)}. What it bends is not in the signs and products measured here."
+        )
+    reasons: dict[str, list[str]] = {}
+    for finding in audit.findings:
+        if finding.verdict == "not measured":
+            names = reasons.setdefault(finding.reason, [])
+            if finding.law.name not in names:
+                names.append(finding.law.name)
+    words += [f"Not measured: {listed(names, 4)}: {why}." for why, names in reasons.items()]
+    return words
+
 
 ROLES: dict[str, tuple[str, Role]] = {
     "random": ("random", "random"),

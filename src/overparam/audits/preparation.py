@@ -10,9 +10,8 @@ import numpy as np
 
 from overparam.adapters.jax_models import fitted
 from overparam.adapters.torch_module import TorchModule
-from overparam.audits.inside_of import inside_of
 from overparam.audits.perturbations import radius
-from overparam.audits.subject import EFFORTS, Architecture, Effort, Subject
+from overparam.audits.subject import EFFORTS, Architecture, Effort, Subject, inside_of
 from overparam.core.checks import one_of, require_memory, whole_number
 from overparam.core.machine import available_memory
 from overparam.core.network import AbstractNetwork, Params, as_key

@@ -14,7 +14,7 @@ Weights = Mapping[str, np.ndarray]
 class DeviceWeights(Mapping[str, np.ndarray]):
     """Weights in float64 that stay on the device that computes. Read by name they are NumPy arrays, not to be written.
 
-    JAX would turn sums of such arrays into float32 outside `enable_x64`, so only `audits/vectors.py`, perturbations and
+    JAX would turn sums of such arrays into float32 outside `enable_x64`, so only `audits/perturbations.py` and
     networks touch `arrays`; whoever reads by name is right in any case, and slower.
 
     Args:

@@ -1,15 +1,24 @@
 """What the training objective looks like around the weights: curvature, directions, surfaces."""
 
-from overparam.landscapes.curvature import NegativeCurvature, negative_curvature
-from overparam.landscapes.directions import (
+from overparam.landscapes.curvature import (
+    Extremes,
+    LayerCurvature,
+    NegativeCurvature,
+    hessian_extremes,
+    layer_curvatures,
+    negative_curvature,
+)
+from overparam.landscapes.objectives import objective_of
+from overparam.landscapes.planes import (
+    Decrease,
+    PlaneValues,
     TrajectoryPlane,
+    decrease_along,
     filter_normalised,
     gradient_direction,
+    surface,
     trajectory_plane,
 )
-from overparam.landscapes.extremes import Extremes, LayerCurvature, hessian_extremes, layer_curvatures
-from overparam.landscapes.objectives import objective_of
-from overparam.landscapes.surfaces import Decrease, PlaneValues, decrease_along, surface
 from overparam.landscapes.surveying import Landscape, landscape, prepare_landscape
 from overparam.landscapes.views import View
 

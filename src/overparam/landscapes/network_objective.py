@@ -1,35 +1,219 @@
-"""The training objective of a JAX network."""
+"""The training objective of a JAX network, with its compiled programs: its weights are one long vector, its rows come in chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import register_dataclass
 
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.objective import AbstractObjective, Batch, Layer, Mode, Vector
 from overparam.core.trees import layer_names
-from overparam.landscapes.programs import (
-    Form,
-    Rows,
-    combine_program,
-    dot_program,
-    filled,
-    gradient_program,
-    joined,
-    placed_program,
-    product_program,
-    value_program,
-    values_program,
-    walk_program,
-    without_program,
-)
 from overparam.training.losses import AbstractLoss
 from overparam.training.precision import DIGITS, cast, computing
+from overparam.training.loop import SAME_BITS
+
+
+@dataclass(frozen=True)
+class Form:
+    """What shapes the compiled programs: equal forms share them, whatever the rows and the weights."""
+
+    network: AbstractNetwork
+    loss: AbstractLoss
+    mode: Mode
+    mean: bool
+    chunk: int
+    tree: Any
+    layers: tuple[Layer, ...]
+
+    def weights(self, w: Any) -> Any:
+        """The tree that a vector stands for."""
+        return jax.tree.unflatten(self.tree, [w[layer.part].reshape(layer.shape) for layer in self.layers])
+
+
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What is fitted, and what of the network is not trained."""
+
+    X: Any
+    y: Any
+    fixed: Any
+    state: Any
+
+    def chosen(self, places: Any) -> Rows:
+        return Rows(self.X[places], self.y[places], self.fixed, self.state)
+
+
+def joined(tree: Any) -> Any:
+    return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
+
+
+def _over_chunks(form: Form, rows: Rows, one: Any, zero: Any) -> Any:
+    """Σ one(X, y) over chunks of rows; the last may be shorter. `zero` says what it gives."""
+    n = rows.X.shape[0]
+    whole = n // form.chunk
+    total = zero
+    if whole == 1:
+        total = one(rows.X[: form.chunk], rows.y[: form.chunk])
+    elif whole:
+        pairs = tuple(
+            array[: whole * form.chunk].reshape(whole, form.chunk, *array.shape[1:]) for array in (rows.X, rows.y)
+        )
+
+        def add(total: Any, pair: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, one(*pair)), None
+
+        total = jax.lax.scan(add, zero, pairs)[0]
+    if n % form.chunk:
+        rest = one(rows.X[whole * form.chunk :], rows.y[whole * form.chunk :])
+        total = jax.tree.map(jnp.add, total, rest) if whole else rest
+    return total
+
+
+def _losses(form: Form, rows: Rows, trained: Any, X: Any, y: Any) -> Any:
+    """Sum of the losses of some rows, in float64: the digits of a sum of many float32 numbers."""
+    params = Params(trained, rows.fixed, rows.state)
+    if form.mode == "train":
+        outputs, _ = form.network.apply_train(params, X)
+    else:
+        outputs = form.network.apply(params, X)
+    return form.loss.each(outputs, y).sum(dtype=jnp.float64)
+
+
+def _share(form: Form, rows: Rows, n: int) -> float:
+    """What the sum over `rows` is multiplied by to stand for all n."""
+    return (1 if form.mean else n) / rows.X.shape[0]
+
+
+def _value(form: Form, rows: Rows, n: int, w: Any) -> Any:
+    trained = form.weights(w)
+    total = _over_chunks(form, rows, partial(_losses, form, rows, trained), jnp.zeros((), jnp.float64))
+    return _share(form, rows, n) * total
+
+
+def _gradient(form: Form, rows: Rows, n: int, w: Any) -> Any:
+    trained = form.weights(w)
+
+    def one(X: Any, y: Any) -> Any:
+        return jax.grad(lambda weights: _losses(form, rows, weights, X, y))(trained)
+
+    total = _over_chunks(form, rows, one, jax.tree.map(jnp.zeros_like, trained))
+    return jnp.asarray(_share(form, rows, n), w.dtype) * joined(total)
+
+
+def _product(form: Form, rows: Rows, n: int, w: Any, v: Any) -> Any:
+    """Forward over reverse: the derivative of the gradient along v."""
+    trained, along = form.weights(w), form.weights(v)
+
+    def one(X: Any, y: Any) -> Any:
+        gradient = jax.grad(lambda weights: _losses(form, rows, weights, X, y))
+        return jax.jvp(gradient, (trained,), (along,))[1]
+
+    total = _over_chunks(form, rows, one, jax.tree.map(jnp.zeros_like, trained))
+    return jnp.asarray(_share(form, rows, n), w.dtype) * joined(total)
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return jnp.sum(a * b, dtype=jnp.float64)
+
+
+def _drawn(rows: Rows, size: int, key: Any, step: Any) -> Rows:
+    if not size:
+        return rows
+    own = jax.random.fold_in(jax.random.fold_in(key, 1), step)
+    return rows.chosen(jax.random.choice(own, rows.X.shape[0], (size,), replace=False))
+
+
+TOGETHER = 256
+"""Programs over several points or steps are compiled for multiples of this, so that they are few."""
+
+_compiled = partial(jax.jit, compiler_options=SAME_BITS)
+
+
+@_compiled(static_argnames=("form", "size"))
+def value_program(form: Form, rows: Rows, w: Any, size: int, key: Any, step: Any) -> Any:
+    return _value(form, _drawn(rows, size, key, step), rows.X.shape[0], w)
+
+
+@_compiled(static_argnames=("form", "size"))
+def gradient_program(form: Form, rows: Rows, w: Any, size: int, key: Any, step: Any) -> Any:
+    return _gradient(form, _drawn(rows, size, key, step), rows.X.shape[0], w)
+
+
+@_compiled(static_argnames=("form", "size"))
+def product_program(form: Form, rows: Rows, w: Any, v: Any, size: int, key: Any, step: Any) -> Any:
+    return _product(form, _drawn(rows, size, key, step), rows.X.shape[0], w, v)
+
+
+@_compiled(static_argnames=("form",))
+def values_program(form: Form, rows: Rows, w: Any, directions: tuple[Any, ...], places: Any, count: Any) -> Any:
+    """F at the first `count` places; the others are there so that other counts run the same program."""
+
+    def one(q: Any, found: Any) -> Any:
+        at = w
+        for i, direction in enumerate(directions):
+            at = at + places[q, i].astype(w.dtype) * direction
+        return found.at[q].set(_value(form, rows, rows.X.shape[0], at))
+
+    return jax.lax.fori_loop(0, count, one, jnp.zeros(places.shape[0], jnp.float64))
+
+
+@_compiled(static_argnames=("form", "size"))
+def walk_program(
+    form: Form, rows: Rows, w: Any, v: Any, steps: Any, count: Any, smoothing: Any, size: int, key: Any, first: Any
+) -> Any:
+    """The first `count` steps; the others are there so that other counts run the same program."""
+    n, kind = rows.X.shape[0], w.dtype
+
+    def one(t: Any, carry: Any) -> Any:
+        v, before, quotients, lengths = carry
+        a, b, c = (steps[t, i].astype(kind) for i in range(3))
+        noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(key, 0), first + t), w.shape, kind)
+        Hv = _product(form, _drawn(rows, size, key, first + t), n, w + smoothing.astype(kind) * noise, v)
+        new = a * v - b * Hv - c * before
+        length = jnp.sqrt(_dot(new, new))
+        scale = jnp.where(length > 0, 1 / length, 1.0).astype(kind)  # of a function that does not curve, Hv is 0
+        return scale * new, scale * v, quotients.at[t].set(_dot(v, Hv)), lengths.at[t].set(jnp.sqrt(_dot(Hv, Hv)))
+
+    nothing = jnp.zeros(steps.shape[0], jnp.float64)
+    v, _, quotients, lengths = jax.lax.fori_loop(0, count, one, (v, jnp.zeros_like(v), nothing, nothing))
+    return v, quotients, lengths
+
+
+def filled(rows: np.ndarray) -> Any:
+    """With rows of 0 up to a multiple of `TOGETHER`."""
+    extra = -len(rows) % TOGETHER
+    return jnp.asarray(np.concatenate([rows, np.zeros((extra, rows.shape[1]))]), jnp.float64)
+
+
+dot_program = jax.jit(_dot)
+
+
+@jax.jit
+def combine_program(factors: tuple[Any, ...], vectors: tuple[Any, ...]) -> Any:
+    total = jnp.asarray(factors[0], vectors[0].dtype) * vectors[0]
+    for factor, vector in zip(factors[1:], vectors[1:], strict=True):
+        total = total + jnp.asarray(factor, vector.dtype) * vector
+    return total
+
+
+@partial(jax.jit, donate_argnums=0)
+def placed_program(rows: Any, place: Any, v: Any) -> Any:
+    return rows.at[place].set(v)
+
+
+@jax.jit
+def without_program(v: Any, rows: Any) -> Any:
+    for _ in range(2):
+        v = v - (rows @ v) @ rows
+    return v
 
 
 @final

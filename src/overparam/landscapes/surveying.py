@@ -29,12 +29,10 @@ from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, fingerprint, verb
-from overparam.landscapes.curvature import DRAWS, POWER_STEPS
-from overparam.landscapes.extremes import LayerCurvature, layer_curvatures
+from overparam.landscapes.curvature import DRAWS, POWER_STEPS, LayerCurvature, layer_curvatures
 from overparam.landscapes.objectives import COPIES, objective_of, trains
-from overparam.landscapes.page import make_landscape_sections
+from overparam.landscapes.page import give_words, make_landscape_sections
 from overparam.landscapes.views import LINE, PLANES, Plane, View, look
-from overparam.landscapes.words import give_words
 from overparam.networks import Given
 from overparam.training import Trajectory
 from overparam.training.losses import AbstractLoss

@@ -11,8 +11,14 @@ import numpy as np
 from overparam.core.objective import AbstractObjective, Vector
 from overparam.core.progress import Progress
 from overparam.landscapes.curvature import NegativeCurvature, negative_curvature
-from overparam.landscapes.directions import filter_normalised, gradient_direction, trajectory_plane
-from overparam.landscapes.surfaces import Decrease, decrease_along, surface
+from overparam.landscapes.planes import (
+    Decrease,
+    decrease_along,
+    filter_normalised,
+    gradient_direction,
+    surface,
+    trajectory_plane,
+)
 
 Plane = Literal["gradient-curvature", "random", "trajectory"]
 PLANES: tuple[Plane, ...] = ("gradient-curvature", "random", "trajectory")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.audits.fits import mean_exponent
+from overparam.audits.laws import mean_exponent
 
 AXES = ("m", "L", "n")
 

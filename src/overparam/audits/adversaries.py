@@ -9,9 +9,9 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.audits.law import Finding, Law, made, not_measured
+from overparam.audits.laws import Finding, Law, made, not_measured
+from overparam.audits.perturbations import minus, scaled
 from overparam.audits.subject import KINDS, Subject, ascend
-from overparam.audits.vectors import minus, scaled
 from overparam.core.assumptions import Assumption
 from overparam.core.device_weights import Weights
 from overparam.core.network import Trace

@@ -13,8 +13,8 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.audits.coupling_balls import cheapest, most_valuable, size_in, to_radius
-from overparam.audits.law import Finding, Law, Moment, made
+from overparam.audits.beyond_two_layers_two import cheapest, most_valuable, size_in, to_radius
+from overparam.audits.laws import Finding, Law, Moment, made
 from overparam.audits.subject import KINDS, Subject
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.network import Params
@@ -329,7 +329,3 @@ def _along_a_run(subject: Subject, case: ResNetCase) -> list[Finding]:
     steps, (radii_w, radii_v) = np.array(STEPS, float), np.array(sizes).T
     first, second = np.array([p[0] for p in parts]), np.array([p[1] for p in parts])
     return _findings(case, "trajectory", steps, steps, radii_w, radii_v, first, second)
-
-
-MEASUREMENTS = {"coupling of the three-layer ResNet": (coupling_of_resnet, ("three-layer resnet",))}
-"""By name: the measurement, and the architectures it applies to."""

@@ -1,20 +1,21 @@
-"""How many ReLUs change sign when the weights move, and how much signal those carry.
+"""`convergence`, Lemma 8.2: how many ReLUs change sign when the weights move, what those carry, and how far layers move.
 
-D_ℓ are the signs of layer ℓ at W, D⁰_ℓ at the start, D′ = D − D⁰. An adversary of radius ω can cross the units whose g⁰
-is nearest to 0: a displacement of length ρ of g flips s of them with Σ (g⁰)² = ρ², and since s units of m within reach
-have Σ (g⁰)² of order s³/m², s is of order m ρ^{2/3}. So the exponent 2/3 is attained, and random directions of length ρ,
-whose part at each unit is ρ/√m, flip only of order mρ.
+D_ℓ are the signs of layer ℓ at W, D⁰_ℓ at the start, D′ = D − D⁰; g′ = g − g⁰ and h′ = h − h⁰. An adversary of radius ω can
+cross the units whose g⁰ is nearest to 0: a displacement of length ρ of g flips s of them with Σ (g⁰)² = ρ², and since s
+units of m within reach have Σ (g⁰)² of order s³/m², s is of order m ρ^{2/3}. So the exponent 2/3 is attained, and random
+directions of length ρ, whose part at each unit is ρ/√m, flip only of order mρ.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from math import log, sqrt
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, of_layer
-from overparam.audits.law import Finding, Law
-from overparam.audits.radius_ranges import of_signs, sizes, speaks
+from overparam.audits.adversaries import Climb, Stated, findings, of_layer
+from overparam.audits.conditions import of_forward, of_signs, sizes, speaks
+from overparam.audits.laws import Finding, Law
 from overparam.audits.subject import Subject
 from overparam.core.device_weights import Weights
 from overparam.core.network import Trace
@@ -61,10 +62,10 @@ def sign_changes(subject: Subject, constant: float = 1.0) -> list[Finding]:
         Climb(CHANGES.name, towards_flips, partial(towards_flips, margin=SURE)),
         Climb(CARRIED.name, towards_carried, towards_one_flip),
     )
-    return findings(subject, stated, measured, climbs, few=subject.on_rows(subject.effort.rows))
+    return findings(subject, stated, signs_measured, climbs, few=subject.on_rows(subject.effort.rows))
 
 
-def measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+def signs_measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """Both quantities, layer by layer, the largest over samples."""
     now = subject.inside.trace(weights)
     return {
@@ -164,3 +165,65 @@ def towards_one_flip(subject: Subject, weights: Weights) -> Weights:
     u = np.zeros(g0.shape[1])
     u[unit] = -1.0 if g0[row, unit] >= 0 else 1.0
     return subject.inside.gradient(weights, of_layer(subject, subject.inside.count - 1, int(row), u))
+
+
+BEFORE = Law(
+    "forward stability before the ReLU",
+    "convergence, Lemma 8.2",
+    "‖g − g⁰‖ ≤ O(ω L^{5/2} √log m)",
+    "upper",
+    {"omega": 1.0, "L": 2.5, "m": 0.0, "n": 0.0},
+    quantity="‖g − g⁰‖",
+)
+AFTER = Law(
+    "forward stability",
+    "convergence, Lemma 8.2",
+    "‖h − h⁰‖ ≤ O(ω L^{5/2} √log m)",
+    "upper",
+    {"omega": 1.0, "L": 2.5, "m": 0.0, "n": 0.0},
+    quantity="‖h − h⁰‖",
+)
+
+
+def forward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]:
+    """‖g − g⁰‖ and ‖h − h⁰‖, the worst over samples and layers, by radius.
+
+    Ref: convergence, Lemma 8.2
+
+    Args:
+        subject: the network and what to spend.
+        constant: C of the radius the lemma reaches, C/(L^{9/2} log³ m).
+    """
+    L, m = sizes(subject)
+    asked, spoken = of_forward(subject, constant), speaks(of_forward, subject, constant)
+    stated = (
+        Stated(BEFORE, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
+        Stated(AFTER, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
+    )
+    climbs = (Climb(AFTER.name, towards_movement),)
+    return findings(subject, stated, movements, climbs, few=subject.on_rows(subject.effort.rows))
+
+
+def movements(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
+    """Both quantities, layer by layer, the largest over samples."""
+    now, then = subject.inside.trace(weights), subject.start
+    before = [g - g0 for g, g0 in zip(now.pre_activations, then.pre_activations, strict=True)]
+    after = [h - h0 for h, h0 in zip(now.activations, then.activations, strict=True)]
+    return {
+        BEFORE.name: _largest(before),
+        AFTER.name: _largest(after),
+    }
+
+
+def towards_movement(subject: Subject, weights: Weights) -> Weights:
+    """The gradient of ½‖h − h⁰‖² in the sample and layer where it is largest."""
+    now, then = subject.inside.trace(weights), subject.start
+    moves = [h - h0 for h, h0 in zip(now.activations, then.activations, strict=True)]
+    norms = [np.linalg.norm(move, axis=1) for move in moves]
+    layer = max(range(len(norms)), key=lambda place: norms[place].max())
+    row = int(norms[layer].argmax())
+    return subject.inside.gradient(weights, of_layer(subject, layer, row, moves[layer][row], "activations"))
+
+
+def _largest(changes: list[np.ndarray]) -> np.ndarray:
+    return np.array([np.linalg.norm(change, axis=1).max() for change in changes])

@@ -12,25 +12,26 @@ from math import log, prod, sqrt
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings
-from overparam.audits.backward_stability import BACKWARD as CHANGE
-from overparam.audits.backward_stability import backward_changes, towards_change
-from overparam.audits.forward_norms import FAILURE
-from overparam.audits.forward_stability import AFTER, BEFORE, towards_movement
-from overparam.audits.forward_stability import measured as movements
-from overparam.audits.gains import largest_gains
-from overparam.audits.law import Finding, Law, made, not_measured
-from overparam.audits.products import chosen_pairs
-from overparam.audits.ranges import of_network
-from overparam.audits.sign_changes import (
+from overparam.audits.adversaries import Climb, Stated, findings
+from overparam.audits.conditions import of_network
+from overparam.audits.convergence_7_initialisation import FAILURE, chosen_pairs
+from overparam.audits.convergence_8_backward import BACKWARD as CHANGE
+from overparam.audits.convergence_8_backward import backward_changes, towards_change
+from overparam.audits.convergence_8_forward import (
+    AFTER,
+    BEFORE,
     CARRIED,
     CHANGES,
+    movements,
+    signs_measured,
     towards_carried,
     towards_flips,
     towards_flips_everywhere,
+    towards_movement,
     towards_one_flip,
 )
-from overparam.audits.sign_changes import measured as turned
+from overparam.audits.laws import Finding, Law, made, not_measured
+from overparam.audits.product_norms import largest_gains
 from overparam.audits.subject import Subject
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.device_weights import Weights
@@ -252,17 +253,10 @@ def _own_weights(subject: Subject) -> tuple[Assumption, ...]:
 
 
 def _measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
-    signs, moves = turned(subject, weights, omega), movements(subject, weights, omega)
+    signs, moves = signs_measured(subject, weights, omega), movements(subject, weights, omega)
     largest = np.maximum(moves[BEFORE.name], moves[AFTER.name])
     return {FLIPS.name: signs[CHANGES.name], SIGNAL.name: signs[CARRIED.name], MOVED.name: largest}
 
 
 def _changes(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     return {BACK.name: backward_changes(subject, weights, omega)[CHANGE.name]}
-
-
-MEASUREMENTS = {
-    "convolutional network": (convolutional_start, ("convolutional",)),
-    "convolutional stability": (convolutional_stability, ("convolutional",)),
-}
-"""By name: the measurement, and the architectures it applies to."""

@@ -11,18 +11,16 @@ from math import log, sqrt
 
 import numpy as np
 
-from overparam.audits.away import Climb, Stated, findings, of_layer
-from overparam.audits.backward_norms import backward_norms
-from overparam.audits.backward_stability import BACKWARD as CHANGE
-from overparam.audits.backward_stability import backward_changes, towards_change
-from overparam.audits.forward_norms import FAILURE
-from overparam.audits.gains import largest_gains
-from overparam.audits.law import Finding, Law, made, not_measured
-from overparam.audits.products import chosen_pairs
-from overparam.audits.ranges import of_network
-from overparam.audits.sign_changes import changed, towards_flips, towards_flips_everywhere
+from overparam.audits.adversaries import Climb, Stated, findings, of_layer
+from overparam.audits.conditions import of_network
+from overparam.audits.convergence_7_initialisation import FAILURE, backward_norms, chosen_pairs
+from overparam.audits.convergence_8_backward import BACKWARD as CHANGE
+from overparam.audits.convergence_8_backward import backward_changes, towards_change
+from overparam.audits.convergence_8_forward import changed, towards_flips, towards_flips_everywhere
+from overparam.audits.laws import Finding, Law, made, not_measured
+from overparam.audits.perturbations import squares
+from overparam.audits.product_norms import largest_gains
 from overparam.audits.subject import Subject
-from overparam.audits.vectors import squares
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.device_weights import Weights
 from overparam.core.inside import of_output
@@ -235,10 +233,3 @@ def _wide(subject: Subject) -> Assumption:
     z = sqrt(2 * log(2 * subject.samples * (subject.depth + 1) / FAILURE))
     needed = 1.25 * (z / 0.005) ** 2
     return checked("m so large that ‖h_0‖ and ‖h_L‖/‖h_{L−1}‖ are within 0.005 of 1", subject.width >= needed, f"m = {subject.width:,}, {needed:,.0f} needed")  # fmt: skip
-
-
-MEASUREMENTS = {
-    "residual network": (residual_start, ("residual",)),
-    "residual stability": (residual_stability, ("residual",)),
-}
-"""By name: the measurement, and the architectures it applies to."""

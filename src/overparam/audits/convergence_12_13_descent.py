@@ -13,13 +13,12 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from overparam.audits.gradients import NOT_APART, objective
-from overparam.audits.law import Finding, Law, made, not_measured
-from overparam.audits.own_kernel import kernel_by_layers, own_kernel
-from overparam.audits.radius_ranges import sizes
-from overparam.audits.ranges import of_network
+from overparam.audits.conditions import of_network, sizes
+from overparam.audits.convergence_9_10_gradients import NOT_APART, objective
+from overparam.audits.gradient_factors import kernel_by_layers, own_kernel
+from overparam.audits.laws import Finding, Law, made, not_measured
+from overparam.audits.perturbations import added, inner
 from overparam.audits.subject import Subject
-from overparam.audits.vectors import added, inner
 from overparam.core.assumptions import Assumption, checked
 from overparam.core.inside import of_output
 from overparam.theory.iteration_laws import LinearRate, linear_rate, rounding_floor

@@ -11,14 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from overparam.audits.coupling_balls import random_rows, to_radius
-from overparam.audits.coupling_three_layers import (
-    ThreeLayerCase,
-    coupling_conditions,
-    movement,
-    three_layer_case,
-)
-from overparam.audits.law import Finding, Law, made
+from overparam.audits.beyond_two_layers_three import ThreeLayerCase, coupling_conditions, movement, three_layer_case
+from overparam.audits.beyond_two_layers_two import random_rows, to_radius
+from overparam.audits.laws import Finding, Law, made
 from overparam.audits.subject import KINDS, Subject
 from overparam.core.assumptions import checked
 
@@ -209,10 +204,3 @@ def _turning(first: np.ndarray, q: np.ndarray, budget: np.ndarray) -> np.ndarray
     fits = np.maximum((near <= sizes / 2).cumprod(axis=1).sum(axis=1), 1)[:, None]
     t, reach = budget / fits**0.25, np.take_along_axis(near, fits - 1, axis=1)
     return np.where((q > 0) & (np.abs(first) <= reach), t, 0.0)
-
-
-MEASUREMENTS = {
-    "smoothed pseudo network": (smoothed_pseudo_network, ("three-layer",)),
-    "coupling under random signs": (coupling_under_signs, ("three-layer",)),
-}
-"""By name: the measurement, and the architectures it applies to."""
