@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from away_cases import deep, unit_rows
 
-from overparam.audits import page
 from overparam.audits.adversaries import Stated, findings
 from overparam.audits.conditions import drawn_as_stated
 from overparam.audits.laws import Law, fit_exponent, made
 from overparam.audits.page import give_words
 from overparam.audits.subject import Subject
+from overparam.core.words import listed
 
 RADII = np.array([1e-3, 1e-2, 1e-1, 1.0])
 NOISE = np.array([1.0, 0.05, 30.0, 1.0])
@@ -106,5 +106,5 @@ def test_how_a_model_was_drawn(scale, bias, status):
 
 
 def test_names_with_commas_are_told_apart():
-    listed = page._listed(["backward stability", "backward stability, any few signs", "x"])
-    assert listed == "backward stability; backward stability, any few signs and x"
+    told = listed(["backward stability", "backward stability, any few signs", "x"])
+    assert told == "backward stability; backward stability, any few signs and x"
