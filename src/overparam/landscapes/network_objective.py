@@ -15,9 +15,9 @@ from jax.tree_util import register_dataclass
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.objective import AbstractObjective, Batch, Layer, Mode, Vector
 from overparam.core.trees import layer_names
+from overparam.training.loop import SAME_BITS
 from overparam.training.losses import AbstractLoss
 from overparam.training.precision import DIGITS, cast, computing
-from overparam.training.loop import SAME_BITS
 
 
 @dataclass(frozen=True)
