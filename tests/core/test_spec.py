@@ -50,7 +50,7 @@ def test_the_table_has_every_class_of_the_house_that_is_data() -> None:
             "core": set(),
             "kernels": {"Empirical", "DegreeSpectrum"},
             "networks": set(),
-            "training": {"Problem", "SmoothedRun", "SmoothingChoices", "Stop", "Sweep", "Trajectory"},
+            "training": {"SmoothedRun", "SmoothingChoices", "Stop", "Sweep", "Trajectory"},
             "layers": {"Pairs", "Weight"},
         }
         assert exported - set(names) == holds_others[room], room

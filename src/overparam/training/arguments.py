@@ -217,6 +217,8 @@ def checked_measures(measures: Sequence[str] | None, records: int, data: Dataset
 def options_of(*others: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: the function knows its own options and those of `others`, to which it passes `**options` on.
 
+    Its signature names them all, and one that it does not have is one line.
+
     >>> @options_of()
     ... def descend(lr, *, steps=1): ...
     >>> descend(0.1, step=2)
@@ -227,18 +229,20 @@ def options_of(*others: Callable[..., Any]) -> Callable[[Callable[P, R]], Callab
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
         passed_on = [p for other in others for p in inspect.signature(other).parameters.values()]
-        options = dict.fromkeys(p.name for p in (*own, *passed_on) if p.kind is p.KEYWORD_ONLY)
-        known = {*options, *(p.name for p in own)}
+        named = {p.name: p for p in own}
+        named |= {p.name: p for p in passed_on if p.kind is p.KEYWORD_ONLY and p.name not in named}
+        options = [p.name for p in named.values() if p.kind is p.KEYWORD_ONLY]
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs:
-                if name not in known:
+                if name not in named:
                     near = difflib.get_close_matches(name, options, 1)
                     hint = f", perhaps {near[0]!r}" if near else ""
                     raise ValueError(f"{function.__name__}() has no option {name!r}{hint}; it has {', '.join(options)}")
             return function(*args, **kwargs)
 
+        checked.__signature__ = inspect.Signature(list(named.values()))  # type: ignore[attr-defined]
         return checked
 
     return decorate

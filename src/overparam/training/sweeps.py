@@ -215,7 +215,7 @@ def side_by_side(
 
 
 @accepts_old("training.sweep")
-@options_of(side_by_side, make_sgd, Runner.run)
+@options_of(side_by_side)
 def sweep(
     network: Trainee,
     data: Any,
