@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import linregress
 
 from overparam.core import folder, sections
+from overparam.core.words import with_error
 from overparam.data import as_dataset
 from overparam.data.duplicates import smallest_distance
 from overparam.studies import convergence_rates as study
@@ -320,7 +321,10 @@ def test_the_words_follow_the_numbers(result):
     row["steps"], row["steps_error"] = -3.0, 0.1
     assert tone_of(page._claims(SMOKE, values).blocks, "In δ it is worse than the theorem's bound") == "warning"
     row["steps"], row["time"], row["time_error"] = -1.0, -1.8, 0.1
-    assert tone_of(page._claims(SMOKE, values).blocks, "goes like δ^(−1.80 ± 0.10): steeper than 1/δ") == "warning"
+    assert (
+        tone_of(page._claims(SMOKE, values).blocks, f"goes like δ^({with_error(-1.8, 0.1)}): steeper than 1/δ")
+        == "warning"
+    )
     row["time"], row["missing"] = -0.9, 2
     assert tone_of(page._claims(SMOKE, values).blocks, "2 runs did not get there") == "warning"
 
