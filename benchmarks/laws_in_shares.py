@@ -14,26 +14,23 @@ import time
 from functools import partial
 from pathlib import Path
 
-from overparam.studies import STUDIES, reproduce
-from overparam.studies.convergence_laws import cost, load_data, make_part
-from overparam.studies.convergence_laws_fits import Cell
-from overparam.studies.study import SCALES, Scale, workplace_of
+from overparam.studies import SCALES, STUDIES, prepare_reproduce
 
 STUDY = STUDIES["convergence-laws"]
 
 
-def one(out: Path, scale: Scale, end: float, work: tuple[Cell, int]) -> str:
+def one(out: Path, scale: str, end: float, name: str) -> str:
     """One audit, in a process of its own."""
     if time.time() > end:
         return ""
-    settings, start = STUDY.settings[scale], time.time()
-    make_part(settings, workplace_of(STUDY, settings, out), load_data(settings), *work)
-    cell, seed = work
-    return f"m = {cell.m}, L = {cell.L}, n = {cell.n}, seed {seed}: {time.time() - start:.1f} s"
+    start = time.time()
+    prepare_reproduce(STUDY, SCALES[SCALES.index(scale)], place=out).make(name)
+    return f"{name}: {time.time() - start:.1f} s"
 
 
-def main(out: Path, scale: Scale, processes: int, seconds: float = float("inf")) -> None:
-    work = sorted(STUDY.settings[scale].work(), key=lambda one: -cost(one[0]))
+def main(out: Path, scale: str, processes: int, seconds: float = float("inf")) -> None:
+    job = prepare_reproduce(STUDY, SCALES[SCALES.index(scale)], place=out)
+    work = [part.name for part in sorted(job.parts, key=lambda part: -part.seconds)]
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the processes share one device
     begun, done = time.time(), 0
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
@@ -41,9 +38,9 @@ def main(out: Path, scale: Scale, processes: int, seconds: float = float("inf"))
             done += bool(line)
             print(f"{time.time() - begun:7.1f} s  {done}/{len(work)}  {line}", flush=True)
     if done == len(work):
-        reproduce(STUDY, scale, place=out).save(out)
+        job.run().save(out)
         print(f"{time.time() - begun:7.1f} s  done", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), SCALES[SCALES.index(sys.argv[2])], int(sys.argv[3]), *map(float, sys.argv[4:]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *map(float, sys.argv[4:]))

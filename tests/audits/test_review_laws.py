@@ -227,18 +227,16 @@ def test_no_gradient_at_the_start_has_no_relative_change():
 
 
 def test_the_study_of_n_looks_at_n_rows():
-    from overparam.studies import STUDIES
-    from overparam.studies.audits_kept import findings_of
-    from overparam.studies.convergence_laws import Settings, load_data, make_part
-    from overparam.studies.convergence_laws_fits import Cell
-    from overparam.studies.study import workplace_of
+    from overparam.studies import STUDIES, prepare_reproduce
+    from overparam.studies.convergence_laws import LawsSettings
+    from overparam.studies.measured_laws import findings_of
 
-    subjects = Settings("digits", (8, 2, 20), (8,), (2,), (20, 40), (1e-2, 1e-1), 1, "quick", ("gradient bounds",))
-    bounds = []
+    settings = LawsSettings("digits", (8, 2, 20), (8,), (2,), (20, 40), (1e-2, 1e-1), 1, "quick", ("gradient bounds",))
+    job, bounds = prepare_reproduce(STUDIES["convergence-laws"], settings=settings), []
+    audits = {cell.n: (name, cell) for name, (cell, _) in settings.audits().items() if "n" in cell.axes}
     for n in (20, 40):
-        cell = Cell(8, 2, n, ("n",))
-        workplace = workplace_of(STUDIES["convergence-laws"], subjects)
-        found = findings_of(make_part(subjects, workplace, load_data(subjects), cell, 0), cell, 0)
+        name, cell = audits[n]
+        found = findings_of(job.make(name), cell, 0)
         upper = next(one for one in found if one.law == "gradient upper bound")
         assert upper.rows == n
         bounds.append(upper.bounds[0])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from overparam.studies.convergence_laws_fits import Cell, Measured, exponent_in_omega, slope_along, summarise
 from overparam.studies.convergence_laws_page import frank
+from overparam.studies.measured_laws import Cell, Measured, exponent_in_omega, slope_along, summarise
 
 OMEGAS = np.array([1e-3, 1e-2, 1e-1])
 CELLS = [Cell(m, 2, 50, ("m",)) for m in (64, 128, 256, 512)]

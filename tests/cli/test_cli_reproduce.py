@@ -10,6 +10,7 @@ import overparam as op
 from overparam import studies
 from overparam.cli import run
 from overparam.core.sections import Figure, Section, Text, series
+from overparam.frame import Part
 
 
 @dataclass(frozen=True)
@@ -20,23 +21,29 @@ class Settings:
 MADE = []
 
 
-def work(settings, workplace):
-    """Two parts; the second is where ctrl-C comes once."""
+def numbers(work, name, count, key):
+    """A part; the second is where ctrl-C comes once."""
+    MADE.append(name)
+    if name == "second" and MADE.count("second") == 1 and key == 13:
+        raise KeyboardInterrupt
+    return {"x": np.arange(count) + key}
 
-    def make(name):
-        def part(_):
-            MADE.append(name)
-            if name == "second" and MADE.count("second") == 1 and workplace.seed == 13:
-                raise KeyboardInterrupt
-            return {"x": np.arange(settings.count) + workplace.seed}
 
-        return part
+def parts(settings, key, device):
+    return [Part(name, numbers, (name, settings.count, key), seconds=1.0) for name in ("first", "second")]
 
-    parts = [workplace.part(name, make(name)) for name in ("first", "second")]
-    total = float(sum(part["x"].sum() for part in parts))
-    figure = Figure("A line", "It goes up.", "x", "y", (series("x", parts[0]["x"], parts[0]["x"]),))
-    words = (Text("The paper says: sums are sums."), Text(f"The sum is {total:g}.", "good"))
-    return studies.Findings({"total": total}, {"x": parts[0]["x"]}, (Section("What agreed", (*words, figure)),))
+
+def conclude(settings, found):
+    return {"total": float(sum(part["x"].sum() for part in found.values()))}, {"x": found["first"]["x"]}
+
+
+def claims(settings, values):
+    return Text("The paper says: sums are sums."), Text(f"The sum is {values['total']:g}.", "good")
+
+
+def page(settings, values, arrays):
+    figure = Figure("A line", "It goes up.", "x", "y", (series("x", arrays["x"], arrays["x"]),))
+    return (Section("What agreed", (*claims(settings, values), figure)),)
 
 
 @pytest.fixture
@@ -47,8 +54,11 @@ def place(tmp_path, monkeypatch):
         title="Sums of small numbers",
         reference="fine_grained, Fig. 1",
         settings={"smoke": Settings(3), "small": Settings(4), "full": Settings(5)},
-        plan=lambda settings: f"{settings.count} numbers",
-        run=work,
+        outline=lambda settings: f"{settings.count} numbers",
+        parts=parts,
+        conclude=conclude,
+        claims=claims,
+        page=page,
     )
     monkeypatch.setattr(studies, "STUDIES", {"sums": study})
     monkeypatch.chdir(tmp_path)
@@ -89,9 +99,10 @@ def test_scale_seed_out_and_json(place, capsys):
 
 def test_the_plan_is_shown_and_nothing_is_done(place, capsys):
     assert run(["reproduce", "sums", "--scale", "full", "--plan"]) == 0
-    assert capsys.readouterr().out == "5 numbers\n"
+    assert capsys.readouterr().out.startswith("Sums of small numbers: 5 numbers\n")
     assert run(["reproduce", "sums", "--plan", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"study": "sums", "scale": "smoke", "plan": "3 numbers"}
+    told = json.loads(capsys.readouterr().out)
+    assert (told["what"], told["seconds_by"]) == ("Sums of small numbers: 3 numbers", {"first": 1.0, "second": 1.0})
     assert not (place / "overparam-out").exists()
     assert MADE == []
 
@@ -138,11 +149,3 @@ def test_a_real_study_at_the_smallest_scale(tmp_path, capsys):
     assert document["values"]["name"] == "fine-grained-fig1"
     assert document["sections"]
     assert op.read(tmp_path / "o").name == "fine-grained-fig1"
-
-
-def test_every_real_study_has_its_words():
-    for name, study in studies.STUDIES.items():
-        assert study.name == name
-        assert study.title
-        for scale in studies.SCALES:
-            assert study.plan(study.settings[scale])

@@ -1,18 +1,21 @@
 """The study of Fig. 3: networks that exist, checked by enumeration and by scipy; SGD step by step; the smoke scale whole."""
 
-import json
 from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize_scalar
+from study_cases import check, concluded, texts, tones
 
-from overparam.core import folder, sections
+from overparam.core import sections
 from overparam.core.network import Params
 from overparam.data import ParityTarget, whole_cube
+from overparam.frame import Work
 from overparam.networks import TwoLayer
+from overparam.studies import STUDIES, reproduce
 from overparam.studies import beyond_kernels_fig3 as study
+from overparam.studies.beyond_kernels_fig3 import COPIES, EXISTING, PAPER_PAIRS, cell_values, over_cells
 from overparam.studies.beyond_kernels_fig3_existence import (
     Existing,
     least_norm,
@@ -20,21 +23,14 @@ from overparam.studies.beyond_kernels_fig3_existence import (
     smallest,
     trained_on_the_cube,
 )
-from overparam.studies.beyond_kernels_fig3_numbers import PAPER_PAIRS, cell_values, over_cells
-from overparam.studies.beyond_kernels_fig3_page import findings
-from overparam.studies.study import StudyResult, reproduce
 
-SMOKE = study.STUDY.settings["smoke"]
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("study")
+STUDY = STUDIES["beyond-kernels-fig3"]
+SMOKE = STUDY.settings["smoke"]
 
 
 @pytest.fixture(scope="module")
 def result(place):
-    return reproduce(study.STUDY, "smoke", place=place)
+    return reproduce(STUDY, place=place)
 
 
 def drawn(m=10, k=6, seed=0):
@@ -136,7 +132,7 @@ def test_networks_trained_on_the_cube_come_near_the_least_objective():
 def test_rates_and_decays_are_those_of_sgd_on_the_mean_of_squares():
     """Three steps on all rows, written out with NumPy."""
     cell = study.Cell(8, (2, 1), (0.7, 2.0), (0.0, 0.1), (0.3, 1.0), d=7, N=20, batch=20, dtype="float64")
-    found = study.trained(cell, 0, 30, {"device": "cpu", "place": None, "progress": None})
+    found = study.trained(Work(), cell, 30, 0)
     data, fresh = study.rows(cell, 0, 30)
     assert not np.array_equal(data.test.X, fresh.X)
     for i, (rate, decay, scale, _) in enumerate(cell.runs):
@@ -178,30 +174,21 @@ def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result)
     assert values["cells"][1]["test"] < 0.5  # d = 10 is learnt
     for copy in values["copies"]:
         assert copy["error"] == pytest.approx(values["existing"][copy["from"]]["error"], rel=1e-10)
-    said = " ".join(b.body for s in result.findings.sections for b in s.blocks if isinstance(b, sections.Text))
+    said = " ".join(text.body for text in texts(result.sections()))
     assert f"{values['by_inputs']['10']['best']['fresh']:.3f}" in said
-    kinds = [type(block) for section in result.findings.sections for block in section.blocks]
+    kinds = [type(block) for section in result.sections() for block in section.blocks]
     assert (kinds.count(sections.Figure), kinds.count(sections.Table)) == (3, 3)
 
 
-def test_finished_parts_are_read_back_and_the_result_goes_through_its_folder(result, place, tmp_path, monkeypatch):
-    def refuse(*arguments, **options):
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(study, "trained", refuse)
-    again = reproduce(study.STUDY, "smoke", place=place)
-    assert again.values == result.values
-    with pytest.raises(AssertionError, match="trained again"):
-        reproduce(study.STUDY, "smoke", place=place, settings=replace(SMOKE, test=501))
-    result.save(tmp_path)
-    assert StudyResult.from_parts(folder.read(tmp_path)).values == json.loads(json.dumps(result.values))
+def test_it_keeps_to_what_a_study_is(result, place):
+    check(STUDY, result, place)
 
 
 def test_the_plan_knows_the_work():
     cell = study.Cell(100, (3, 1), (1.0, 2.0), (0.0,), d=10, N=50, batch=5)
     assert (cell.steps, cell.flops) == (40, 4 * 40 * 2 * 5 * 10 * 100)
-    assert "580 runs in 15 programs, m up to 100,000" in study.STUDY.plan(study.STUDY.settings["full"])
-    widths = {cell.m for cell in study.STUDY.settings["full"].cells if cell.d == 40}
+    assert "580 runs in 15 programs, m up to 100,000" in STUDY.outline(STUDY.settings["full"])
+    widths = {cell.m for cell in STUDY.settings["full"].cells if cell.d == 40}
     assert widths == {200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000}
 
 
@@ -220,12 +207,14 @@ def fake(fresh, longer, norm, train=0.05, worse=0.0, cells=(SHORT, LONG)):
         for cell, error in zip(cells, (fresh, longer), strict=True)
     }  # fmt: skip
     net = smallest(6, 0.1)
-    copies = [{"from": 0, "d": 40, "m": 200, "norm": 1.0, "error": 0.1, "fresh": 0.1, "standard_error": 0.01}]
-    return findings(replace(SMOKE, cells=tuple(cells), cube_decays=(1e-3,)), [net], copies, done)
+    copies = {"from": 0, "d": 40, "m": 200, "norm": 1.0, "error": 0.1, "fresh": 0.1, "standard_error": 0.01}
+    found = {cell.name: own for cell, own in done.items()} | {EXISTING: {"W": net.W[None], "signs": net.signs[None]}}
+    found[COPIES] = {what: np.array([value]) for what, value in copies.items()}
+    return concluded(STUDY, replace(SMOKE, cells=tuple(cells), cube_decays=(1e-3,)), found)
 
 
 def tone(found, part):
-    (own,) = [b.tone for b in found.sections[0].blocks if isinstance(b, sections.Text) and part in b.body]
+    (own,) = tones(found.sections(), part)
     return own
 
 
@@ -249,7 +238,7 @@ def test_the_words_follow_the_numbers(tmp_path):
     off = fake(0.5, 0.7, norm=40.0, worse=0.3)
     assert tone(off, "at best 0.800 ± 0.01") == "good"
     assert tone(off, "Off its grid of rates and decays, {1, 2, 5}·10^k: 0.500 ± 0.01") == "good"
-    StudyResult("beyond-kernels-fig3", "t", "smoke", better).save(tmp_path)
+    better.save(tmp_path)
 
 
 def test_a_norm_that_only_longer_or_other_runs_reach_is_said_to_be_theirs():

@@ -6,32 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from study_cases import check, concluded, texts
 
-from overparam.core import folder, sections
+from overparam.core import sections
 from overparam.data import whole_cube
+from overparam.studies import STUDIES, reproduce
 from overparam.studies import beyond_kernels_theorem2 as study
-from overparam.studies import beyond_kernels_theorem2_kernels as kernels
-from overparam.studies import beyond_kernels_theorem2_networks as networks
-from overparam.studies.beyond_kernels_theorem2_numbers import OF_KERNELS, Found, certificates, exponent
-from overparam.studies.beyond_kernels_theorem2_page import findings
-from overparam.studies.study import StudyResult, reproduce
+from overparam.studies.beyond_kernels_theorem2 import CASES, ONE_PASS, OVER_ALPHA, SPANS, network_name
+from overparam.studies.beyond_kernels_theorem2_numbers import OF_KERNELS, chosen, exponent
 from overparam.theory import tuned_regression
 
-SMOKE = study.STUDY.settings["smoke"]
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("study")
+STUDY = STUDIES["beyond-kernels-theorem2"]
+SMOKE = STUDY.settings["smoke"]
 
 
 @pytest.fixture(scope="module")
 def result(place):
-    return reproduce(study.STUDY, "smoke", place=place)
-
-
-def texts(found):
-    return [block for section in found.sections for block in section.blocks if isinstance(block, sections.Text)]
+    return reproduce(STUDY, place=place)
 
 
 def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result):
@@ -44,13 +35,13 @@ def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result)
         chosen = [run["error"][run["left_out"].argmin()] for run in runs]
         assert row["kernel_error"] == pytest.approx(np.mean(chosen))
         assert row["least_kernel"] == min(run["error"].min() for run in runs)
-    said = " ".join(text.body for text in texts(result.findings))
+    said = " ".join(text.body for text in texts(result.sections()))
     least = min(row["least_kernel"] for row in values["curves"])
     assert f"is {least:.3g}" in said
     assert "never above the exact error in 12 random cases" in said
     for row in values["exponents"]:
         assert f"{row['slope']:.2f} ± {row['spread']:.2f} at N = {row['N']}" in said
-    kinds = [type(block) for section in result.findings.sections for block in section.blocks]
+    kinds = [type(block) for section in result.sections() for block in section.blocks]
     assert kinds.count(sections.Figure) == 3
     assert kinds.count(sections.Table) == 6
 
@@ -75,29 +66,18 @@ def test_no_certificate_is_above_an_error(result):
     assert all(row["kept"] for row in result.values["spans"])
 
 
-def test_finished_parts_are_read_back_and_the_folder_has_the_same_study(result, place, monkeypatch, tmp_path):
-    def refuse(*arguments, **options):
-        raise AssertionError("made again")
-
-    for name in ("trained", "answers", "random_case", "least_errors"):
-        monkeypatch.setattr(study, name, refuse)
-    again = reproduce(study.STUDY, "smoke", place=place)
-    assert json.dumps(again.values) == json.dumps(result.values)
-    back = StudyResult.from_parts(folder.read(result.save(tmp_path / "out")))
-    assert back.values == result.values
-    assert back.findings.sections == result.findings.sections
-    with pytest.raises(AssertionError, match="made again"):
-        reproduce(study.STUDY, "smoke", place=place, seed=1)
+def test_it_keeps_to_what_a_study_is(result, place):
+    check(STUDY, result, place)
 
 
-@pytest.mark.parametrize("name", kernels.KERNELS)
+@pytest.mark.parametrize("name", study.KERNELS)
 def test_the_error_is_that_over_the_whole_cube_and_above_its_certificates(name):
     """Every kernel at d = 9, where all 512 points can be written out."""
-    target = networks.target_of(9, 4, 0.7, 0, 3)
+    target = study.target_of(9, 4, 0.7, 0, 3)
     cube = whole_cube(9, size=1 / 3)
     data = target.sample(40, key=1)
-    found = kernels.answer(name, target, (data.X, data.y), (cube, target(cube)), "cpu", [0.03])
-    kernel, get = kernels.KERNELS[name]
+    found = study.answer(name, target, (data.X, data.y), (cube, target(cube)), "cpu", [0.03])
+    kernel, get = study.KERNELS[name]
     by_hand = kernel(cube, data.X, get=get) @ np.linalg.solve(kernel(data.X, get=get) + 0.03 * np.eye(40), data.y)
     right = np.mean(np.sum((by_hand - target(cube)) ** 2, axis=1))
     assert found["error"] == pytest.approx(right, rel=1e-9)
@@ -115,10 +95,10 @@ def test_the_error_is_that_over_the_whole_cube_and_above_its_certificates(name):
 
 
 def test_the_least_error_in_a_span_is_what_least_squares_finds():
-    least = kernels.least_errors("polynomial", 7, 3, 0.5, 12, 5)
+    least = study.least_errors("polynomial", 7, 3, 0.5, 12, 5)
     cube = whole_cube(7, size=7**-0.5)
     X = cube[np.random.default_rng([5]).choice(128, size=12, replace=False)]
-    sections_of = kernels.KERNELS["polynomial"][0](cube, X)
+    sections_of = study.KERNELS["polynomial"][0](cube, X)
     subsets = list(itertools.combinations(range(7), 3))
     for place in (0, 17, 34):
         signs = cube[:, subsets[place]] * 7**0.5
@@ -130,9 +110,9 @@ def test_the_least_error_in_a_span_is_what_least_squares_finds():
 
 
 def test_random_cases_never_pass_a_certificate():
-    names = tuple(kernels.KERNELS)
+    names = tuple(study.KERNELS)
     for case in range(40):
-        found = kernels.random_case(names, (8, 12, 16), 40, 4, [11, case], "cpu")
+        found = study.random_case(names, (8, 12, 16), 40, 4, [11, case], "cpu")
         assert max(found["spectral"], found["every_ridge"]) <= found["error"] + found["rounding"]
         assert found["of_degree"] <= found["spectral"] * (1 + 1e-9)
         assert found["tuned"] or found["every_ridge"] <= found["spectral"] * (1 + 1e-6)
@@ -157,8 +137,8 @@ def test_the_exponent_of_a_power_law_and_its_standard_error():
 
 
 def test_rows_are_those_of_the_kernels_scaled_repeated_and_held_out():
-    target = networks.target_of(16, 4, 0.3, 0, 0)
-    few, many = (networks.rows(target, N, 64, 10, [0, 1]) for N in (16, 64))
+    target = study.target_of(16, 4, 0.3, 0, 0)
+    few, many = (study.rows(target, N, 64, 10, [0, 1]) for N in (16, 64))
     sample = target.sample(16, key=[0, 1], test=10)
     assert few.X.shape == many.X.shape == (56, 16)
     assert few.test.X.shape == many.test.X.shape == (18, 16)
@@ -174,7 +154,7 @@ def test_rows_are_those_of_the_kernels_scaled_repeated_and_held_out():
 def test_held_out_rows_choose_and_what_diverged_does_not_count():
     held = np.array([[[np.nan, 0.5], [0.2, 0.3]], [[np.inf, np.nan], [np.nan, np.nan]]])
     error = np.array([[[0.01, 0.4], [0.3, 0.1]], [[np.nan, np.nan], [np.inf, np.nan]]])
-    found = networks.chosen({"held": held, "error": error, "spread": error, "fit": error})
+    found = chosen({"held": held, "error": error, "spread": error, "fit": error})
     assert found["error"].tolist() == [0.3, np.inf]
     assert found["least"].tolist() == [0.01, np.inf]
     assert (found["rate"][0], found["decay"][0]) == (1, 0)
@@ -182,62 +162,52 @@ def test_held_out_rows_choose_and_what_diverged_does_not_count():
 
 def test_words_and_colours_follow_the_numbers(result):
     """A broken certificate, a kernel that learns and a network that diverged are said, and nothing is NaN."""
-    found = collected(result)
-    wrong = dict(found.cases) | {"spectral": found.cases["error"] * 1.01}
-    broken = replace(found, cases=wrong)
-    assert certificates(broken)["violated"] == 12
-    told = texts(findings(SMOKE, broken))
+    found = parts_of(result)
+    wrong = found | {CASES: found[CASES] | {"spectral": found[CASES]["error"] * 1.01}}
+    broken = concluded(STUDY, SMOKE, wrong)
+    assert broken.values["certificates"]["violated"] == 12
+    told = texts(broken.sections())
     assert any(text.tone == "bad" and "12 times above the exact error" in text.body for text in told)
-    learned = {cell: dict(run) | {"error": run["error"] * 0 + 0.01} for cell, run in found.kernels.items()}
-    told = texts(findings(SMOKE, replace(found, kernels=learned)))
+    learned = {name: found[name] | {"error": found[name]["error"] * 0 + 0.01} for name in SMOKE.regressions}
+    told = texts(concluded(STUDY, SMOKE, found | learned).sections())
     assert any(text.tone == "bad" and text.body.startswith("Theorem 2") for text in told)
-    diverged = {16: {what: value * np.nan for what, value in found.networks[16].items()}}
-    over_alpha = {what: value * np.nan for what, value in found.alpha_networks.items()}
-    page = findings(SMOKE, replace(found, networks=diverged, alpha_networks=over_alpha))
-    json.dumps(page.values["curves"], allow_nan=False)
-    json.dumps([page.values["exponents"], page.values["over_alpha"], sections.to_json(page.sections)], allow_nan=False)
-    assert any("d = 16: never" in text.body and text.tone == "bad" for text in texts(page))
+    lost = {
+        name: {what: value * np.nan for what, value in found[name].items()} for name in (network_name(16), OVER_ALPHA)
+    }
+    diverged = concluded(STUDY, SMOKE, found | lost)
+    json.dumps([diverged.values[what] for what in ("curves", "exponents", "over_alpha")], allow_nan=False)
+    assert any("d = 16: never" in text.body and text.tone == "bad" for text in texts(diverged.sections()))
 
 
 def test_where_there_are_too_many_rows_for_kernels_the_page_speaks_of_the_others(result):
     """Kernels up to N = 64 alone: the ResNet has its error at 256, and no kernel is said to be behind it there."""
     fewer = replace(SMOKE, most_for_kernels=64)
-    found = collected(result)
-    few = {cell: run for cell, run in found.kernels.items() if cell[1] == 64}
-    page = findings(fewer, replace(found, kernels=few))
+    page = concluded(STUDY, fewer, parts_of(result))
     before, after = result.values["curves"], page.values["curves"]
     assert after[0] == before[0]
     assert {key for key in after[1] if after[1][key] != before[1][key]} == set(OF_KERNELS)
     assert all(after[1][key] is None for key in OF_KERNELS)
     assert {row["N"] for row in page.values["kernels"]} == {64}
-    json.dumps(sections.to_json(page.sections), allow_nan=False)
     assert (
         before[1]["network"] < SMOKE.alpha**2 / 4 < before[0]["network"]
     )  # first at 256, where kernels were not tried
-    (said,) = [text for text in texts(page) if text.body.startswith("Cor. 7.1")]
+    (said,) = [text for text in texts(page.sections()) if text.body.startswith("Cor. 7.1")]
     assert "a kernel not by N = 64" in said.body
     assert said.tone == "bad"
-    (whole,) = [text for text in texts(result.findings) if text.body.startswith("Cor. 7.1")]
+    (whole,) = [text for text in texts(result.sections()) if text.body.startswith("Cor. 7.1")]
     assert whole.tone == "good"
 
 
-def collected(result) -> Found:
+def parts_of(result):
     """What was run, read from the arrays of a result."""
 
     def run(name):
         return {key.removeprefix(f"{name}/"): v for key, v in result.arrays.items() if key.startswith(f"{name}/")}
 
-    return Found(
-        kernels={
-            (d, N, s): run(f"kernels d={d} N={N} seed={s}") for (d, N), n in SMOKE.seeds_of.items() for s in range(n)
-        },
-        cases=run("cases"),
-        spans=run("spans"),
-        networks={16: run("networks d=16")},
-        alpha_kernels={(N, a, s): run(f"kernels alpha={a:g} N={N} seed={s}") for N, a, s in SMOKE.alpha_cells},
-        alpha_networks=run("networks over alpha"),
-        online=run("one pass"),
-    )
+    found = {name: run(f"kernels d={d} N={N} seed={s}") for name, (d, N, s) in SMOKE.regressions.items()}
+    found |= {name: run(f"kernels alpha={a:g} N={N} seed={s}") for name, (N, a, s) in SMOKE.alpha_regressions.items()}
+    found |= {CASES: run("cases"), SPANS: run("spans"), network_name(16): run("networks d=16")}
+    return found | {OVER_ALPHA: run("networks over alpha"), ONE_PASS: run("one pass")}
 
 
 @pytest.mark.parametrize(
@@ -255,17 +225,17 @@ def test_numbers_of_samples_that_do_not_fit_are_refused(wrong, words):
 
 @pytest.mark.parametrize("scale", ["smoke", "small", "full"])
 def test_every_scale_says_what_it_costs(scale):
-    settings = study.STUDY.settings[scale]
-    assert f"{settings.steps} steps at width {settings.width}" in study.STUDY.plan(settings)
-    assert set(settings.kernels) <= set(kernels.KERNELS)
+    settings = STUDY.settings[scale]
+    assert f"{settings.steps} steps at width {settings.width}" in STUDY.outline(settings)
+    assert set(settings.kernels) <= set(study.KERNELS)
     assert set(settings.alpha_kernels) <= set(settings.kernels)
 
 
 def test_a_ridge_by_leave_one_out_is_the_one_that_is_certified():
-    target = networks.target_of(12, 4, 0.3, 0, 0)
+    target = study.target_of(12, 4, 0.3, 0, 0)
     data = target.sample(30, key=0, test=5)
-    kernel, get = kernels.KERNELS["Laplace"]
+    kernel, get = study.KERNELS["Laplace"]
     tuned = tuned_regression(kernel, data.X, data.y, data.test.X, get=get)
-    found = kernels.answer("Laplace", target, (data.X, data.y), (data.test.X, data.test.y), None)
+    found = study.answer("Laplace", target, (data.X, data.y), (data.test.X, data.test.y), None)
     assert found["ridge"] == tuned.ridge
     assert found["left_out"] == tuned.left_out

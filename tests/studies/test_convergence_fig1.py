@@ -1,31 +1,24 @@
 """The study of Fig. 1: the smoke scale whole, killed and taken up again, epochs scaled, and words that follow numbers."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from study_cases import check, texts
 
-from overparam.core import folder, sections
-from overparam.studies import convergence_fig1 as study
-from overparam.studies import convergence_fig1_runs as runs
-from overparam.studies.convergence_fig1_page import _where_negative, observation
-from overparam.studies.convergence_fig1_settings import NOISE, PAPER_SHOWN, Task, data_of, image_of
-from overparam.studies.study import StudyResult, reproduce
+from overparam.studies import STUDIES, prepare_reproduce, reproduce
+from overparam.studies import convergence_fig1 as runs
+from overparam.studies.convergence_fig1 import NOISE, PAPER_SHOWN, Task, data_of, image_of, observation
+from overparam.studies.convergence_fig1_page import _where_negative
 
-SMOKE = study.STUDY.settings["smoke"]
-FULL = study.STUDY.settings["full"]
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("study")
+STUDY = STUDIES["convergence-fig1"]
+SMOKE, FULL = STUDY.settings["smoke"], STUDY.settings["full"]
 
 
 @pytest.fixture(scope="module")
 def result(place):
-    """Killed after the first landscape, then taken up again."""
-    whole, seen = runs.landscape, []
+    """Killed after the first landscape, then taken up again: the training goes on from there."""
+    whole, seen, steps = runs.landscape, [], []
 
     def once(*arguments):
         if seen:
@@ -36,14 +29,18 @@ def result(place):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "landscape", once)
         with pytest.raises(KeyboardInterrupt):
-            reproduce(study.STUDY, "smoke", place=place)
-    kept = sorted(path.name.split("-")[0] for path in (place / "parts").iterdir())
-    assert kept == ["VGG", "training"]  # one landscape, and the state of the training
-    return reproduce(study.STUDY, "smoke", place=place)
+            reproduce(STUDY, place=place)
+    (unfinished,) = (place / "parts").iterdir()
+    assert sorted(path.name.split("-")[0] for path in (unfinished / "parts").iterdir()) == ["epoch"]
+    assert len(list(unfinished.iterdir())) == 2  # and the state of the training
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "trained", lambda *own: steps.append(own[4]) or trained(*own))
+        found = reproduce(STUDY, place=place)
+    assert steps == [160, 40, 160]  # the first landscape was kept
+    return found
 
 
-def texts(found):
-    return [block.body for section in found.sections for block in section.blocks if isinstance(block, sections.Text)]
+trained = runs.trained
 
 
 def test_the_smoke_study_runs_and_its_numbers_are_those_of_its_arrays(result):
@@ -75,7 +72,7 @@ def test_the_smoke_study_runs_and_its_numbers_are_those_of_its_arrays(result):
 
 
 def test_words_follow_the_numbers(result):
-    said, seen = " ".join(texts(result.findings)), result.values["observation"]
+    said, seen = " ".join(text.body for text in texts(result.sections())), result.values["observation"]
     assert seen["landscapes"] == 4
     assert f"lowers the objective at {seen['gradient_falls']} of 4 points" in said
     assert f"{seen['gradient_share']['largest']:.1%}" in said
@@ -100,22 +97,9 @@ def test_words_follow_the_numbers(result):
     assert "at 1 of 2 points: 0.25 to 0.25 of the largest" in _where_negative(counted)
 
 
-def test_parts_are_read_back_the_training_folder_is_gone_and_nothing_is_trained_again(result, place, monkeypatch):
-    def refuse(*arguments):
-        raise AssertionError("trained again")
-
-    assert len(list((place / "parts").iterdir())) == 4
-    monkeypatch.setattr(runs, "trained", refuse)
-    again = reproduce(study.STUDY, "smoke", place=place)
-    assert again.values == result.values
-    with pytest.raises(AssertionError, match="trained again"):
-        reproduce(study.STUDY, "smoke", place=place, seed=1)
-
-
-def test_the_result_goes_through_its_folder(result, tmp_path):
-    result.save(tmp_path)
-    parts = folder.read(tmp_path)
-    assert StudyResult.from_parts(parts).values == json.loads(json.dumps(result.values))
+def test_it_keeps_to_what_a_study_is(result, place):
+    assert len(list((place / "parts").iterdir())) == 2
+    check(STUDY, result, place)
 
 
 def test_epochs_rates_and_records_are_the_papers_scaled():
@@ -124,7 +108,7 @@ def test_epochs_rates_and_records_are_the_papers_scaled():
     assert FULL.record * FULL.batches == 390  # steps that run as one loop
     half = replace(FULL, epochs=64)
     assert [half.scaled(epoch) for epoch in PAPER_SHOWN] == [2, 16, 36, 48, 52, 64]
-    assert "12,480 steps" in study.plan(FULL)
+    assert "12,480 steps" in STUDY.outline(FULL)
 
 
 def test_data_are_standardised_and_a_fifth_of_the_training_labels_redrawn():
@@ -142,5 +126,12 @@ def test_data_are_standardised_and_a_fifth_of_the_training_labels_redrawn():
 def test_a_data_set_that_is_not_there_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("OVERPARAM_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert FULL.missing() == ("cifar100",)
     assert [task.words for task in FULL.tasks()] == ["CIFAR-10", "CIFAR-10, 20% random labels"]
+    job = prepare_reproduce(STUDY, settings=replace(SMOKE, more=("cifar100",)))
+    assert [part.name for part in job.parts] == ["VGG-2, digits", "VGG-2, digits, 20% random labels"]
+
+
+def test_the_page_tells_how_to_add_a_data_set_that_is_not_here(result):
+    values = dict(result.values) | {"missing": ["cifar100"]}
+    (text,) = [claim for claim in STUDY.claims(SMOKE, values) if "CIFAR-100 is not here" in claim.body]
+    assert text.tone == "warning"

@@ -1,15 +1,16 @@
 """The study of exponents: planted powers come back, parts are kept, the page says what was found."""
 
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
+from study_cases import check
 
-from overparam.studies import STUDIES, reproduce
-from overparam.studies.convergence_laws import Settings
-from overparam.studies.convergence_laws_fits import Cell, Measured, slope_along, summarise
-from overparam.studies.convergence_laws_page import frank, make_sections
+from overparam.studies import STUDIES, prepare_reproduce, reproduce
+from overparam.studies.convergence_laws import LawsSettings
+from overparam.studies.convergence_laws_page import frank, page
+from overparam.studies.measured_laws import Cell, Measured, slope_along, summarise
 
 STUDY = STUDIES["convergence-laws"]
 OMEGAS = np.array([1e-3, 1e-2, 1e-1])
@@ -30,7 +31,7 @@ def planted(cells, seeds, powers, noise, moment="adversarial", side="upper", sta
 
 @pytest.fixture(scope="module")
 def cells():
-    return Settings("digits", (32, 4, 16), (16, 32, 64, 128), (2, 4, 8), (8, 16, 32), (1e-3,), 3, "quick").cells()
+    return LawsSettings("digits", (32, 4, 16), (16, 32, 64, 128), (2, 4, 8), (8, 16, 32), (1e-3,), 3, "quick").cells()
 
 
 def test_planted_powers_come_back_within_their_standard_errors(cells):
@@ -67,7 +68,9 @@ def test_the_star_has_every_network_once(cells):
     assert len({(c.m, c.L, c.n) for c in cells}) == len(cells) == 4 + 2 + 2
     base = next(c for c in cells if (c.m, c.L, c.n) == (32, 4, 16))
     assert base.axes == ("m", "L", "n")
-    apart = Settings("digits", (32, 4, 16), (16, 32), (2, 4), (8, 16), (1e-3,), 1, "quick", None, (32, 2, 16)).cells()
+    apart = LawsSettings(
+        "digits", (32, 4, 16), (16, 32), (2, 4), (8, 16), (1e-3,), 1, "quick", None, (32, 2, 16)
+    ).cells()
     assert Cell(16, 2, 16, ("m",)) in apart
     assert Cell(32, 2, 16, ("m", "L")) in apart
 
@@ -83,36 +86,34 @@ def test_looser_alike_and_steeper_are_told_apart(cells):
         assert words in line
 
 
-def test_it_runs_keeps_its_parts_and_says_what_it_found(tmp_path, monkeypatch):
-    tiny = Settings(
-        "digits", (16, 2, 8), (8, 16), (2, 3), (8, 12), (1e-2, 1e-1), 2, "quick", ("forward norms", "linearisation")
+def test_it_keeps_to_what_a_study_is_and_says_what_it_found(tmp_path):
+    tiny = LawsSettings(
+        "digits", (16, 2, 8), (8, 16), (2, 3), (8, 12), (1e-2, 1e-1), 1, "quick", ("forward norms", "linearisation")
     )
-    first = reproduce(STUDY, settings=tiny, place=tmp_path)
-    kept = list((tmp_path / "parts").iterdir())
-    assert len(kept) == 2 * len(tiny.cells())
-    monkeypatch.setattr("overparam.studies.audits_kept.audit", lambda *a, **k: pytest.fail("made again"))
-    again = reproduce(STUDY, settings=tiny, place=tmp_path)
-    assert again.values["rows"] == first.values["rows"]
-    json.dumps(first.values)
-    assert {row["law"] for row in first.values["rows"]} == {"forward norms", "linearisation"}
-    assert [section.title for section in first.findings.sections][:2] == [
+    found = reproduce(STUDY, settings=tiny, place=tmp_path)
+    assert len(list((tmp_path / "parts").iterdir())) == len(tiny.cells())
+    check(STUDY, found, tmp_path, tiny)
+    narrow = prepare_reproduce(STUDY, settings=replace(tiny, widths=(16,)), place=tmp_path)
+    assert len(narrow.plan.kept) == len(narrow.parts) == len(tiny.cells()) - 1
+    assert {row["law"] for row in found.values["rows"]} == {"forward norms", "linearisation"}
+    assert [section.title for section in found.sections()][:2] == [
         "Where worst-case theory and measurement part", "Exponents",
     ]  # fmt: skip
-    row = next(row for row in first.values["rows"] if row["moment"] == "adversarial")
+    row = next(row for row in found.values["rows"] if row["moment"] == "adversarial")
     assert row["stated"]["omega"] == pytest.approx(4 / 3)
-    assert row["audits"] == 2 * len(tiny.cells())
+    assert row["audits"] == len(tiny.cells())
 
 
 def test_scales_and_too_few_rows():
     for settings in STUDY.settings.values():
-        assert "networks" in STUDY.plan(settings)
+        assert "networks" in STUDY.outline(settings)
         assert min(len(settings.widths), len(settings.depths), len(settings.samples)) >= 3
     full = STUDY.settings["full"]
     assert (min(full.widths), max(full.widths), min(full.depths), max(full.depths)) == (128, 4096, 2, 16)
-    many = Settings("wine", (8, 2, 8), (8,), (2,), (500,), (1e-2,), 1, "quick", ("forward norms",))
+    many = LawsSettings("wine", (8, 2, 8), (8,), (2,), (500,), (1e-2,), 1, "quick", ("forward norms",))
     with pytest.raises(ValueError, match="wine has 178 rows and the study needs 500"):
         reproduce(STUDY, settings=many)
-    assert make_sections(full, [], [])[1].title == "Exponents"
+    assert page(full, {"rows": [], "curves": []}, {})[1].title == "Exponents"
 
 
 def test_radii_that_change_with_the_width_do_not_add_to_its_power():

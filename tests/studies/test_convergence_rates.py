@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import json
 from dataclasses import replace
 
 import jax
@@ -10,21 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import linregress
+from study_cases import check, texts
 
-from overparam.core import folder, sections
-from overparam.core.words import with_error
+from overparam.core import sections
 from overparam.data import as_dataset
 from overparam.data.duplicates import smallest_distance
+from overparam.studies import STUDIES, prepare_reproduce, reproduce
 from overparam.studies import convergence_rates as study
-from overparam.studies import convergence_rates_data as rows
-from overparam.studies import convergence_rates_fits as fits
 from overparam.studies import convergence_rates_numbers as numbers
-from overparam.studies import convergence_rates_page as page
-from overparam.studies import convergence_rates_runs as runs
-from overparam.studies.convergence_rates_losses import LOSSES, SIGMA, rippled, saturated
-from overparam.studies.convergence_rates_settings import SMALL, SMOKE, build
-from overparam.studies.study import StudyResult, Workplace, reproduce
+from overparam.studies.convergence_rates import LOSSES, SIGMA, SMALL, SMOKE, build, rippled, saturated
 from overparam.theory.iteration_laws import linear_rate
+
+STUDY = STUDIES["convergence-rates"]
 
 # --- the losses
 
@@ -69,13 +65,13 @@ def test_losses_of_several_outputs_are_sums():
 def test_a_planted_rate_is_found_before_rounding_sets_in():
     steps = np.arange(0, 4000, 10)
     loss = 3.0 * np.exp(-0.02 * steps) + np.exp(-0.5 * steps) + 1e-29
-    rate, error, (first, last) = fits.tail_rate(steps, loss)
+    rate, error, (first, last) = numbers.tail_rate(steps, loss)
     assert rate == pytest.approx(0.02, rel=1e-4)
     assert error < 1e-5
-    assert loss[steps == last] > fits.ROUNDING * loss[0]
+    assert loss[steps == last] > numbers.ROUNDING * loss[0]
     assert first < last < 3000
-    assert fits.tail_rate(np.array([0, 1]), np.array([1.0, 0.5]))[0] is None
-    assert fits.tail_rate(steps, np.full(len(steps), np.nan))[0] is None
+    assert numbers.tail_rate(np.array([0, 1]), np.array([1.0, 0.5]))[0] is None
+    assert numbers.tail_rate(steps, np.full(len(steps), np.nan))[0] is None
 
 
 def test_the_error_of_a_rate_is_right_for_a_random_walk_where_that_of_a_line_is_not():
@@ -84,7 +80,7 @@ def test_the_error_of_a_rate_is_right_for_a_random_walk_where_that_of_a_line_is_
     scores, of_line = [], []
     for _ in range(300):
         walk = np.exp(-np.concatenate([[0.0], np.cumsum(drift + 0.1 * rng.standard_normal(240))]))
-        rate, error, (first, _) = fits.tail_rate(steps, walk)
+        rate, error, (first, _) = numbers.tail_rate(steps, walk)
         scores.append((rate - drift) / error)
         line = linear_rate((steps, walk), since=first)
         of_line.append((line.rate - drift) / line.standard_error)
@@ -107,10 +103,10 @@ def test_the_rate_of_the_mean_loss_under_sgd_is_that_of_all_batches_written_out(
             M[:, list(batch)] -= lr * 4 / b * H[:, list(batch)]
             whole += np.kron(M, M) / len(batches)
         factor = np.abs(np.linalg.eigvals(whole)).max()
-        assert fits.mean_rate(H, lr, b) == pytest.approx(-np.log(factor), rel=1e-6)
+        assert numbers.mean_rate(H, lr, b) == pytest.approx(-np.log(factor), rel=1e-6)
     smallest = np.linalg.eigvalsh(H)[0]
-    assert fits.mean_rate(H, lr, 4) == fits.mean_rate(H, lr) == pytest.approx(-2 * np.log(1 - lr * smallest))
-    assert fits.mean_rate(H, lr, 1) < fits.mean_rate(H, lr)
+    assert numbers.mean_rate(H, lr, 4) == numbers.mean_rate(H, lr) == pytest.approx(-2 * np.log(1 - lr * smallest))
+    assert numbers.mean_rate(H, lr, 1) < numbers.mean_rate(H, lr)
 
 
 def test_steps_of_a_fixed_kernel_are_those_of_running_it():
@@ -123,12 +119,12 @@ def test_steps_of_a_fixed_kernel_are_those_of_running_it():
     while losses[-1] > 1e-3 * losses[0]:
         now = now - lr * H @ now
         losses.append(now @ now)
-    expected = fits.linear_steps(H, r, lr, 1e-3)
+    expected = study.linear_steps(H, r, lr, 1e-3)
     assert len(losses) - 2 < expected <= len(losses) - 1
     # Within a step log F is straight up to the spread of the eigenvalues.
-    assert fits.steps_to_share(np.arange(len(losses)), np.array(losses), 1e-3) == pytest.approx(expected, abs=0.01)
-    assert fits.linear_steps(np.zeros((2, 2)), np.ones(2), 1.0, 0.1) == float("inf")
-    assert fits.steps_to_share(np.arange(3), np.array([1.0, 0.9, 0.8]), 0.5) is None
+    assert numbers.steps_to_share(np.arange(len(losses)), np.array(losses), 1e-3) == pytest.approx(expected, abs=0.01)
+    assert study.linear_steps(np.zeros((2, 2)), np.ones(2), 1.0, 0.1) == float("inf")
+    assert numbers.steps_to_share(np.arange(3), np.array([1.0, 0.9, 0.8]), 0.5) is None
 
 
 def test_exponents_are_those_of_scipy_and_of_planted_laws():
@@ -136,21 +132,21 @@ def test_exponents_are_those_of_scipy_and_of_planted_laws():
     x = np.repeat([1.0, 2.0, 4.0, 8.0], 3)
     y = 5 * x**-1.7 * np.exp(0.1 * rng.standard_normal(12))
     peer = linregress(np.log(x), np.log(y))
-    assert fits.exponent(x, y) == (pytest.approx(peer.slope), pytest.approx(peer.stderr))
-    assert fits.exponent([1, 1], [2.0, 3.0]) == (None, None)
-    assert fits.exponent([1, 2, 4], [1.0, None, 4.0])[0] == pytest.approx(1.0)
+    assert numbers.exponent(x, y) == (pytest.approx(peer.slope), pytest.approx(peer.stderr))
+    assert numbers.exponent([1, 1], [2.0, 3.0]) == (None, None)
+    assert numbers.exponent([1, 2, 4], [1.0, None, 4.0])[0] == pytest.approx(1.0)
     steps = np.arange(0, 4001, 20)
     T = np.maximum(steps, 1.0)
-    assert fits.late_exponent(steps, T**-1.0) == pytest.approx(1)
-    assert fits.late_exponent(steps, T**-0.5) == pytest.approx(2)
-    assert fits.late_exponent(steps, np.exp(-0.005 * T)) < 0.15
+    assert numbers.late_exponent(steps, T**-1.0) == pytest.approx(1)
+    assert numbers.late_exponent(steps, T**-0.5) == pytest.approx(2)
+    assert numbers.late_exponent(steps, np.exp(-0.005 * T)) < 0.15
 
 
 # --- rows
 
 
 def test_close_pairs_are_as_far_apart_as_asked_and_everything_else_farther():
-    data = rows.close_pairs(16, 0.2, 16, [0, 1])
+    data = study.close_pairs(16, 0.2, 16, [0, 1])
     distances = np.linalg.norm(data.X[:, None] - data.X[None], axis=-1)
     pairs = distances[np.arange(0, 16, 2), np.arange(1, 16, 2)]
     assert np.allclose(pairs, 0.2)
@@ -162,23 +158,23 @@ def test_close_pairs_are_as_far_apart_as_asked_and_everything_else_farther():
     assert np.array_equal(data.y[::2], -data.y[1::2])
     assert smallest_distance(data.X) == pytest.approx(0.2)
     with pytest.raises(ValueError, match="n is 5; rows come in pairs"):
-        rows.close_pairs(5, 0.2, 8, [0])
+        study.close_pairs(5, 0.2, 8, [0])
 
 
 def test_images_are_averaged_and_seeds_share_no_row():
     images = np.random.default_rng(0).standard_normal((2, 8, 8))
     data = as_dataset((images.reshape(2, 64), [1.0, -1.0])).replace(image_shape=(8, 8))
-    mean = rows.pooled(data, 4).X.reshape(2, 2, 2)
+    mean = study.pooled(data, 4).X.reshape(2, 2, 2)
     assert mean[1, 1, 0] == pytest.approx(images[1, 4:, :4].mean())
     with pytest.raises(ValueError, match="cannot be averaged over squares of side 3"):
-        rows.pooled(data, 3)
-    padded, images = rows.image_pairs(SMOKE, "residual", 0), rows.image_pairs(SMOKE, "convolutional", 0)
+        study.pooled(data, 3)
+    padded, images = study.image_pairs(SMOKE, "residual", 0), study.image_pairs(SMOKE, "convolutional", 0)
     assert padded[0].d == images[0].d + 2 == 66
     assert np.allclose(np.linalg.norm(images[1].X, axis=1), 1)
     assert np.allclose(padded[1].X[:, -1], np.sqrt(0.5))
     both = np.concatenate([part.X[:, :64] / np.linalg.norm(part.X[:, :64], axis=1)[:, None] for part in padded])
     assert len(np.unique(both.round(9), axis=0)) == 2 * SMOKE.samples
-    real, drawn = rows.ten_classes(SMOKE, "residual", 0)
+    real, drawn = study.ten_classes(SMOKE, "residual", 0)
     assert np.array_equal(real.X, drawn.X)
     assert np.mean(real.codes == drawn.codes) < 0.4  # a tenth is expected, with standard deviation 0.05
 
@@ -192,7 +188,7 @@ def test_networks_train_only_their_hidden_layers(name):
 
 def test_records_are_about_two_hundred_and_steps_enough():
     for asked in (1, 7, 1_999, 12_345, 40_000):
-        steps, every = runs.recorded(asked)
+        steps, every = study.recorded(asked)
         assert asked <= steps <= 1.5 * asked
         assert steps % every == 0
         assert steps // every <= 300
@@ -202,13 +198,14 @@ def test_records_are_about_two_hundred_and_steps_enough():
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("study")
-
-
-@pytest.fixture(scope="module")
 def result(place):
-    return reproduce(study.STUDY, "smoke", place=place)
+    return reproduce(STUDY, place=place)
+
+
+def test_it_keeps_to_what_a_study_is(result, place):
+    check(STUDY, result, place)
+    job = prepare_reproduce(STUDY, settings=replace(SMOKE, decades=7), place=place)
+    assert {part.name for part in job.parts} - set(job.plan.kept) == {", ".join(cell) for cell in SMOKE.cells}
 
 
 def test_the_rate_is_that_of_the_networks_own_kernel_at_the_end(result):
@@ -231,11 +228,11 @@ def test_the_rate_is_that_of_the_networks_own_kernel_at_the_end(result):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["locally connected", "convolutional", "residual"])
 def test_so_it_is_of_the_other_networks(name):
-    workplace = Workplace(None)
-    start = runs.kernels(SMOKE, workplace, name)
-    assert ("limit" in start) == (name != "residual")
     cell = (name, "squared", "GD")
-    for row in numbers.rate_rows(SMOKE, cell, start, runs.run_cell(SMOKE, workplace, cell, start)):
+    job = prepare_reproduce(STUDY, settings=replace(SMOKE, cells=(cell,)))
+    start, run = job.make(f"kernels, {name}"), job.make(", ".join(cell))
+    assert ("limit" in start) == (name != "residual")
+    for row in numbers.rate_rows(SMOKE, cell, start, run):
         assert row["rate"] == pytest.approx(
             row["from_end"], rel=0.2
         )  # with two channels one kink moves λ_min by a tenth
@@ -243,9 +240,8 @@ def test_so_it_is_of_the_other_networks(name):
 
 
 def test_runs_start_from_the_networks_whose_kernels_were_taken(result, place):
-    workplace = Workplace(None)
-    start = runs.kernels(SMOKE, workplace, "fully connected")
-    sets = rows.image_pairs(SMOKE, "fully connected", 0)
+    start = prepare_reproduce(STUDY, place=place).make("kernels, fully connected")
+    sets = study.image_pairs(SMOKE, "fully connected", 0)
     for seed, data in enumerate(sets):
         first = result.arrays["fully connected, squared, GD/loss"][seed, 0]
         assert first == pytest.approx(0.5 * np.sum((data.y - start["u"][seed]) ** 2), rel=1e-9)
@@ -276,30 +272,13 @@ def test_iterations_classes_and_laws_are_computed_from_the_runs(result):
     assert values["width_asked"]["log10_m"] > 20
 
 
-def test_the_page_has_every_part_and_goes_through_its_folder(result, tmp_path):
-    result.save(tmp_path)
-    parts = folder.read(tmp_path)
-    assert StudyResult.from_parts(parts).values == json.loads(json.dumps(result.values))
-    kinds = [type(block) for section in result.findings.sections for block in section.blocks]
+def test_the_page_has_every_part(result):
+    kinds = [type(block) for section in result.sections() for block in section.blocks]
     assert kinds.count(sections.Figure) == 3 + 2 + 4 + 1 + 2
     assert kinds.count(sections.Table) == 4
-    said = " ".join(said_in(result.findings.sections))
+    said = " ".join(text.body for text in texts(result.sections()))
     assert all(f"{name} say" in said for name in ("Thm 1, 7 and 8", "Thm 2, 7 and 8", "Thm 1", "Thm 6", "(12.2)"))
     assert not {"nan", "inf"} & set(said.replace(";", " ").replace(",", " ").split())
-
-
-def test_finished_parts_are_read_back_and_nothing_is_trained_again(result, place, monkeypatch):
-    def refuse(*arguments, **options):
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(runs, "side_by_side", refuse)
-    assert reproduce(study.STUDY, "smoke", place=place).values == result.values
-    with pytest.raises(AssertionError, match="trained again"):
-        reproduce(study.STUDY, "smoke", place=place, settings=replace(SMOKE, decades=7))
-
-
-def said_in(found):
-    return [block.body for section in found for block in section.blocks if isinstance(block, sections.Text)]
 
 
 def tone_of(words, part):
@@ -309,33 +288,30 @@ def tone_of(words, part):
 
 def test_the_words_follow_the_numbers(result):
     values = copy.deepcopy(dict(result.values))
-    told = page._claims(SMOKE, values).blocks
+    told = STUDY.claims(SMOKE, values)
     assert tone_of(told, "under GD, and not at which") == "good"
     for row in values["rates"]:
         row["rate"] = 2 * row["from_end"]
-    told = page._claims(SMOKE, values).blocks
+    told = STUDY.claims(SMOKE, values)
     assert tone_of(told, "under GD, and not at which") == "warning"
     assert "The rate is not that of the network's own kernel" in " ".join(t.body for t in told)
 
     row = next(r for r in values["iterations"] if r["variable"] == "δ")
     row["steps"], row["steps_error"] = -3.0, 0.1
-    assert tone_of(page._claims(SMOKE, values).blocks, "In δ it is worse than the theorem's bound") == "warning"
+    assert tone_of(STUDY.claims(SMOKE, values), "In δ it is worse than the theorem's bound") == "warning"
     row["steps"], row["time"], row["time_error"] = -1.0, -1.8, 0.1
-    assert (
-        tone_of(page._claims(SMOKE, values).blocks, f"goes like δ^({with_error(-1.8, 0.1)}): steeper than 1/δ")
-        == "warning"
-    )
+    assert tone_of(STUDY.claims(SMOKE, values), "goes like δ^(−1.80 ± 0.10): steeper than 1/δ") == "warning"
     row["time"], row["missing"] = -0.9, 2
-    assert tone_of(page._claims(SMOKE, values).blocks, "2 runs did not get there") == "warning"
+    assert tone_of(STUDY.claims(SMOKE, values), "2 runs did not get there") == "warning"
 
     values["classes"][1] |= {"all_right": None, "loss_there": None}
-    assert tone_of(page._claims(SMOKE, values).blocks, "0 of 1 runs with random labels") == "warning"
+    assert tone_of(STUDY.claims(SMOKE, values), "0 of 1 runs with random labels") == "warning"
     values["classes"][0]["holds"] = False
-    assert tone_of(page._claims(SMOKE, values).blocks, "1 runs had a loss below ¼ and a label wrong") == "bad"
+    assert tone_of(STUDY.claims(SMOKE, values), "1 runs had a loss below ¼ and a label wrong") == "bad"
 
     law = next(r for r in values["laws"] if r["kind"] == "convex")
     law["exponent"] = 1.5
-    assert tone_of(page._claims(SMOKE, values).blocks, "Thm 6 says T = O(1/ε) for a convex loss") == "warning"
+    assert tone_of(STUDY.claims(SMOKE, values), "Thm 6 says T = O(1/ε) for a convex loss") == "warning"
 
 
 def test_a_run_that_diverged_is_counted_and_still_has_a_row():

@@ -1,48 +1,51 @@
 """The study of the other networks' laws over widths: a law known in closed form, what is kept, and what the page says."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from study_cases import check
 
-from overparam.studies import STUDIES, reproduce
-from overparam.studies.laws_by_width import KINDS, Settings
+from overparam.studies import STUDIES, prepare_reproduce, reproduce
+from overparam.studies.laws_by_width import KINDS, WidthSettings, network
+from overparam.studies.measured_laws import load_rows
 
 STUDY = STUDIES["laws-by-width"]
-TINY = Settings("digits", 6, (("two layers", (16, 32, 64)),), (1e-2, 1e-1), 2, "quick")
+TINY = WidthSettings("digits", 6, (("two layers", (16, 32, 64)),), (1e-2, 1e-1), 2, "quick")
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
-    place = tmp_path_factory.mktemp("laws")
-    return reproduce(STUDY, "smoke", place=place, settings=TINY), place
+def result(place):
+    return reproduce(STUDY, place=place, settings=TINY)
+
+
+def test_it_keeps_to_what_a_study_is(result, place):
+    check(STUDY, result, place, TINY)
 
 
 def test_every_network_has_its_rows_and_its_section(result):
-    found, _ = result
+    found = result
     rows = found.values["rows"]
     assert list(rows) == ["two layers"]
-    titles = [section.title for section in found.findings.sections]
+    titles = [section.title for section in found.sections()]
     assert titles == ["What was found", "Two layers, m = 16, 32, 64"]
     assert len(found.arrays["law"]) == sum(map(len, rows.values())) == len(found.arrays["m.exponents"])
     for own in rows.values():
         assert all(row["audits"] == 6 and np.isfinite(row["constant"]) for row in own)
-    first = found.findings.sections[0].blocks[0].body
+    first = found.sections()[0].blocks[0].body
     held = [sum(row[name] for row in rows["two layers"]) for name in ("holds", "audits")]
     assert first.startswith(f"Two layers: {held[0]} of {held[1]} findings hold.")
 
 
-def test_the_exponent_in_m_is_that_of_the_values_at_one_radius(result):
+def test_the_exponent_in_m_is_that_of_the_values_at_one_radius(result, place):
     """The power is found again from the kept values by least squares in log ω and log m at once."""
-    found, place = result
-    (row,) = [r for r in found.values["rows"]["two layers"] if r["law"].endswith("network less pseudo network")
+    (row,) = [r for r in result.values["rows"]["two layers"] if r["law"].endswith("network less pseudo network")
               and r["moment"] == "adversarial"]  # fmt: skip
-    points = []
-    for file in sorted((place / "parts").glob("two-layers*")):
-        part, m = np.load(file), int(file.name.split("--m---")[1].split("--")[0])
-        about = str(part["about"])
-
-        for at, one in enumerate(json.loads(about)):
+    points, job = [], prepare_reproduce(STUDY, settings=TINY, place=place)
+    for name, (_, m, _) in TINY.audits().items():
+        part = job.make(name)
+        for at, one in enumerate(json.loads(str(part["about"]))):
             if (one["law"], one["moment"]) == (row["law"], "adversarial"):
                 points += [(np.log(w), np.log(m), np.log(v)) for w, v in zip(part["omegas"][at], part["values"][at], strict=True)
                            if v > 0]  # fmt: skip
@@ -51,14 +54,22 @@ def test_the_exponent_in_m_is_that_of_the_values_at_one_radius(result):
     assert row["exponents"]["m"] == pytest.approx(joint[1], abs=4 * row["errors"]["m"] + 0.05)
 
 
-def test_parts_are_read_back_and_outlive_other_widths(result):
-    _, place = result
-    before = {file.name: file.stat().st_mtime_ns for file in (place / "parts").iterdir()}
-    fewer = Settings("digits", 6, (("two layers", (16, 64)),), (1e-2, 1e-1), 2, "quick")
-    again = reproduce(STUDY, "smoke", place=place, settings=fewer)
-    assert {file.name: file.stat().st_mtime_ns for file in (place / "parts").iterdir()} == before
-    assert list(again.values["rows"]) == ["two layers"]
+def test_parts_outlive_other_widths(result, place):
+    fewer = replace(TINY, widths=(("two layers", (16, 64)),))
+    job = prepare_reproduce(STUDY, settings=fewer, place=place)
+    assert len(job.plan.kept) == len(job.parts) == 4
 
 
 def test_all_architectures_of_the_issue_are_there():
     assert {name for scale in ("small", "full") for name, _ in STUDY.settings[scale].widths} == set(KINDS)
+
+
+def test_networks_are_those_of_their_names():
+    data = load_rows("digits", 8)
+    made = {name: type(network(name, 4, data)).__name__ for name in KINDS}
+    assert made == {
+        "residual": "Residual", "convolutional": "Convolutional", "two layers": "BiasedTwoLayer", "three layers": "ThreeLayer",
+        "three-layer ResNet": "ThreeLayerResNet",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="wine has no images of rows and columns"):
+        network("convolutional", 4, load_rows("wine", 8))

@@ -1,41 +1,45 @@
 """The study of Fig. 2: the smoke scale whole, parts read back, rows, kernels' features, and words that follow numbers."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from study_cases import check, concluded, texts, tones
 
-from overparam.core import folder, sections
+from overparam.core import sections
 from overparam.core.network import Params
+from overparam.frame import Work
+from overparam.studies import STUDIES, prepare_reproduce, reproduce
 from overparam.studies import beyond_kernels_fig2 as study
-from overparam.studies import beyond_kernels_fig2_training as training
-from overparam.studies.beyond_kernels_fig2_kernels import features
-from overparam.studies.beyond_kernels_fig2_numbers import Runs, first_learnt, summary
-from overparam.studies.beyond_kernels_fig2_page import findings
-from overparam.studies.beyond_kernels_fig2_settings import NETWORKS, judges, network, on_grid, rows
-from overparam.studies.study import StudyResult, reproduce
+from overparam.studies.beyond_kernels_fig2 import (
+    COUPLING,
+    NETWORKS,
+    best_settings,
+    beta_name,
+    features,
+    judges,
+    kernels_name,
+    layers_name,
+    network,
+    on_grid,
+    rows,
+    search_name,
+    seeds_name,
+)
+from overparam.studies.beyond_kernels_fig2_numbers import first_learnt, summary
 
-SMOKE = study.STUDY.settings["smoke"]
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("study")
+STUDY = STUDIES["beyond-kernels-fig2"]
+SMOKE = STUDY.settings["smoke"]
 
 
 @pytest.fixture(scope="module")
 def result(place):
-    return reproduce(study.STUDY, "smoke", place=place)
-
-
-def texts(found):
-    return [block.body for section in found.sections for block in section.blocks if isinstance(block, sections.Text)]
+    return reproduce(STUDY, place=place)
 
 
 @pytest.mark.slow
 def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result):
-    arrays, said = result.arrays, " ".join(texts(result.findings))
+    arrays, said = result.arrays, " ".join(text.body for text in texts(result.sections()))
     trained = {row["method"]: row for row in result.values["errors"] if row["m"] == 20}
     for name in NETWORKS:
         own = arrays[f"seeds/{name} 20 100/test"]
@@ -47,28 +51,24 @@ def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result)
     assert {f"{name} ({how})" for name in NETWORKS for how in ("last", "NTK")} < kernels
     assert {"Gaussian", "Laplace", "arcsine", "recursive"} < kernels
     assert all(row["error"] > 0.72 for row in result.values["errors"])  # 100 rows teach nobody the parities
-    kinds = [type(block) for section in result.findings.sections for block in section.blocks]
+    kinds = [type(block) for section in result.sections() for block in section.blocks]
     assert (kinds.count(sections.Figure), kinds.count(sections.Table)) == (2, 5)
     assert "panel (b) shows: it is left out" in said
 
 
 @pytest.mark.slow
-def test_finished_parts_are_read_back_and_nothing_is_trained_again(result, place, monkeypatch):
-    def refuse(*arguments):
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(training, "trained", refuse)
-    again = reproduce(study.STUDY, "smoke", place=place)
-    assert again.values == result.values
-    with pytest.raises(AssertionError, match="trained again"):
-        reproduce(study.STUDY, "smoke", place=place, seed=1)
+def test_it_keeps_to_what_a_study_is(result, place):
+    check(STUDY, result, place)
 
 
-@pytest.mark.slow
-def test_the_result_goes_through_its_folder(result, tmp_path):
-    result.save(tmp_path)
-    parts = folder.read(tmp_path)
-    assert StudyResult.from_parts(parts).values == json.loads(json.dumps(result.values))
+def test_a_part_that_two_figures_need_is_made_once():
+    """The kernels of panel (c) at β = 1 are those of panel (a) at the same N and width."""
+    job = prepare_reproduce(STUDY, settings=replace(SMOKE, betas=(0.5, 1.0)))
+    names = [part.name for part in job.parts]
+    assert names.count(kernels_name(20, 100)) == 1
+    by_name = {part.name: part for part in job.parts}
+    assert by_name[seeds_name("2layer", 20, 100)].needs == (search_name("2layer", 100),)
+    assert by_name[layers_name(100)].needs == (search_name("2layer", 100),)
 
 
 def test_rows_are_nested_repeated_labelled_by_hand_and_apart_from_the_judges():
@@ -99,14 +99,14 @@ def test_layer_by_layer_keeps_the_first_layer(monkeypatch):
     """V's runs begin at W's ends, and W is among what is fixed."""
     seen = []
 
-    def fake(settings, workplace, net, N, most, cells, told, starts):
+    def fake(settings, work, net, N, most, cells, key, starts):
         seen.append((net, starts))
-        ends = Params({"W": np.stack([start.trained["W"] + 1 for start in starts])}) if "W" in told[-1] else None
+        ends = Params({"W": np.stack([start.trained["W"] + 1 for start in starts])}) if len(seen) == 1 else None
         return {"test": np.arange(float(len(cells)))}, ends
 
-    monkeypatch.setattr(training, "trained", fake)
-    place = study.Workplace(None)
-    found = training.layer_wise(SMOKE, place, 100, (0.1, 0.0), [(0.1, 0.0), (0.2, 0.0)])
+    monkeypatch.setattr(study, "trained", fake)
+    four = replace(SMOKE, rates=((0.1, 0.15, 0.2, 0.25), *SMOKE.rates[1:]))  # every second one is tried
+    found = study.layer_wise(Work(), four, 100, 0, table([1.0] * 4))
     (_, first), (net, second) = seen
     assert sorted(second[0].trained) == ["V"]
     for i, start in enumerate(second):
@@ -135,57 +135,51 @@ def test_the_setting_shown_and_the_one_chosen_by_validation():
     lost = summary(table([np.inf, 1.0, np.inf, np.inf]))
     assert lost["error"] is None
     with pytest.raises(ValueError, match="every run of the search at β = 1 diverged"):
-        training.best_settings(table([np.inf] * 4), 1.0, 2)
+        best_settings(table([np.inf] * 4), 1.0, 2)
     several = table([3.0, 5.0, 1.0, 2.0])
     several["decay"] = np.array([0.1, 0.2, 0.3, 0.4])
-    assert training.best_settings(several, 1.0, 1) == [(0.2, 0.3)]
-    assert training.best_settings(several, 1.0, 2) == [(0.2, 0.3), (0.1, 0.1)]  # not both of one rate
-    assert training.best_settings(several, 1.0, 3) == [(0.2, 0.3), (0.2, 0.4), (0.1, 0.1)]
+    assert best_settings(several, 1.0, 1) == [(0.2, 0.3)]
+    assert best_settings(several, 1.0, 2) == [(0.2, 0.3), (0.1, 0.1)]  # not both of one rate
+    assert best_settings(several, 1.0, 3) == [(0.2, 0.3), (0.2, 0.4), (0.1, 0.1)]
     one_rate = several | {"lr": np.full(4, 0.2)}
-    assert training.best_settings(one_rate, 1.0, 2) == [(0.2, 0.3), (0.2, 0.4)]
+    assert best_settings(one_rate, 1.0, 2) == [(0.2, 0.3), (0.2, 0.4)]
 
 
 def fake(error):
     """Runs whose test errors are a function of method and N."""
-    settings = replace(SMOKE, samples=((500, 1000),), layer_wise_samples=(1000,))
-    runs = Runs()
+    settings = replace(
+        SMOKE, samples=((500, 1000),), searched=(1000,), layer_wise_samples=(1000,), betas=(1.0,), beta_samples=1000
+    )
+    found = {COUPLING: {"2layer (NTK)": np.array([1.0, 1.1, 0.2])}}
     for N in (500, 1000):
-        for name in NETWORKS:
-            runs.seeds[name, 20, N] = table(error(name, N) * np.array([1, 1.02, 2, 2]))
-        runs.kernels[20, N] = {f"{n} ({h})": np.full(2, error(h, N)) for n in NETWORKS for h in ("last", "NTK")}
-        runs.kernels[None, N] = {"Gaussian": np.array([error("Gaussian", N)])}
-    runs.search["3resnet", 1000] = table([1.0] * 4)
-    runs.beta = {name: table([error(name, 1000)] * 4) for name in NETWORKS}
-    settings = replace(settings, betas=(1.0,))
-    runs.beta_kernels[1.0] = runs.kernels[20, 1000]
-    runs.layer_wise[1000] = table([error("layer by layer", 1000)] * 4)
-    runs.coupling = {"2layer (NTK)": np.array([1.0, 1.1, 0.2])}
-    return settings, findings(settings, runs)
-
-
-def tones(found, part):
-    return [block.tone for block in found.sections[0].blocks if isinstance(block, sections.Text) and part in block.body]
+        found |= {seeds_name(n, 20, N): table(error(n, N) * np.array([1, 1.02, 2, 2])) for n in NETWORKS}
+        both = {f"{n} ({h})": np.full(2, error(h, N)) for n in NETWORKS for h in ("last", "NTK")}
+        found |= {kernels_name(20, N): both, kernels_name(None, N): {"Gaussian": np.array([error("Gaussian", N)])}}
+    found |= {search_name(name, 1000): table([1.0] * 4) for name in NETWORKS}
+    found |= {beta_name(name): table([error(name, 1000)] * 4) for name in NETWORKS}
+    found[layers_name(1000)] = table([error("layer by layer", 1000)] * 4)
+    return concluded(STUDY, settings, found)
 
 
 def test_the_words_follow_the_numbers(tmp_path):
-    _, paper = fake(lambda method, N: 400 / N if method == "3resnet" else 0.9)
-    assert tones(paper, "Only the ResNet is below it, as the paper says") == ["good"]
-    assert tones(paper, "With 1000 rows and width 20, the three-layer ResNet alone learns") == ["good"]
-    assert tones(paper, "No network but the ResNet and no kernel") == ["good"]
-    assert tones(paper, "Layer by layer does worse, as the paper says") == ["good"]
+    paper = fake(lambda method, N: 400 / N if method == "3resnet" else 0.9)
+    assert tones(paper.sections(), "Only the ResNet is below it, as the paper says") == ["good"]
+    assert tones(paper.sections(), "With 1000 rows and width 20, the three-layer ResNet alone learns") == ["good"]
+    assert tones(paper.sections(), "No network but the ResNet and no kernel") == ["good"]
+    assert tones(paper.sections(), "Layer by layer does worse, as the paper says") == ["good"]
     first = {row["method"]: row for row in paper.values["first"] if row["m"] == 20}
     assert (first["3resnet"]["some"], first["3resnet"]["half"]) == (1000, None)
     assert first["2layer"]["some"] is None
 
-    _, other = fake(lambda method, N: {"3resnet": 0.3, "3layer": 300 / N}.get(method, 0.1 if N == 1000 else 0.9))
-    assert tones(other, "The paper has the ResNet alone there") == ["bad"]
-    assert tones(other, "3layer at m = 20 from N = 500 on (at N = 1000: 0.303)") == ["warning"]
-    assert tones(other, "Layer by layer does better here") == ["warning"]
-    assert tones(other, "It gets below the error of F alone all the same, at N = 1000") == ["warning"]
+    other = fake(lambda method, N: {"3resnet": 0.3, "3layer": 300 / N}.get(method, 0.1 if N == 1000 else 0.9))
+    assert tones(other.sections(), "The paper has the ResNet alone there") == ["bad"]
+    assert tones(other.sections(), "3layer at m = 20 from N = 500 on (at N = 1000: 0.303)") == ["warning"]
+    assert tones(other.sections(), "Layer by layer does better here") == ["warning"]
+    assert tones(other.sections(), "It gets below the error of F alone all the same, at N = 1000") == ["warning"]
 
-    _, lost = fake(lambda method, N: np.inf if method == "2layer" else 0.9)
-    assert tones(lost, "two layers diverged") == ["bad"]
-    StudyResult("beyond-kernels-fig2", "t", "smoke", lost).save(tmp_path)
+    lost = fake(lambda method, N: np.inf if method == "2layer" else 0.9)
+    assert tones(lost.sections(), "two layers diverged") == ["bad"]
+    lost.save(tmp_path)
 
 
 def test_two_standard_errors_below():

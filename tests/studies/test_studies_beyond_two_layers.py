@@ -1,33 +1,23 @@
 """The study of Algorithm 2: the smoke scale whole, its parts taken up again, and words that follow the numbers."""
 
-import itertools
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from study_cases import check, concluded, texts, tones
 
-from overparam.core import folder, sections
+from overparam.core import sections
+from overparam.studies import STUDIES, reproduce
 from overparam.studies import beyond_two_layers as study
-from overparam.studies.beyond_two_layers_numbers import samples_to_reach
-from overparam.studies.beyond_two_layers_page import findings
-from overparam.studies.study import StudyResult, reproduce
+from overparam.studies.beyond_two_layers import samples_to_reach
 
-SMOKE = study.STUDY.settings["smoke"]
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("study")
+STUDY = STUDIES["beyond-two-layers"]
+SMOKE = STUDY.settings["smoke"]
 
 
 @pytest.fixture(scope="module")
 def result(place):
-    return reproduce(study.STUDY, "smoke", place=place)
-
-
-def texts(found):
-    return [block.body for section in found.sections for block in section.blocks if isinstance(block, sections.Text)]
+    return reproduce(STUDY, place=place)
 
 
 @pytest.mark.slow
@@ -38,12 +28,12 @@ def test_the_smoke_study_runs_and_what_it_says_is_computed_from_its_runs(result)
         assert row["error"] == pytest.approx(float(arrays[f"{run}/error"]))
         assert row["gap"] == pytest.approx(float(arrays[f"{run}/risk"] - arrays[f"{run}/fit"]))
         assert 0 < row["error"] < 0.9 * values["best_constant"] or row["learner"] == "L2"
-    said = " ".join(texts(result.findings))
+    said = " ".join(text.body for text in texts(result.sections()))
     for row in values["widths"]:
         if row["m"] == 48:
             assert f"{row['error']:.3g}" in said
     assert all(f"Thm 4.{i} says that" in said for i in (1, 2, 3))
-    kinds = [type(block) for section in result.findings.sections for block in section.blocks]
+    kinds = [type(block) for section in result.sections() for block in section.blocks]
     assert kinds.count(sections.Figure) == 4
     assert kinds.count(sections.Table) == 2
 
@@ -58,22 +48,8 @@ def test_the_noise_and_the_decay_are_on(result):
 
 
 @pytest.mark.slow
-def test_finished_parts_are_read_back_and_nothing_is_trained_again(result, place, monkeypatch):
-    def refuse(*arguments):
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr(study, "trained", refuse)
-    again = reproduce(study.STUDY, "smoke", place=place)
-    assert again.values == result.values
-    with pytest.raises(AssertionError, match="trained again"):
-        reproduce(study.STUDY, "smoke", place=place, seed=1)
-
-
-@pytest.mark.slow
-def test_the_result_goes_through_its_folder(result, tmp_path):
-    result.save(tmp_path)
-    parts = folder.read(tmp_path)
-    assert StudyResult.from_parts(parts).values == json.loads(json.dumps(result.values))
+def test_it_keeps_to_what_a_study_is(result, place):
+    check(STUDY, result, place)
 
 
 def test_rows_are_nested_repeated_and_apart_from_test_rows():
@@ -91,35 +67,38 @@ def test_rows_are_nested_repeated_and_apart_from_test_rows():
 
 
 FAKE = replace(
-    SMOKE, widths=(10, 100, 1000), seeds=(2, 2, 2), curve_widths=(100,), curve_seeds=(2,), curve_samples=(25, 50, 100)
+    SMOKE,
+    widths=(10, 100, 1000),
+    seeds=(2, 2, 2),
+    two_layer_seeds=2,
+    curve_widths=(100,),
+    curve_seeds=(2,),
+    curve_samples=(25, 50, 100),
 )
 
 
 def fake(error, gap=lambda learner, m, N: 0.01):
     """Runs whose errors are a given function of learner, m and N."""
-    cells = [(v, m, 100) for v in study.LEARNERS for m in FAKE.widths]
-    cells += [(v, 100, N) for v in ("L1", "L2") for N in FAKE.curve_samples]
-    runs = {}
-    for (v, m, N), seed in itertools.product(dict.fromkeys(cells), (0, 1)):
+    found = {}
+    for cell in FAKE.cells:
+        v, m, N, seed = cell
         value = error(v, m, N) * (1 + 0.02 * seed)
-        runs[v, m, N, seed] = {
+        found[study._name(cell)] = {
             "steps": np.arange(3), "fit_path": np.ones(3), "error_path": np.ones(3), "error": np.array(value),
             "risk": np.array(0.1 + gap(v, m, N)), "fit": np.array(0.1), "floor": np.array(0.1), "constant": np.array(0.4),
             "scale": np.array(1.0), "tried": np.zeros(2), "seconds_per_step": np.array(1e-3),
         }  # fmt: skip
-    return findings(FAKE, runs)
-
-
-def tones(found, part):
-    return [block.tone for block in found.sections[0].blocks if isinstance(block, sections.Text) and part in block.body]
+    return concluded(STUDY, FAKE, found)
 
 
 def test_the_words_follow_the_numbers():
     better = fake(lambda v, m, N: (4.9 if v == "L2" else 9) / N, lambda v, m, N: 0.01 if v == "L2" else 0.02)
     assert better.values["trends"]["L2"]["said"] == "hardly moves"
-    assert tones(better, "L₂ needs fewer samples, as the paper says") == ["good", "good"]
-    assert tones(better, "smaller for L₂ in 3 of 3 pairs of m and N; its training loss is higher in 0") == ["good"]
-    assert tones(better, "Both variants are below half") == ["good"]
+    assert tones(better.sections(), "L₂ needs fewer samples, as the paper says") == ["good", "good"]
+    assert tones(better.sections(), "smaller for L₂ in 3 of 3 pairs of m and N; its training loss is higher in 0") == [
+        "good"
+    ]
+    assert tones(better.sections(), "Both variants are below half") == ["good"]
     near, far = better.values["reached"]
     assert near["L2"] == pytest.approx(4.9 * 1.01 / 0.1)
     assert near["L1"] == pytest.approx(9 * 1.01 / 0.1)
@@ -128,25 +107,25 @@ def test_the_words_follow_the_numbers():
     worse = fake(lambda v, m, N: 0.1 * (m / 10) ** 0.5 * (1 if v == "L2" else 0.5))
     assert worse.values["trends"]["L2"]["said"] == "grows"
     assert worse.values["trends"]["L2"]["slope"] == pytest.approx(0.5, abs=0.01)
-    assert tones(worse, "Thm 4.3 says that") == ["bad"]
-    assert tones(worse, "the paper's order is not seen") == []
-    assert tones(worse, "Neither gets there") == ["plain", "plain"]
-    assert tones(worse, "Not both variants") == ["warning"]
+    assert tones(worse.sections(), "Thm 4.3 says that") == ["bad"]
+    assert tones(worse.sections(), "the paper's order is not seen") == []
+    assert tones(worse.sections(), "Neither gets there") == ["plain", "plain"]
+    assert tones(worse.sections(), "Not both variants") == ["warning"]
 
     falling = fake(lambda v, m, N: 0.1 / m**0.5 * (2 if v == "L2" else 1))
     assert falling.values["trends"]["L1"]["said"] == "falls"
-    assert tones(falling, "The order is open") == ["plain", "plain"]
+    assert tones(falling.sections(), "The order is open") == ["plain", "plain"]
 
     slower = fake(lambda v, m, N: (9 if v == "L2" else 4.9) / N)
-    assert tones(slower, "the paper's order is not seen") == ["bad", "bad"]
-    assert tones(slower, "by L₂ never") == ["bad"]
+    assert tones(slower.sections(), "the paper's order is not seen") == ["bad", "bad"]
+    assert tones(slower.sections(), "by L₂ never") == ["bad"]
 
 
 def test_a_run_that_diverged_is_said_and_still_saved(tmp_path):
     found = fake(lambda v, m, N: float("nan") if (v, m) == ("L2", 1000) else 0.1)
     assert found.values["trends"]["L2"]["said"] == "is not finite at some width"
-    assert tones(found, "the error is not finite at some width") == ["bad"]
-    StudyResult("beyond-two-layers", "t", "smoke", found).save(tmp_path)
+    assert tones(found.sections(), "the error is not finite at some width") == ["bad"]
+    found.save(tmp_path)
 
 
 def test_samples_needed_between_points_at_the_first_and_never():

@@ -46,25 +46,21 @@ def command(
     chosen = _named(STUDIES, study)
     if scale not in SCALES:
         raise ValueError(f"--scale is {scale!r}; expected one of {', '.join(SCALES)}")
-    words = chosen.plan(chosen.settings[scale])  # pyright: ignore[reportArgumentType]
     if plan:
-        typer.echo(json.dumps({"study": chosen.name, "scale": scale, "plan": words}) if json_only else words)
+        from overparam.studies import prepare_reproduce
+
+        told = prepare_reproduce(chosen, scale, key=seed, device=device, place=out).plan  # pyright: ignore[reportArgumentType]
+        typer.echo(json.dumps(told.to_json(), ensure_ascii=False) if json_only else str(told))
         return
     place = Path("overparam-out") / f"{chosen.name}-{scale}" if out is None else out
     shared.require_writable(place)
-    if not resume:
-        from overparam.training.workplace import forget_parts
-
-        forget_parts(place)
     display = Display(quiet=json_only)
-    if scale != "smoke":
-        display.plain(words)
-    result = _run(display, chosen, scale, place, device, seed)
-    figures = _write(result, place)
+    result = _run(display, chosen, scale, place, device, seed, resume)
+    _write(result, place)
     if json_only:
         shared.print_result(place)
-        return
-    _show(display, result, place, figures)
+    else:
+        display.summary(result, place)
 
 
 def _list(studies: dict[str, Study], json_only: bool) -> None:
@@ -83,27 +79,27 @@ def _named(studies: dict[str, Study], name: str) -> Study:
     return studies[name]
 
 
-def _run(display: Display, study: Study, scale: Any, place: Path, device: str | None, seed: int) -> Any:
-    from overparam.studies import reproduce
+def _run(display: Display, study: Study, scale: Any, place: Path, device: str | None, seed: int, resume: bool) -> Any:
+    from overparam.studies import prepare_reproduce
 
     try:
         with display.progress() as progress:
-            return reproduce(study, scale, place=place, device=device, seed=seed, progress=progress)
+            job = prepare_reproduce(study, scale, key=seed, device=device, place=place, progress=progress)
+            if not resume:
+                job.forget()
+            if scale != "smoke":
+                display.plain(str(job.plan))
+            return job.run()
     except KeyboardInterrupt:
         raise Stopped("stopped; finished parts are kept, and the same command goes on from there") from None
 
 
-def _write(result: Any, place: Path) -> list[Path]:
+def _write(result: Any, place: Path) -> None:
     """The folder, its page, and every figure as SVG and PNG where matplotlib is there."""
     from overparam.report import export_figures
 
     parts = result.parts()
     result.save(place)
-    if importlib.util.find_spec("matplotlib") is None:
-        return []
-    return [path for kind in ("svg", "png") for path in export_figures(parts, place / "figures", kind=kind)]
-
-
-def _show(display: Display, result: Any, place: Path, figures: list[Path]) -> None:
-    """What the paper says and what agreed."""
-    display.summary(result, place)
+    if importlib.util.find_spec("matplotlib") is not None:
+        for kind in ("svg", "png"):
+            export_figures(parts, place / "figures", kind=kind)

@@ -45,6 +45,7 @@ TABLE = (
     Row("audit", "prepare", "preprocess"),
     Row("landscape", "rows", "max_rows"),
     Row("landscapes.objective_of", "rows", "max_rows"),
+    Row("studies.reproduce", "seed", "key"),
 )
 """Everything that was renamed or turned round, and goes in the version `GONE_IN`."""
 

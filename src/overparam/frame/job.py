@@ -144,6 +144,11 @@ class Job(Generic[A]):
         self._progress(total, total, "done")
         return answer
 
+    def make(self, name: str) -> Any:
+        """One part, with those it needs, kept in the place: several processes may share the parts of a Job."""
+        with self._within():
+            return _Made(self).result(name)
+
     def forget(self) -> None:
         """Delete what was kept: the Answer is saved."""
         self.keeping.forget()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from overparam.core import folder
+from overparam.core.sections import Text
 from overparam.core.spec import FOREIGN, TABLE, Spec, default_fields
 
 
@@ -92,6 +93,15 @@ def _comparison(parts: folder.Parts) -> folder.Parts:
     names = ("sizes", "seeds", "width", "steps", "dtype", "kernel_seconds", "network_seconds", "timed")
     design = {name: plan[name] for name in names}
     return replace(parts, values=values | {"design": design, "test_rows": plan["test_rows"]})
+
+
+def _verdict_of_study(parts: folder.Parts) -> folder.Parts:
+    """A study had no verdict of its own: the paragraphs of its first section are it."""
+    blocks = parts.sections[0].blocks if parts.sections else ()
+    texts = [block for block in blocks if isinstance(block, Text)]
+    tone = next((tone for tone in ("bad", "warning") if any(text.tone == tone for text in texts)), "good")
+    verdict = {"tone": tone, "sentences": [text.body for text in texts]}
+    return replace(parts, values={**parts.values, "verdict": verdict})
 
 
 def _run(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,6 +192,7 @@ KINDS_OF_SCHEMA_1: dict[str, Callable[[folder.Parts], folder.Parts]] = {
     "comparison": _comparison,
     "analysis": _steps_to_targets,
     "run-comparison": lambda parts: _nested_run(parts, "run"),
+    "study": _verdict_of_study,
     "smoothed-run": lambda parts: _nested_run(parts, "trajectory"),
     "sweep": lambda parts: replace(parts, values=_run(parts.values)),
     "trajectory": lambda parts: replace(parts, values=_run(parts.values)),

@@ -1,19 +1,19 @@
 """The papers' figures and claims, run again: `STUDIES` names them, `reproduce` runs one at a chosen scale."""
 
 from overparam.studies import (
-    beyond_kernels_fig2,
-    beyond_kernels_fig3,
-    beyond_kernels_theorem2,
-    beyond_two_layers,
-    convergence_fig1,
-    convergence_laws,
-    convergence_rates,
+    beyond_kernels_fig2_page,
+    beyond_kernels_fig3_page,
+    beyond_kernels_theorem2_page,
+    beyond_two_layers_page,
+    convergence_fig1_page,
+    convergence_laws_page,
+    convergence_rates_page,
     fine_grained_fig1,
     fine_grained_fig2,
     laws_by_width,
     laziness,
 )
-from overparam.studies.study import SCALES, Findings, Study, StudyResult, Workplace, reproduce
+from overparam.studies.study import SCALES, Study, StudyResult, prepare_reproduce, reproduce
 
 STUDIES: dict[str, Study] = {
     module.STUDY.name: module.STUDY
@@ -21,15 +21,15 @@ STUDIES: dict[str, Study] = {
         fine_grained_fig1,
         fine_grained_fig2,
         laziness,
-        beyond_two_layers,
-        beyond_kernels_fig2,
-        beyond_kernels_fig3,
-        beyond_kernels_theorem2,
-        convergence_fig1,
-        convergence_laws,
+        beyond_two_layers_page,
+        beyond_kernels_fig2_page,
+        beyond_kernels_fig3_page,
+        beyond_kernels_theorem2_page,
+        convergence_fig1_page,
+        convergence_laws_page,
         laws_by_width,
-        convergence_rates,
+        convergence_rates_page,
     )
 }
 
-__all__ = ["SCALES", "STUDIES", "Findings", "Study", "StudyResult", "Workplace", "reproduce"]
+__all__ = ["SCALES", "STUDIES", "Study", "StudyResult", "prepare_reproduce", "reproduce"]

@@ -3,54 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from overparam.studies.beyond_kernels_fig2_settings import NETWORKS, Settings
-from overparam.studies.beyond_kernels_fig2_training import Table
+from overparam.studies.beyond_kernels_fig2 import (
+    COUPLING,
+    NETWORKS,
+    ParitySettings,
+    beta_name,
+    kernels_name,
+    layers_name,
+    search_name,
+    seeds_name,
+)
+from overparam.studies.study import Arrays, Found, Values
 
 
-@dataclass(eq=False)
-class Runs:
-    """All parts of the study, by what they are of."""
-
-    search: dict[tuple[str, int], Table] = field(default_factory=dict)
-    seeds: dict[tuple[str, int, int], Table] = field(default_factory=dict)
-    """By network, m and N."""
-    kernels: dict[tuple[int | None, int], Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """By m (None: the house's) and N."""
-    beta: dict[str, Table] = field(default_factory=dict)
-    beta_kernels: dict[float, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    layer_wise: dict[int, Table] = field(default_factory=dict)
-    coupling: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-
-def all_values(settings: Settings, runs: Runs) -> dict[str, Any]:
-    """Every number of the page, plain enough for JSON."""
-    errors = [
-        {"m": m, "N": N, "method": name} | summary(runs.seeds[name, m, N])
-        for m, samples in zip(settings.widths, settings.samples, strict=True)
-        for N in samples
-        for name in NETWORKS
-    ]
-    for (m, N), found in runs.kernels.items():
-        errors += [{"m": m, "N": N, "method": name} | spread(own) for name, own in found.items()]
-    return {
+def conclude(settings: ParitySettings, found: Found) -> tuple[Values, Arrays]:
+    """Every number of the page, plain enough for JSON, and the tables of all parts."""
+    search = {(name, N): found[search_name(name, N)] for name in NETWORKS for N in settings.searched}
+    sizes = [(m, N) for m, samples in zip(settings.widths, settings.samples, strict=True) for N in samples]
+    seeds = {(name, m, N): found[seeds_name(name, m, N)] for name in NETWORKS for m, N in sizes}
+    kernels = {cell: found[kernels_name(*cell)] for cell in settings.kernel_cells()}
+    beta = {name: found[beta_name(name)] for name in NETWORKS}
+    wide, N = settings.widths[0], settings.beta_samples
+    beta_kernels = {one: found[kernels_name(wide, N, one)] for one in settings.betas}
+    layers = {N: found[layers_name(N)] for N in settings.layer_wise_samples}
+    errors = [{"m": m, "N": N, "method": name} | summary(seeds[name, m, N]) for m, N in sizes for name in NETWORKS]
+    for (m, N), own in kernels.items():
+        errors += [{"m": m, "N": N, "method": name} | spread(one) for name, one in own.items()]
+    values = {
         "plateau": settings.plateau,
         "errors": errors,
         "first": first_learnt(settings, errors),
-        "beta": _betas(settings, runs),
-        "layer_wise": [{"N": N} | _layer_wise(table) for N, table in runs.layer_wise.items()],
-        "coupling": {name: [float(v) for v in own] for name, own in runs.coupling.items()},
-        "search": [{"method": name, "N": N} | _chosen(table) for (name, N), table in runs.search.items()],
+        "beta": _betas(settings, beta, beta_kernels),
+        "layer_wise": [{"N": N} | _layer_wise(table) for N, table in layers.items()],
+        "coupling": {name: [float(v) for v in own] for name, own in found[COUPLING].items()},
+        "search": [{"method": name, "N": N} | _chosen(table) for (name, N), table in search.items()],
         "milliseconds": {
-            f"{name}, m = {m}": 1e3 * float(np.mean([runs.seeds[name, m, N]["seconds_per_step"] for N in samples]))
+            f"{name}, m = {m}": 1e3 * float(np.mean([seeds[name, m, N]["seconds_per_step"] for N in samples]))
             for m, samples in zip(settings.widths, settings.samples, strict=True)
             for name in NETWORKS
         },
     }
+    kept: Mapping[str, Mapping[Any, Arrays]] = {
+        "search": search, "seeds": seeds, "kernels": kernels, "beta": beta, "beta kernels": beta_kernels,
+        "layer by layer": layers,
+    }  # fmt: skip
+    arrays = {
+        f"{kind}/{' '.join(map(str, cell)) if isinstance(cell, tuple) else cell}/{key}": np.asarray(array)
+        for kind, tables in kept.items()
+        for cell, table in tables.items()
+        for key, array in table.items()
+    }
+    return values, arrays
 
 
 def spread(values: np.ndarray) -> dict[str, Any]:
@@ -65,7 +72,7 @@ def spread(values: np.ndarray) -> dict[str, Any]:
     return {"error": float(values.mean()) if finite else None, "standard_error": bar, "seeds": len(values)}
 
 
-def summary(table: Table, beta: float = 1.0) -> dict[str, Any]:
+def summary(table: Arrays, beta: float = 1.0) -> dict[str, Any]:
     """Of the settings that got all seeds: the one of least mean test error, as the paper shows it, and beside it
     `by_validation`, the test error of the one of least mean validation error; `lost`: how many runs diverged in all."""
     pairs = dict.fromkeys(zip(table["lr"].tolist(), table["decay"].tolist(), table["beta"].tolist(), strict=True))
@@ -81,7 +88,7 @@ def summary(table: Table, beta: float = 1.0) -> dict[str, Any]:
     return shown | {"by_validation": honest["error"], "by_validation_error": honest["standard_error"], "lost": lost}
 
 
-def first_learnt(settings: Settings, errors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def first_learnt(settings: ParitySettings, errors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """For every method: the least N with an error two standard errors below 8α² (G is being learnt), and below half."""
     found = []
     for m, method in dict.fromkeys((row["m"], row["method"]) for row in errors):
@@ -109,23 +116,25 @@ def _first(rows: Sequence[Mapping[str, Any]], level: float) -> int | None:
     return None
 
 
-def _betas(settings: Settings, runs: Runs) -> list[dict[str, Any]]:
+def _betas(
+    settings: ParitySettings, trained: Mapping[str, Arrays], kernels: Mapping[float, Arrays]
+) -> list[dict[str, Any]]:
     rows = [
         {"beta": beta, "method": name} | summary(table, beta)
-        for name, table in runs.beta.items()
+        for name, table in trained.items()
         for beta in settings.betas
     ]
-    for beta, found in runs.beta_kernels.items():
+    for beta, found in kernels.items():
         rows += [{"beta": beta, "method": name} | spread(own) for name, own in found.items()]
     return rows
 
 
-def _layer_wise(table: Table) -> dict[str, Any]:
+def _layer_wise(table: Arrays) -> dict[str, Any]:
     first = spread(table["first_test"][: len(np.unique(table["seed"]))])
     return summary(table) | {"first_error": first["error"], "first_standard_error": first["standard_error"]}
 
 
-def _chosen(table: Table) -> dict[str, Any]:
+def _chosen(table: Arrays) -> dict[str, Any]:
     """The best of a search, by validation; how many diverged; whether it sits at an end of the grid."""
     score = np.where(np.isfinite(table["validation"]), table["validation"], np.inf)
     i = int(np.argmin(score))

@@ -8,42 +8,47 @@ from typing import Any
 import numpy as np
 
 from overparam.core import sections
-from overparam.studies.beyond_kernels_fig3_existence import Existing, least_norm, rademacher
-from overparam.studies.beyond_kernels_fig3_numbers import (
+from overparam.studies.beyond_kernels_fig3 import (
     FITTED,
     NEAR,
     PAPER_BEST,
     PAPER_EPOCHS,
     PAPER_PAIRS,
+    SETTINGS,
     Done,
-    all_values,
+    NormSettings,
+    best_of,
+    conclude,
+    done_in,
+    outline,
+    parts,
 )
-from overparam.studies.study import Findings
+from overparam.studies.beyond_kernels_fig3_existence import least_norm, rademacher
+from overparam.studies.study import Arrays, Study, Values
 
 SHOWN = 2.0
 """Errors above it are not drawn."""
 
-KEPT = ("runs", "epochs", "train", "test", "norm")
 
-
-def findings(settings: Any, nets: Sequence[Existing], copies: Sequence[Mapping[str, Any]], done: Done) -> Findings:
-    """Values, arrays and sections from the networks that exist and all runs."""
-    values = all_values(settings, nets, copies, done)
-    arrays = {f"{cell.name}/{key}": np.asarray(found[key]) for cell, found in done.items() for key in KEPT}
-    arrays["existing/W"] = np.stack([net.W for net in nets])
-    arrays["existing/signs"] = np.stack([net.signs for net in nets])
-    told = [_claims(values), _existence(settings, values)]
+def page(settings: NormSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
+    """The claims, the networks that exist, and SGD for every d."""
+    told = [
+        sections.Section("What the paper says and what we found", claims(settings, values)),
+        _existence(settings, values),
+    ]
+    done = done_in(settings, arrays)
     for d in values["inputs"]:
         told.append(_sgd(values, {cell: found for cell, found in done.items() if cell.d == d}, d))
-    return Findings(values, arrays, tuple(told))
+    return tuple(told)
 
 
-def _claims(values: Mapping[str, Any]) -> sections.Section:
+def claims(settings: NormSettings, values: Values) -> tuple[sections.Text, ...]:
+    """What the paper says of existence and of SGD, and what we found."""
     pairs = "; ".join(f"{norm:g}√d with error {error:g}" for norm, error in PAPER_PAIRS)
     ours = "; ".join(f"{row['norm']:.3g}√d with error {row['error']:.2g}" for row in values["existing"])
     worst = max(abs(copy["fresh"] - copy["error"]) / max(copy["standard_error"], 1e-12) for copy in values["copies"])
     above = max(row["norm"] / row["least_norm"] for row in values["existing"])
-    blocks: list[sections.Block] = [
+    blocks: list[sections.Text] = [
         sections.Text(_headline(values)),
         sections.Text(
             "y = d³ x₁…x₆ on {±1/√d}^d, F(x) = Σ_j a_j σ(w_j·x), a_j = ±1/√m, half of each, W alone trained. An error is "
@@ -74,10 +79,10 @@ def _claims(values: Mapping[str, Any]) -> sections.Section:
             "warning",
         )
     )
-    return sections.Section("What the paper says and what we found", tuple(blocks))
+    return tuple(blocks)
 
 
-def _headline(values: Mapping[str, Any]) -> str:
+def _headline(values: Values) -> str:
     told = []
     for d in values["inputs"]:
         best, longer = (values["by_inputs"][str(d)][name] for name in ("best", "best_longer"))
@@ -185,7 +190,7 @@ def _run(cell: Mapping[str, Any]) -> str:
     )
 
 
-def _existence(settings: Any, values: Mapping[str, Any]) -> sections.Section:
+def _existence(settings: NormSettings, values: Values) -> sections.Section:
     rows = [("the paper", None, norm, error, float(least_norm(error)), *_bounds(norm)) for norm, error in PAPER_PAIRS]
     rows += [
         ("trained at d = 6", row["decay"], row["norm"], row["error"], row["least_norm"], *_bounds(row["norm"]))
@@ -224,7 +229,7 @@ def _bounds(norm: float) -> tuple[float, ...]:
     return tuple(rademacher(norm, d, N) for d, N in SIZES)
 
 
-def _sgd(values: Mapping[str, Any], done: Done, d: int) -> sections.Section:
+def _sgd(values: Values, done: Done, d: int) -> sections.Section:
     cells = [cell for cell in values["cells"] if cell["d"] == d]
     table = sections.Table(
         ("m", "epochs", "runs", "not finite", "rate", "decay", "κ", "training error", "test error", "± one s.e.", "‖W‖_F/√d"),
@@ -239,7 +244,7 @@ def _sgd(values: Mapping[str, Any], done: Done, d: int) -> sections.Section:
     return sections.Section(title, (_scatter(values, done, d), _widths(cells, d), _paths(done, d), table))
 
 
-def _scatter(values: Mapping[str, Any], done: Done, d: int) -> sections.Figure:
+def _scatter(values: Values, done: Done, d: int) -> sections.Figure:
     norm = np.concatenate([found["norm"] for found in done.values()])
     train = np.concatenate([found["train"][:, -1] for found in done.values()])
     test = np.concatenate([found["test"][:, -1] for found in done.values()])
@@ -301,13 +306,15 @@ def _paths(done: Done, d: int) -> sections.Figure:
     drawn = []
     for longer in (False, True):
         own = [
-            (f["test"][int(f["best"]), -1], c, f) for c, f in done.items() if (sum(c.epochs) > PAPER_EPOCHS) == longer
+            (f["test"][best_of(f["test"]), -1], c, f)
+            for c, f in done.items()
+            if (sum(c.epochs) > PAPER_EPOCHS) == longer
         ]
         own = [entry for entry in own if np.isfinite(entry[0])]
         if not own:
             continue
         _, cell, found = min(own, key=lambda entry: float(entry[0]))
-        best, role = int(found["best"]), "accent" if longer else "observed"
+        best, role = best_of(found["test"]), "accent" if longer else "observed"
         for key in ("train", "test"):
             y = np.where(found[key][best] <= 2 * SHOWN, found[key][best], np.nan)
             name = f"{'training' if key == 'train' else 'test'} error, m = {cell.m}, {sum(cell.epochs)} epochs"
@@ -320,3 +327,16 @@ def _paths(done: Done, d: int) -> sections.Figure:
         "E (F − y)²",
         tuple(drawn),
     )
+
+
+STUDY = Study(
+    name="beyond-kernels-fig3",
+    title="Two-layer networks of small norm for a product of six coordinates, and what SGD finds instead",
+    reference="beyond_kernels, App. A.1, Fig. 3",
+    settings=SETTINGS,
+    outline=outline,
+    parts=parts,
+    conclude=conclude,
+    claims=claims,
+    page=page,
+)

@@ -3,53 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import comb
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
-from overparam.studies.beyond_kernels_theorem2_networks import chosen
+from overparam.studies.beyond_kernels_theorem2 import (
+    CASES,
+    ONE_PASS,
+    OVER_ALPHA,
+    SPANS,
+    Cell,
+    SeparationSettings,
+    network_name,
+)
+from overparam.studies.study import Arrays, Found, Values
 from overparam.theory.kernel_certificates import dimension_certificate, printed_range
 
-Arrays = Mapping[str, np.ndarray]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 OF_KERNELS = (
     "kernel", "kernel_error", "kernel_spread", "spectral", "predicted", "missed", "least_kernel", "most_kernel"
 )  # fmt: skip
 """What a row of `curve` says of kernels."""
+Kernels = Mapping[tuple[int, int, int], Arrays]
+"""(d, N, seed) to one number a kernel."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Found:
-    """Everything that was run."""
-
-    kernels: Mapping[tuple[int, int, int], Arrays]
-    """(d, N, seed) → one number a kernel."""
-    cases: Arrays
-    spans: Arrays
-    networks: Mapping[int, Arrays]
-    """d → errors of (cells, rates, decays)."""
-    alpha_kernels: Mapping[tuple[int, float, int], Arrays]
-    """(N, α, seed) → one number a kernel."""
-    alpha_networks: Arrays
-    online: Arrays
-
-
-def all_values(settings: Any, found: Found) -> dict[str, Any]:
-    """What the study reports, as plain numbers."""
-    curves = [row for d in settings.dimensions for row in curve(settings, found, d)]
-    return {
-        "curves": curves,
-        "kernels": kernel_rows(settings, found),
-        "certificates": certificates(found),
-        "spans": spans(settings, found),
-        "sampling": sampling(found),
-        "exponents": exponents(settings, found),
-        "over_alpha": over_alpha(settings, found),
+def conclude(settings: SeparationSettings, found: Found) -> tuple[Values, Arrays]:
+    """What the study reports, as plain numbers, and all that was run."""
+    kernels = {cell: found[name] for name, cell in settings.regressions.items()}
+    over = {cell: found[name] for name, cell in settings.alpha_regressions.items()}
+    networks = {d: found[network_name(d)] for d in settings.dimensions}
+    by_alpha = alpha_errors(settings, over, found[OVER_ALPHA], found[ONE_PASS])
+    values = {
+        "curves": [row for d in settings.dimensions for row in curve(settings, kernels, networks[d], d)],
+        "kernels": kernel_rows(settings, kernels),
+        "certificates": certificates(kernels, found[CASES]),
+        "spans": spans(settings, found[SPANS]),
+        "sampling": sampling(kernels),
+        "exponents": exponents(settings, by_alpha),
+        "over_alpha": over_alpha(settings, by_alpha),
         "printed_range": _printed(settings),
-        "milliseconds": 1e3 * float(max(run["seconds_per_step"] for run in found.networks.values())),
+        "milliseconds": 1e3 * float(max(run["seconds_per_step"] for run in networks.values())),
+    }
+    named = {f"kernels d={d} N={N} seed={seed}": run for (d, N, seed), run in kernels.items()}
+    named |= {f"kernels alpha={alpha:g} N={N} seed={seed}": run for (N, alpha, seed), run in over.items()}
+    named |= {"cases": found[CASES], "spans": found[SPANS], "networks over alpha": found[OVER_ALPHA]}
+    named |= {"one pass": found[ONE_PASS]} | {f"networks d={d}": run for d, run in networks.items()}
+    return values, {f"{name}/{what}": value for name, run in named.items() for what, value in run.items()}
+
+
+def chosen(run: Arrays) -> dict[str, np.ndarray]:
+    """For every cell: what the held-out rows choose, and what the new rows themselves would (`least`, flattered).
+
+    Settings that diverged do not count; a cell where all did has infinite errors.
+    """
+    cells = len(run["held"])
+    flat = {what: run[what].reshape(cells, -1) for what in ("held", "error", "spread", "fit")}
+    held = np.where(np.isfinite(flat["held"]), flat["held"], np.inf)
+    best, place = held.argmin(axis=1), np.arange(cells)
+    error = np.where(np.isfinite(flat["error"]), flat["error"], np.inf)
+    found = {what: flat[what][place, best] for what in ("spread", "fit", "held")}
+    decays = run["held"].shape[2]
+    return found | {
+        "error": error[place, best],
+        "least": error.min(axis=1),
+        "rate": best // decays,
+        "decay": best % decays,
     }
 
 
@@ -65,15 +85,15 @@ def mean_and_error(values: Any) -> tuple[float, float | None]:
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def curve(settings: Any, found: Found, d: int) -> list[dict[str, Any]]:
+def curve(settings: SeparationSettings, kernels: Kernels, network: Arrays, d: int) -> list[dict[str, Any]]:
     """At one d, N by N: the kernel that leave-one-out chooses, the range of all kernels, bounds, and the ResNet."""
-    result, picked = [], chosen(dict(found.networks[d]))
+    result, picked = [], chosen(network)
     cells = settings.cells(d)
     for N in settings.samples[settings.dimensions.index(d)]:
         own = np.array([place for place, cell in enumerate(cells) if cell[0] == N])
-        network = mean_and_error(picked["error"][own])
-        result.append({"d": d, "N": N} | _of_kernels(settings, found, d, N) | {
-            "network": or_none(network[0]), "network_spread": network[1],
+        error, spread = mean_and_error(picked["error"][own])
+        result.append({"d": d, "N": N} | _of_kernels(settings, kernels, d, N) | {
+            "network": or_none(error), "network_spread": spread,
             "network_least": or_none(float(picked["least"][own].mean())), "fit": or_none(float(picked["fit"][own].mean())),
             "rate": float(np.quantile([settings.rates[i] for i in picked["rate"][own]], 0.5, method="lower")),
             "decay": float(np.quantile([settings.decays[i] for i in picked["decay"][own]], 0.5, method="lower")),
@@ -81,13 +101,13 @@ def curve(settings: Any, found: Found, d: int) -> list[dict[str, Any]]:
     return result
 
 
-def _of_kernels(settings: Any, found: Found, d: int, N: int) -> dict[str, Any]:
+def _of_kernels(settings: SeparationSettings, kernels: Kernels, d: int, N: int) -> dict[str, Any]:
     """The kernels' part of a row of `curve`; None where N is too many for them, but for certificate (ii), a formula."""
     one, all_of_them = (
         dimension_certificate(d, settings.k, N, settings.alpha, kernels=J) for J in (1, len(settings.kernels))
     )
     counted = {"dimension": one.mean, "probability": one.probability, "dimension_chosen": all_of_them.mean}
-    runs = [found.kernels[d, N, seed] for seed in range(settings.seeds_of.get((d, N), 0))]
+    runs = [kernels[d, N, seed] for seed in range(settings.seeds_of.get((d, N), 0))]
     if not runs:
         return dict.fromkeys(OF_KERNELS) | counted
     best = [int(run["left_out"].argmin()) for run in runs]
@@ -103,7 +123,7 @@ def _of_kernels(settings: Any, found: Found, d: int, N: int) -> dict[str, Any]:
     return dict(zip(OF_KERNELS, row, strict=True)) | counted
 
 
-def kernel_rows(settings: Any, found: Found) -> list[dict[str, Any]]:
+def kernel_rows(settings: SeparationSettings, kernels: Kernels) -> list[dict[str, Any]]:
     """Every kernel at the largest N up to d^{k/2}, for each d, over seeds."""
     result = []
     for d, of_d in zip(settings.dimensions, settings.samples, strict=True):
@@ -111,7 +131,7 @@ def kernel_rows(settings: Any, found: Found) -> list[dict[str, Any]]:
         if not tried:
             continue
         N = max((N for N in tried if settings.d_power(d) >= N), default=tried[0])
-        runs = [found.kernels[d, N, seed] for seed in range(settings.seeds_of[d, N])]
+        runs = [kernels[d, N, seed] for seed in range(settings.seeds_of[d, N])]
         for i, name in enumerate(settings.kernels):
             means = {
                 what: float(np.mean([run[what][i] for run in runs]))
@@ -121,11 +141,10 @@ def kernel_rows(settings: Any, found: Found) -> list[dict[str, Any]]:
     return result
 
 
-def certificates(found: Found) -> dict[str, Any]:
+def certificates(kernels: Kernels, cases: Arrays) -> dict[str, Any]:
     """Whether certificate (i) was ever above an exact error, in the random cases and on the curves, and how tight it is."""
-    cases = found.cases
     bound, error, slack = cases["spectral"], cases["error"], cases["rounding"]
-    grid = [(run["spectral"], run["error"], run["rounding"]) for run in found.kernels.values()]
+    grid = [(run["spectral"], run["error"], run["rounding"]) for run in kernels.values()]
     on_curves, of_curves, slack_curves = (np.concatenate([one[i] for one in grid]) for i in range(3))
     return {
         "cases": len(bound),
@@ -142,11 +161,11 @@ def certificates(found: Found) -> dict[str, Any]:
     }
 
 
-def spans(settings: Any, found: Found) -> list[dict[str, Any]]:
+def spans(settings: SeparationSettings, found: Arrays) -> list[dict[str, Any]]:
     """Certificate (ii) where all S were tried: the mean of the least errors, and how many are below kα²/4."""
     d, k, alpha = settings.span_dimension, settings.k, settings.alpha
     result = []
-    for least, name, N in zip(found.spans["least"], found.spans["kernel"], found.spans["N"], strict=True):
+    for least, name, N in zip(found["least"], found["kernel"], found["N"], strict=True):
         bound = dimension_certificate(d, k, int(N), alpha)
         below = int(np.sum(least < bound.level))
         result.append({
@@ -157,9 +176,9 @@ def spans(settings: Any, found: Found) -> list[dict[str, Any]]:
     return result
 
 
-def sampling(found: Found) -> dict[str, Any]:
+def sampling(kernels: Kernels) -> dict[str, Any]:
     """The exact errors against those on new rows, in standard errors of the latter."""
-    runs = list(found.kernels.values())
+    runs = list(kernels.values())
     away = np.concatenate([(run["sampled"] - run["error"]) / run["sampled_error"] for run in runs])
     ratio = np.concatenate([run["predicted"] / run["error"] for run in runs])
     # kernels of one (d, N, seed) share their new rows, so their distances do not count as independent
@@ -194,26 +213,28 @@ def exponent(alphas: Any, errors: Any) -> tuple[float, float | None, float]:
     return float(slopes[0]), spread, at_one
 
 
-def alpha_errors(settings: Any, found: Found) -> dict[tuple[str, int], np.ndarray]:
+def alpha_errors(
+    settings: SeparationSettings, kernels: Mapping[Cell, Arrays], networks: Arrays, online: Arrays
+) -> dict[tuple[str, int], np.ndarray]:
     """(learner, N) → errors of (seeds, α): the best kernel by leave-one-out, the ResNet, and the ResNet in one pass."""
     shape = (len(settings.alphas), settings.alpha_seeds)
     result: dict[tuple[str, int], np.ndarray] = {}
-    picked = chosen(dict(found.alpha_networks))["error"].reshape(len(settings.alpha_samples), *shape)
+    picked = chosen(networks)["error"].reshape(len(settings.alpha_samples), *shape)
     for i, N in enumerate(settings.alpha_samples):
         best = np.empty(shape)
         for place, (alpha, seed) in enumerate((a, s) for a in settings.alphas for s in range(settings.alpha_seeds)):
-            run = found.alpha_kernels[N, alpha, seed]
+            run = kernels[N, alpha, seed]
             best.flat[place] = run["error"][run["left_out"].argmin()]
         result["kernel", N], result["network", N] = best.T, picked[i].T
-    result["one pass", settings.online_samples] = chosen(dict(found.online))["error"].reshape(shape).T
+    result["one pass", settings.online_samples] = chosen(online)["error"].reshape(shape).T
     return result
 
 
-def exponents(settings: Any, found: Found) -> list[dict[str, Any]]:
+def exponents(settings: SeparationSettings, by_alpha: Mapping[tuple[str, int], np.ndarray]) -> list[dict[str, Any]]:
     """The fitted exponent of each learner at each N, and how its errors lie to α⁴ and α²/4."""
     result = []
     alphas = np.array(settings.alphas)
-    for (learner, N), errors in alpha_errors(settings, found).items():
+    for (learner, N), errors in by_alpha.items():
         finite = bool(np.isfinite(errors).all())
         slope, spread, at_one = exponent(alphas, errors) if finite else (None, None, None)
         mean = errors.mean(axis=0)
@@ -226,10 +247,10 @@ def exponents(settings: Any, found: Found) -> list[dict[str, Any]]:
     return result
 
 
-def over_alpha(settings: Any, found: Found) -> list[dict[str, Any]]:
+def over_alpha(settings: SeparationSettings, by_alpha: Mapping[tuple[str, int], np.ndarray]) -> list[dict[str, Any]]:
     """The errors behind the exponents, α by α."""
     result = []
-    for (learner, N), errors in alpha_errors(settings, found).items():
+    for (learner, N), errors in by_alpha.items():
         for i, alpha in enumerate(settings.alphas):
             mean, spread = mean_and_error(errors[:, i])
             result.append({"learner": learner, "N": N, "alpha": alpha, "error": or_none(mean), "spread": spread})
@@ -247,7 +268,7 @@ def quantiles(values: Any) -> dict[str, float]:
     return {"least": float(values.min())} | named | {"most": float(values.max())}
 
 
-def _printed(settings: Any) -> dict[str, Any]:
+def _printed(settings: SeparationSettings) -> dict[str, Any]:
     found = printed_range(max(settings.dimensions), settings.k)
     subsets = {str(d): comb(d, settings.k) for d in settings.dimensions}
     return {

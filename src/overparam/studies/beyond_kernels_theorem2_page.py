@@ -8,42 +8,26 @@ from typing import Any
 import numpy as np
 
 from overparam.core import sections
-from overparam.studies.beyond_kernels_theorem2_figures import alpha_figure, curve_figure, tightness_figure
-from overparam.studies.beyond_kernels_theorem2_numbers import Found, all_values
-from overparam.studies.study import Findings
+from overparam.studies.beyond_kernels_theorem2 import SETTINGS, SeparationSettings, outline, parts
+from overparam.studies.beyond_kernels_theorem2_numbers import conclude
+from overparam.studies.study import Arrays, Study, Values
 
-LEARNERS = {"kernel": "best kernel", "network": "ResNet", "one pass": "ResNet, one pass"}
+WORDS = {"kernel": "best kernel", "network": "ResNet", "one pass": "ResNet, one pass"}
+ROLES: dict[str, sections.Role] = {"kernel": "random", "network": "true", "one pass": "observed"}
 
 
-def findings(settings: Any, found: Found) -> Findings:
-    """Values, arrays and sections from all runs."""
-    values = all_values(settings, found)
-    told = (
-        _claims(settings, values),
+def page(settings: SeparationSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
+    """All sections."""
+    return (
+        sections.Section("What the paper says and what we found", claims(settings, values)),
         _curves(settings, values),
-        _certificates(settings, found, values),
+        _certificates(settings, values, arrays),
         _alphas(settings, values),
     )
-    return Findings(values, _arrays(found), told)
 
 
-def _arrays(found: Found) -> dict[str, np.ndarray]:
-    arrays = {
-        f"kernels d={d} N={N} seed={seed}/{what}": value
-        for (d, N, seed), run in found.kernels.items()
-        for what, value in run.items()
-    }
-    arrays |= {
-        f"kernels alpha={alpha:g} N={N} seed={seed}/{what}": value
-        for (N, alpha, seed), run in found.alpha_kernels.items()
-        for what, value in run.items()
-    }
-    named = {"cases": found.cases, "spans": found.spans, "networks over alpha": found.alpha_networks}
-    named |= {"one pass": found.online} | {f"networks d={d}": run for d, run in found.networks.items()}
-    return arrays | {f"{name}/{what}": value for name, run in named.items() for what, value in run.items()}
-
-
-def _claims(settings: Any, values: Mapping[str, Any]) -> sections.Section:
+def claims(settings: SeparationSettings, values: Values) -> tuple[sections.Text, ...]:
+    """Each theorem and certificate, and what was found."""
     k, alpha = settings.k, settings.alpha
     about = sections.Text(
         f"Theorem 2's data: x uniform on {{±1/√d}}^d, F(x) = √d (x_i)_(i∈S) for {k} coordinates S drawn at random, "
@@ -52,7 +36,7 @@ def _claims(settings: Any, values: Mapping[str, Any]) -> sections.Section:
         f"{alpha**2 / 4:.3g}. Errors of kernels are exact, from their spectra; those of networks are on {settings.test} new "
         "rows."
     )
-    blocks = (
+    return (
         about,
         _theorem2(settings, values),
         _printed(settings, values),
@@ -62,10 +46,9 @@ def _claims(settings: Any, values: Mapping[str, Any]) -> sections.Section:
         *_exponents(settings, values),
         _apart(settings),
     )
-    return sections.Section("What the paper says and what we found", blocks)
 
 
-def _theorem2(settings: Any, values: Mapping[str, Any]) -> sections.Text:
+def _theorem2(settings: SeparationSettings, values: Values) -> sections.Text:
     level, whole = settings.alpha**2 / 4, settings.k * settings.alpha**2
     tried = [row for row in values["curves"] if row["least_kernel"] is not None]
     inside = [row for row in tried if row["N"] <= settings.d_power(row["d"])]
@@ -87,7 +70,7 @@ def _theorem2(settings: Any, values: Mapping[str, Any]) -> sections.Text:
     return sections.Text(said, "good" if least["least_kernel"] > level else "bad")
 
 
-def _printed(settings: Any, values: Mapping[str, Any]) -> sections.Text:
+def _printed(settings: SeparationSettings, values: Values) -> sections.Text:
     found = values["printed_range"]
     return sections.Text(
         f"The constants printed in Lemma E.3, on which the proof rests, allow no sample at all here: N ≤ "
@@ -97,7 +80,7 @@ def _printed(settings: Any, values: Mapping[str, Any]) -> sections.Text:
     )
 
 
-def _first_certificate(values: Mapping[str, Any]) -> sections.Text:
+def _first_certificate(values: Values) -> sections.Text:
     c = values["certificates"]
     kept = c["violated"] + c["curve_violated"] == 0
     word = "never" if kept else f"{c['violated'] + c['curve_violated']} times"
@@ -111,7 +94,7 @@ def _first_certificate(values: Mapping[str, Any]) -> sections.Text:
     )
 
 
-def _second_certificate(settings: Any, values: Mapping[str, Any]) -> sections.Text:
+def _second_certificate(settings: SeparationSettings, values: Values) -> sections.Text:
     rows = values["spans"]
     kept = all(row["kept"] for row in rows)
     closest = min(rows, key=lambda row: row["mean"] / row["bound"])
@@ -128,7 +111,7 @@ def _second_certificate(settings: Any, values: Mapping[str, Any]) -> sections.Te
     )
 
 
-def _network(settings: Any, values: Mapping[str, Any]) -> sections.Text:
+def _network(settings: SeparationSettings, values: Values) -> sections.Text:
     level, whole = settings.alpha**2 / 4, settings.k * settings.alpha**2
     said, reached = [], 0
     for d in settings.dimensions:
@@ -156,7 +139,7 @@ def _first(rows: Sequence[Mapping[str, Any]], what: str, level: float) -> int | 
     return next((row["N"] for row in rows if row[what] is not None and row[what] < level), None)
 
 
-def _exponents(settings: Any, values: Mapping[str, Any]) -> list[sections.Text]:
+def _exponents(settings: SeparationSettings, values: Values) -> list[sections.Text]:
     rows = values["exponents"]
     span = f"α from {settings.alphas[0]:g} to {settings.alphas[-1]:g} at d = {settings.alpha_dimension}"
     kernels = [row for row in rows if row["learner"] == "kernel"]
@@ -182,7 +165,7 @@ def _exponents(settings: Any, values: Mapping[str, Any]) -> list[sections.Text]:
     return [first, second]
 
 
-def _ahead(settings: Any, values: Mapping[str, Any]) -> str:
+def _ahead(settings: SeparationSettings, values: Values) -> str:
     """The kernel's error over the network's at both ends of α, at the largest N."""
     N = max(settings.alpha_samples)
     ends = []
@@ -196,7 +179,7 @@ def _ahead(settings: Any, values: Mapping[str, Any]) -> str:
 
 def _against_fourth(row: Mapping[str, Any]) -> str:
     return (
-        f"{LEARNERS[row['learner']]} α^{_slope(row)} at N = {row['N']}, at most α⁴ at {row['below_fourth']} of {row['of']} "
+        f"{WORDS[row['learner']]} α^{_slope(row)} at N = {row['N']}, at most α⁴ at {row['below_fourth']} of {row['of']} "
         f"points and at most α²/4 at {row['below_quarter']}"
     )
 
@@ -207,7 +190,7 @@ def _slope(row: Mapping[str, Any]) -> str:
     return f"{row['slope']:.2f}" + ("" if row["spread"] is None else f" ± {row['spread']:.2f}")
 
 
-def _apart(settings: Any) -> sections.Text:
+def _apart(settings: SeparationSettings) -> sections.Text:
     return sections.Text(
         f"Not the theorems' setting: width {settings.width}, float32, the experiments' scaling of first weights, inputs scaled to ±1, "
         f"momentum {settings.momentum:g} and weight decay, {settings.steps} steps of {settings.batch} rows at every N with the "
@@ -220,9 +203,9 @@ def _apart(settings: Any) -> sections.Text:
     )
 
 
-def _curves(settings: Any, values: Mapping[str, Any]) -> sections.Section:
+def _curves(settings: SeparationSettings, values: Values) -> sections.Section:
     figures = [
-        curve_figure(settings, d, [row for row in values["curves"] if row["d"] == d]) for d in settings.dimensions
+        _curve_figure(settings, d, [row for row in values["curves"] if row["d"] == d]) for d in settings.dimensions
     ]
     kernels = {
         "d": "d", "N": "N", "kernel": "kernel chosen", "kernel_error": "its error", "kernel_spread": "± s.e.",
@@ -253,7 +236,7 @@ def _curves(settings: Any, values: Mapping[str, Any]) -> sections.Section:
     return sections.Section("Error against samples", (*figures, *tables))
 
 
-def _certificates(settings: Any, found: Found, values: Mapping[str, Any]) -> sections.Section:
+def _certificates(settings: SeparationSettings, values: Values, arrays: Arrays) -> sections.Section:
     c = values["certificates"]
     named = {
         "(i), this ridge, degrees 1 and k": c["ratio"],
@@ -273,7 +256,7 @@ def _certificates(settings: Any, found: Found, values: Mapping[str, Any]) -> sec
         "below": "sets below kα²/4", "allowed": "fewer than",
     }  # fmt: skip
     blocks = (
-        tightness_figure(found.cases),
+        _tightness_figure({what: arrays[f"cases/{what}"] for what in ("N", "d", "spectral", "error", "tuned")}),
         tight,
         _table(values["kernels"], kernels, "Every kernel at the largest N up to d^(k/2), mean over seeds."),
         _table(
@@ -283,14 +266,14 @@ def _certificates(settings: Any, found: Found, values: Mapping[str, Any]) -> sec
     return sections.Section("Certificates", blocks)
 
 
-def _alphas(settings: Any, values: Mapping[str, Any]) -> sections.Section:
-    figures = alpha_figure(settings, values["over_alpha"], values["exponents"])
+def _alphas(settings: SeparationSettings, values: Values) -> sections.Section:
+    figures = _alpha_figure(settings, values["over_alpha"], values["exponents"])
     columns = {
         "learner": "learner", "N": "N", "slope": "exponent", "spread": "± s.e.", "at_one": "fitted error at α = 1",
         "least_ratio": "least error/α⁴", "most_ratio": "most error/α⁴", "below_fourth": "points at most α⁴",
         "below_quarter": "points at most α²/4",
     }  # fmt: skip
-    rows = [row | {"learner": LEARNERS[row["learner"]]} for row in values["exponents"]]
+    rows = [row | {"learner": WORDS[row["learner"]]} for row in values["exponents"]]
     caption = (
         f"Slope of log error in log α, mean over {settings.alpha_seeds} seeds of rows and weights, with its standard error. "
         f"The best of {len(settings.alpha_kernels)} kernels by leave-one-out: {', '.join(settings.alpha_kernels)}."
@@ -300,3 +283,141 @@ def _alphas(settings: Any, values: Mapping[str, Any]) -> sections.Section:
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption: str = "") -> sections.Table:
     return sections.Table(tuple(columns.values()), tuple(tuple(row[c] for c in columns) for row in rows), caption)
+
+
+def _curve_figure(settings: SeparationSettings, d: int, rows: Sequence[Mapping[str, Any]]) -> sections.Figure:
+    """Error against N at one d; the shaded part cannot be reached on average over S, whatever the kernel."""
+    N = [row["N"] for row in rows]
+    spread = [row["network_spread"] or 0.0 for row in rows]
+    mean = _column(rows, "network")
+    floor = min(v for v in (*mean, settings.alpha**2 / 4) if np.isfinite(v)) / 2
+    bound = np.array([row["dimension"] for row in rows])
+    bound = np.where(bound > floor, bound, np.nan)
+    low = np.maximum(np.array(mean) - spread, floor)
+    drawn = (
+        sections.series("ResNet", N, mean, lower=low, upper=np.array(mean) + spread, role="true"),
+        sections.series(
+            "best kernel by leave-one-out",
+            N,
+            _column(rows, "kernel_error"),
+            lower=_column(rows, "least_kernel"),
+            upper=_column(rows, "most_kernel"),
+            role="random",
+        ),
+        sections.series("predicted for it", N, _column(rows, "predicted"), role="accent", dashed=True),
+        sections.series(
+            "certificate (i)",
+            N,
+            [_shown(value, floor) for value in _column(rows, "spectral")],
+            role="worst",
+            dashed=True,
+        ),
+        sections.series(
+            "certificate (ii)", N, bound, lower=np.where(np.isnan(bound), np.nan, floor), upper=bound, role="muted"
+        ),
+    )
+    k, alpha = settings.k, settings.alpha
+    return sections.Figure(
+        f"Kernels and the ResNet, d = {d}",
+        f"Error against samples, k = {k}, α = {alpha:g}. Band of the kernels: least and largest of "
+        f"{len(settings.kernels)}; of the ResNet: one standard error over seeds. Shaded down from certificate (ii): no kernel, "
+        "on average over S. Certificate (i) is of the kernel drawn.",
+        "N",
+        "error",
+        drawn,
+        x_scale="log",
+        y_scale="log",
+        lines=(
+            sections.Line("kα²: F alone", y=k * alpha**2),
+            sections.Line("α²/4", y=alpha**2 / 4),
+            sections.Line("N = d^(k/2)", x=settings.d_power(d)),
+        ),
+    )
+
+
+def _tightness_figure(cases: Arrays) -> sections.Figure:
+    """Certificate (i) over the exact error, case by case: below 1 everywhere if it holds."""
+    samples, ratio = cases["N"] / cases["d"], cases["spectral"] / cases["error"]
+    drawn = tuple(
+        sections.series(name, samples[own], ratio[own], mark="points", role=role)
+        for name, own, role in _groups(cases["tuned"].astype(bool))
+        if own.any()
+    )
+    return sections.Figure(
+        "How tight certificate (i) is",
+        "The certificate over the exact error in every random case, against N/d; at 1 it would be the error itself, above it "
+        "would be wrong.",
+        "N/d",
+        "certificate (i) / exact error",
+        drawn,
+        x_scale="log",
+        lines=(sections.Line("the error itself", y=1.0),),
+    )
+
+
+def _groups(tuned: np.ndarray) -> tuple[tuple[str, np.ndarray, sections.Role], ...]:
+    return ("ridge by leave-one-out", tuned, "true"), ("ridge drawn at random", ~tuned, "random")
+
+
+def _alpha_figure(
+    settings: SeparationSettings, rows: Sequence[Mapping[str, Any]], fits: Sequence[Mapping[str, Any]]
+) -> list[sections.Figure]:
+    """Error against α, one figure for each N of kernels and networks, the one pass in all; fits and theory dashed."""
+    alphas = np.array(settings.alphas)
+    figures = []
+    for N in settings.alpha_samples:
+        shown = [("network", N), ("kernel", N), ("one pass", settings.online_samples)]
+        drawn = [_curve(settings, rows, learner, own) for learner, own in shown]
+        for learner, own in shown[:2]:
+            fit = next(fit for fit in fits if (fit["learner"], fit["N"]) == (learner, own))
+            if fit["slope"] is not None:
+                name = f"{WORDS[learner]}: α^{fit['slope']:.2f}"
+                line = fit["at_one"] * alphas ** fit["slope"]
+                drawn.append(sections.series(name, alphas, line, role=ROLES[learner], dashed=True))
+        drawn.append(sections.series("α⁴", alphas, alphas**4, role="muted", dashed=True))
+        drawn.append(sections.series("α²/4", alphas, alphas**2 / 4, role="worst", dashed=True))
+        figures.append(
+            sections.Figure(
+                f"Error against α, N = {N}",
+                f"d = {settings.alpha_dimension}; kernels and ResNet on the same N = {N} rows, one pass on "
+                f"{settings.online_samples}. Bands: one standard error over {settings.alpha_seeds} seeds.",
+                "α",
+                "error",
+                tuple(drawn),
+                x_scale="log",
+                y_scale="log",
+            )
+        )
+    return figures
+
+
+def _curve(settings: SeparationSettings, rows: Sequence[Mapping[str, Any]], learner: str, N: int) -> sections.Series:
+    own = [row for row in rows if (row["learner"], row["N"]) == (learner, N)]
+    mean = np.array([np.nan if row["error"] is None else row["error"] for row in own])
+    spread = np.array([row["spread"] or 0.0 for row in own])
+    name = WORDS[learner] + (f", N = {N}" if learner == "one pass" else "")
+    lower = np.maximum(mean - spread, mean / 10)
+    return sections.series(name, settings.alphas, mean, lower=lower, upper=mean + spread, role=ROLES[learner])
+
+
+def _column(rows: Sequence[Mapping[str, Any]], what: str) -> list[float]:
+    """Numbers of all rows; nothing is drawn where there is none."""
+    return [np.nan if row[what] is None else row[what] for row in rows]
+
+
+def _shown(value: float, floor: float) -> float:
+    """A bound on a logarithmic axis: nothing is drawn below its floor."""
+    return value if value > floor else float("nan")
+
+
+STUDY = Study(
+    name="beyond-kernels-theorem2",
+    title="Where no kernel learns and a three-layer ResNet does",
+    reference="beyond_kernels, Thm 1, Thm 2, Cor 7.1",
+    settings=SETTINGS,
+    outline=outline,
+    parts=parts,
+    conclude=conclude,
+    claims=claims,
+    page=page,
+)

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from overparam.data import Dataset, SmoothFunction, ThreeLayerTarget, generator
+from overparam.frame import Part, Work
 from overparam.networks import BiasedTwoLayer, ThreeLayer
-from overparam.studies.beyond_two_layers_numbers import LEARNERS
-from overparam.studies.beyond_two_layers_page import findings
-from overparam.studies.study import Findings, Study, Workplace
+from overparam.studies.study import Arrays, Found, Scale, Values, planned
 from overparam.training import sgd, sgd_one_sample, smoothed_sgd
+
+Cell = tuple[str, int, int, int]
+"""Learner, m, N, seed."""
+Runs = Mapping[Cell, Mapping[str, np.ndarray]]
+
+LEARNERS = ("L1", "L2", "SGD", "two layers")
+"""Algorithm 2 with either objective, plain SGD on the same network, Algorithm 1 on the two-layer learner."""
+
+STEADY = 1.5
+"""Errors whose largest is at most this many times the smallest are said to hardly move."""
+
+LEVELS = (1 / 4, 1 / 8)
+"""Errors whose N is asked for, as shares of the best constant's."""
+KEPT = ("steps", "fit_path", "error_path", "error", "risk", "fit", "scale", "tried", "seconds_per_step")
 
 
 @dataclass(frozen=True)
-class Settings:
+class TwoLayersSettings:
     """What is learnt, by which networks, with which parameters.
 
     The parameters are not those of the proof, which cannot be used at these sizes. How they were chosen, always on rows
@@ -72,12 +84,30 @@ class Settings:
         """The largest N."""
         return max(self.samples, *self.curve_samples)
 
+    @property
+    def cells(self) -> list[Cell]:
+        """Every learner at every width with N fixed, then both objectives at several N."""
+        wanted = [
+            (learner, m, self.samples, seed)
+            for m, seeds in zip(self.widths, self.seeds, strict=True)
+            for learner in LEARNERS
+            for seed in range(min(seeds, self.two_layer_seeds) if learner == "two layers" else seeds)
+        ]
+        wanted += [
+            (learner, m, N, seed)
+            for m, seeds in zip(self.curve_widths, self.curve_seeds, strict=True)
+            for N in self.curve_samples
+            for learner in ("L1", "L2")
+            for seed in range(seeds)
+        ]
+        return list(dict.fromkeys(wanted))
+
     def rate(self, learner: str, m: int) -> float:
         """η of a learner at a width."""
         return self.rates[LEARNERS.index(learner)] / (m**0.5 if learner == "L2" else m)
 
 
-def ground_truth(settings: Settings) -> ThreeLayerTarget:
+def ground_truth(settings: TwoLayersSettings) -> ThreeLayerTarget:
     """f = s Σ_{i≤2} ± tanh(Σ_{j≤2} v_ij sin(4 w_j·x)) (Σ_{j≤2} v′_ij sin(4 w′_j·x)), of variance 1.
 
     Ref: beyond_two_layers, Eq. (6)
@@ -98,7 +128,7 @@ def mean_loss(outputs: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(squares / (np.sqrt(1 + squares) + 1)))
 
 
-def rows(settings: Settings, target: ThreeLayerTarget, N: int, seed: int, base: int) -> Dataset:
+def rows(settings: TwoLayersSettings, target: ThreeLayerTarget, N: int, seed: int, base: int) -> Dataset:
     """N noisy training rows (the first N of one endless list a seed) and noise-free test rows, the same for all N.
 
     The rows are repeated to the number of the largest N. A uniform draw from them, and a mean over them, are those of
@@ -109,7 +139,9 @@ def rows(settings: Settings, target: ThreeLayerTarget, N: int, seed: int, base: 
     return train.take(np.tile(np.arange(N), settings.most // N)).replace(test=test)
 
 
-def trained(settings: Settings, learner: str, m: int, data: Dataset, options: dict[str, Any]) -> dict[str, Any]:
+def trained(
+    settings: TwoLayersSettings, learner: str, m: int, data: Dataset, options: dict[str, Any]
+) -> dict[str, Any]:
     """One learner trained on its rows: the trajectory, its outputs on the test rows, its training loss, and λ_T."""
     assert data.test is not None
     rate, steps, batch = settings.rate(learner, m), settings.steps, settings.batch
@@ -134,38 +166,55 @@ def trained(settings: Settings, learner: str, m: int, data: Dataset, options: di
     return {"outputs": run.test_outputs[-1], "fit": float(run.loss[-1]), "scale": 1.0, "run": run, "tried": ()}
 
 
+def parts(settings: TwoLayersSettings, key: int, device: str | None) -> list[Part]:
+    """Every learner at every m and N, seed by seed."""
+    own = replace(settings, widths=(), seeds=(), curve_widths=(), curve_seeds=())  # a run does not know of the others
+    return [
+        Part(_name(cell), one_run, (own, *cell, key), seconds=_seconds(settings, cell, device))
+        for cell in settings.cells
+    ]
+
+
+def _name(cell: Cell) -> str:
+    learner, m, N, seed = cell
+    return f"{learner}, m = {m}, N = {N}, seed {seed}"
+
+
+def _seconds(settings: TwoLayersSettings, cell: Cell, device: str | None) -> float:
+    """Of one run: three products of every weight with every sampled point; two layers see one point a step."""
+    learner, m, _, _ = cell
+    if learner == "two layers":
+        return planned(6.0 * settings.steps * settings.batch * m * settings.d, settings.steps * settings.batch, device)
+    return planned(6.0 * settings.steps * settings.batch * m**2, settings.steps, device)
+
+
 def one_run(
-    settings: Settings, workplace: Workplace, target: ThreeLayerTarget, learner: str, m: int, N: int, seed: int
-) -> dict[str, np.ndarray]:
-    """One learner trained once, as a part of the study.
+    work: Work, settings: TwoLayersSettings, learner: str, m: int, N: int, seed: int, key: int
+) -> dict[str, Any]:
+    """One learner trained once.
 
     Gives its path, and at the end `error` (loss against the ground truth on new inputs), `risk` (against new noisy
     labels), `fit` (on the training set), λ_T and the losses of the noises tried.
     """
-    name = f"{learner}, m = {m}, N = {N}, seed {seed}"
-
-    def make(kept: Path | None) -> Mapping[str, Any]:
-        data = rows(settings, target, N, seed, workplace.seed)
-        assert data.test is not None
-        options = {
-            "key": 1000 * workplace.seed + seed,
-            "measures": ("outputs", "movement"),
-            "dtype": settings.dtype,
-            "device": workplace.device,
-            "place": kept,
-            "progress": lambda done, total, what: workplace.progress(done, total, name),
-        }
-        found = trained(settings, learner, m, data, options)
-        run, outputs, y = found["run"], found["outputs"], data.test.y
-        noisy = y + settings.noise * generator([workplace.seed, seed, 2]).standard_normal(len(y))
-        return {
-            "steps": run.steps, "fit_path": run.loss, "error_path": run.test_loss, "movement": run.movement[-1],
-            "error": mean_loss(outputs, y), "risk": mean_loss(outputs, noisy), "floor": mean_loss(y, noisy),
-            "constant": best_constant(y), "fit": found["fit"], "scale": found["scale"], "tried": found["tried"],
-            "seconds_per_step": run.seconds_per_step,
-        }  # fmt: skip
-
-    return workplace.part(name, make)
+    data = rows(settings, ground_truth(settings), N, seed, key)
+    assert data.test is not None
+    options = {
+        "key": 1000 * key + seed,
+        "measures": ("outputs", "movement"),
+        "dtype": settings.dtype,
+        "device": work.device,
+        "place": work.place,
+        "progress": work.progress,
+    }
+    found = trained(settings, learner, m, data, options)
+    run, outputs, y = found["run"], found["outputs"], data.test.y
+    noisy = y + settings.noise * generator([key, seed, 2]).standard_normal(len(y))
+    return {
+        "steps": run.steps, "fit_path": run.loss, "error_path": run.test_loss, "movement": run.movement[-1],
+        "error": mean_loss(outputs, y), "risk": mean_loss(outputs, noisy), "floor": mean_loss(y, noisy),
+        "constant": best_constant(y), "fit": found["fit"], "scale": found["scale"], "tried": found["tried"],
+        "seconds_per_step": run.seconds_per_step,
+    }  # fmt: skip
 
 
 def record_at(steps: int) -> list[int]:
@@ -185,27 +234,119 @@ def best_constant(y: np.ndarray) -> float:
     return round(float(found.fun), 9)  # type: ignore[attr-defined]
 
 
-def run(settings: Settings, workplace: Workplace) -> Findings:
-    """Every learner at every width with N fixed, then both objectives at several N; the claims beside what was found."""
-    target = ground_truth(settings)
-    wanted = [
-        (learner, m, settings.samples, seed)
-        for m, seeds in zip(settings.widths, settings.seeds, strict=True)
-        for learner in LEARNERS
-        for seed in range(min(seeds, settings.two_layer_seeds) if learner == "two layers" else seeds)
-    ]
-    wanted += [
-        (learner, m, N, seed)
-        for m, seeds in zip(settings.curve_widths, settings.curve_seeds, strict=True)
-        for N in settings.curve_samples
-        for learner in ("L1", "L2")
-        for seed in range(seeds)
-    ]
-    done = {cell: one_run(settings, workplace, target, *cell) for cell in dict.fromkeys(wanted)}
-    return findings(settings, done)
+def conclude(settings: TwoLayersSettings, found: Found) -> tuple[Values, Arrays]:
+    """Means over seeds, trends in the width, samples needed; and the paths of all runs."""
+    runs = {cell: found[_name(cell)] for cell in settings.cells}
+    arrays = {f"{_stored(cell)}/{key}": np.asarray(run[key]) for cell, run in runs.items() for key in KEPT}
+    return all_values(settings, runs), arrays
 
 
-def _plan(settings: Settings) -> str:
+def runs_in(settings: TwoLayersSettings, arrays: Arrays) -> Runs:
+    """What `conclude` stored of every run."""
+    return {cell: {key: arrays[f"{_stored(cell)}/{key}"] for key in KEPT} for cell in settings.cells}
+
+
+def _stored(cell: Cell) -> str:
+    learner, m, N, seed = cell
+    return f"{learner} m={m} N={N} seed={seed}"
+
+
+def all_values(settings: TwoLayersSettings, runs: Runs) -> dict[str, Any]:
+    """Every number of the page, from all runs."""
+    constant = float(np.mean([r["constant"] for r in runs.values()]))
+    return {
+        "best_constant": constant,
+        "label_noise_loss": float(np.mean([r["floor"] for r in runs.values()])),
+        "widths": [summary(settings, runs, v, m, settings.samples) for m in settings.widths for v in LEARNERS],
+        "samples": [
+            summary(settings, runs, v, m, N)
+            for m in settings.curve_widths
+            for N in settings.curve_samples
+            for v in ("L1", "L2")
+        ],
+        "trends": {v: width_trend(settings, runs, v) for v in LEARNERS},
+        "reached": [reached(settings, runs, m, s, s * constant) for m in settings.curve_widths for s in LEVELS],
+    }
+
+
+def over_seeds(runs: Runs, learner: str, m: int, N: int, what: str = "error") -> tuple[float, float, int]:
+    """Mean, standard error (NaN of one seed) and number of seeds of one number; a run that diverged counts as infinite."""
+    own = [run for cell, run in runs.items() if cell[:3] == (learner, m, N)]
+    values = np.array([float(r["risk"] - r["fit"]) if what == "gap" else float(r[what]) for r in own])
+    values = np.where(np.isnan(values), np.inf, values)
+    if len(values) < 2 or not np.isfinite(values).all():
+        return float(values.mean()) if len(values) else float("nan"), float("nan"), len(values)
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), len(values)
+
+
+def samples_to_reach(samples: np.ndarray, errors: np.ndarray, level: float) -> float | None:
+    """The first N at which a curve of errors reaches a level, straight between its points in logarithms; None if never.
+
+    >>> round(samples_to_reach(np.array([100.0, 400.0]), np.array([0.4, 0.1]), 0.2), 9)
+    200.0
+    """
+    if errors[0] <= level:
+        return float(samples[0])
+    for i in range(1, len(samples)):
+        if errors[i] <= level:
+            share = np.log(errors[i - 1] / level) / np.log(errors[i - 1] / errors[i])
+            return float(np.exp((1 - share) * np.log(samples[i - 1]) + share * np.log(samples[i])))
+    return None
+
+
+def summary(settings: TwoLayersSettings, runs: Runs, learner: str, m: int, N: int) -> dict[str, Any]:
+    """One learner at one m and N, over its seeds."""
+    error, spread, seeds = over_seeds(runs, learner, m, N)
+    row: dict[str, Any] = {"learner": learner, "m": m, "N": N, "seeds": seeds, "error": or_none(error)}
+    row |= {"standard_error": or_none(spread), "lr": settings.rate(learner, m)}
+    row |= {key: or_none(over_seeds(runs, learner, m, N, key)[0]) for key in ("risk", "fit", "gap", "scale")}
+    return row | {"milliseconds": 1e3 * over_seeds(runs, learner, m, N, "seconds_per_step")[0]}
+
+
+def width_trend(settings: TwoLayersSettings, runs: Runs, learner: str) -> dict[str, Any]:
+    """How the error at fixed N moves with the width: ends, the ratio of extremes, the slope of log error in log m."""
+    means = np.array([over_seeds(runs, learner, m, settings.samples)[0] for m in settings.widths])
+    if not np.isfinite(means).all():
+        nothing = dict.fromkeys(("first", "last", "ratio", "slope", "slope_error"))
+        return {"said": "is not finite at some width"} | nothing
+    cells = [cell for cell in runs if cell[0] == learner and cell[2] == settings.samples and cell[1] in settings.widths]
+    x, y = np.log([cell[1] for cell in cells]), np.log([float(runs[cell]["error"]) for cell in cells])
+    centred = x - x.mean()
+    slope = float(centred @ y / (centred @ centred))
+    residual = y - y.mean() - slope * centred
+    spread = float(np.sqrt(residual @ residual / max(1, len(x) - 2) / (centred @ centred)))
+    ratio = float(means.max() / means.min())
+    said = "hardly moves" if ratio <= STEADY else "falls" if means[-1] < means[0] else "grows"
+    ends = {"first": float(means[0]), "last": float(means[-1])}
+    return {"said": said, "ratio": ratio, "slope": slope, "slope_error": spread if len(x) > 2 else None} | ends
+
+
+def reached(settings: TwoLayersSettings, runs: Runs, m: int, share: float, level: float) -> dict[str, Any]:
+    """N at which either variant reaches an error at a width, with N for errors one standard error lower and higher.
+
+    None stands for never; `order_is_clear` says whether the two ranges leave the order open.
+    """
+    samples = np.array(settings.curve_samples, dtype=float)
+    found: dict[str, Any] = {"m": m, "share": share, "level": level}
+    ranges = []
+    for learner in ("L1", "L2"):
+        cells = [over_seeds(runs, learner, m, N) for N in settings.curve_samples]
+        errors = np.array([error for error, _, _ in cells])
+        spread = np.nan_to_num([spread for _, spread, _ in cells])
+        ends = [samples_to_reach(samples, errors + side * spread, level) for side in (-1, 1)]
+        found |= {learner: samples_to_reach(samples, errors, level), f"{learner}_range": ends}
+        ranges.append([np.inf if end is None else end for end in ends])
+    (low1, high1), (low2, high2) = ranges
+    return found | {"order_is_clear": bool(high1 < low2 or high2 < low1)}
+
+
+def or_none(value: float) -> float | None:
+    """The value, or None where it is not finite: JSON has neither NaN nor infinity."""
+    return value if np.isfinite(value) else None
+
+
+def outline(settings: TwoLayersSettings) -> str:
+    """The runs and their size, in words."""
     by_width = 3 * sum(settings.seeds) + sum(min(s, settings.two_layer_seeds) for s in settings.seeds)
     by_samples = 2 * len(settings.curve_samples) * sum(settings.curve_seeds)
     return (
@@ -214,25 +355,18 @@ def _plan(settings: Settings) -> str:
     )
 
 
-STUDY = Study(
-    name="beyond-two-layers",
-    title="Smoothed SGD on a three-layer ground truth: width, samples, and the two objectives",
-    reference="beyond_two_layers, Thm 4.1, Thm 4.2, Thm 4.3",
-    settings={
-        "smoke": Settings(
-            widths=(16, 48), seeds=(1, 1), samples=100, curve_widths=(48,), curve_samples=(50, 100), curve_seeds=(1,),
-            steps=400, test=200, dtype="float32", batch=4, draws=5, sigma_n=0.1,
-        ),
-        "small": Settings(
-            widths=(100, 316, 1_000), seeds=(2, 2, 1), samples=800, curve_widths=(316,), curve_samples=(100, 200, 400, 800, 1_600),
-            curve_seeds=(2,), steps=6_000, test=2_000, dtype="float32", draws=25,
-        ),
-        "full": Settings(
-            widths=(100, 316, 1_000, 3_162, 10_000), seeds=(3, 3, 3, 2, 1), samples=800, curve_widths=(1_000, 3_162),
-            curve_samples=(100, 200, 400, 800, 1_600, 6_400), curve_seeds=(2, 1), steps=10_000, test=4_000,
-            dtype="float32",
-        ),
-    },
-    plan=_plan,
-    run=run,
-)  # fmt: skip
+SETTINGS: dict[Scale, TwoLayersSettings] = {
+    "smoke": TwoLayersSettings(
+        widths=(16, 48), seeds=(1, 1), samples=100, curve_widths=(48,), curve_samples=(50, 100), curve_seeds=(1,),
+        steps=400, test=200, dtype="float32", batch=4, draws=5, sigma_n=0.1,
+    ),
+    "small": TwoLayersSettings(
+        widths=(100, 316, 1_000), seeds=(2, 2, 1), samples=800, curve_widths=(316,), curve_samples=(100, 200, 400, 800, 1_600),
+        curve_seeds=(2,), steps=6_000, test=2_000, dtype="float32", draws=25,
+    ),
+    "full": TwoLayersSettings(
+        widths=(100, 316, 1_000, 3_162, 10_000), seeds=(3, 3, 3, 2, 1), samples=800, curve_widths=(1_000, 3_162),
+        curve_samples=(100, 200, 400, 800, 1_600, 6_400), curve_seeds=(2, 1), steps=10_000, test=4_000,
+        dtype="float32",
+    ),
+}  # fmt: skip

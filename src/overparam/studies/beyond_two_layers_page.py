@@ -8,8 +8,20 @@ from typing import Any
 import numpy as np
 
 from overparam.core import sections
-from overparam.studies.beyond_two_layers_numbers import LEARNERS, LEVELS, STEADY, Runs, all_values, over_seeds
-from overparam.studies.study import Findings
+from overparam.studies.beyond_two_layers import (
+    LEARNERS,
+    LEVELS,
+    SETTINGS,
+    STEADY,
+    Runs,
+    TwoLayersSettings,
+    conclude,
+    outline,
+    over_seeds,
+    parts,
+    runs_in,
+)
+from overparam.studies.study import Arrays, Study, Values
 
 ROLES: dict[str, sections.Role] = {"L1": "accent", "L2": "true", "SGD": "observed", "two layers": "random"}
 WORDS = {
@@ -34,27 +46,20 @@ COLUMNS = {
 }
 """What a row of a table may have, and how its column is headed."""
 
-KEPT = ("steps", "fit_path", "error_path", "error", "risk", "fit", "scale", "tried", "seconds_per_step")
 
-
-def findings(settings: Any, runs: Runs) -> Findings:
-    """Values, arrays and sections from all runs."""
-    values = all_values(settings, runs)
-    arrays = {
-        f"{learner} m={m} N={N} seed={seed}/{key}": np.asarray(run[key])
-        for (learner, m, N, seed), run in runs.items()
-        for key in KEPT
-    }
-    told = (
-        _claims(settings, values),
+def page(settings: TwoLayersSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
+    """All sections."""
+    runs = runs_in(settings, arrays)
+    return (
+        sections.Section("What the paper says and what we found", claims(settings, values)),
         _learning(settings, runs, values["best_constant"]),
         _width(settings, runs, values),
         _samples(settings, runs, values),
     )
-    return Findings(values, arrays, told)
 
 
-def _claims(settings: Any, values: Mapping[str, Any]) -> sections.Section:
+def claims(settings: TwoLayersSettings, values: Values) -> tuple[sections.Text, ...]:
+    """Each theorem, and what the runs say of it."""
     about = sections.Text(
         f"Ground truth (6) with p₁ = p₂ = 2, Φ = tanh, φ = sin({settings.stretch:g}z), d = {settings.d}, variance 1; "
         f"labels with noise of standard deviation {settings.noise:g}. An error is the mean of √(1 + (u − f*)²) − 1 against "
@@ -66,7 +71,7 @@ def _claims(settings: Any, values: Mapping[str, Any]) -> sections.Section:
         ("L2", "Thm 4.3", "the samples needed hardly depend on m, for L₂"),
         ("L1", "Thm 4.2", "samples of the order of m² are enough for L₁, so that its error at fixed N may grow with m"),
     )
-    blocks = (
+    return (
         about,
         _learned(settings, values),
         *(_trend(settings, values["trends"][v], v, theorem, claim) for v, theorem, claim in theorems),
@@ -80,10 +85,9 @@ def _claims(settings: Any, values: Mapping[str, Any]) -> sections.Section:
             "warning",
         ),
     )
-    return sections.Section("What the paper says and what we found", blocks)
 
 
-def _learned(settings: Any, values: Mapping[str, Any]) -> sections.Text:
+def _learned(settings: TwoLayersSettings, values: Values) -> sections.Text:
     m, constant = settings.widths[-1], values["best_constant"]
     ends = {row["learner"]: row["error"] for row in values["widths"] if row["m"] == m}
     last = {v: np.inf if error is None else error for v, error in ends.items()}
@@ -98,7 +102,7 @@ def _learned(settings: Any, values: Mapping[str, Any]) -> sections.Text:
     )
 
 
-def _trend(settings: Any, t: Mapping[str, Any], learner: str, theorem: str, claim: str) -> sections.Text:
+def _trend(settings: TwoLayersSettings, t: Mapping[str, Any], learner: str, theorem: str, claim: str) -> sections.Text:
     if t["ratio"] is None:
         return sections.Text(f"{theorem} says that {claim}. We found: the error {t['said']}.", "bad")
     grows = t["said"] == "grows"
@@ -136,7 +140,7 @@ def _when(r: Mapping[str, Any], learner: str) -> str:
     return ("never" if r[learner] is None else f"at N ≈ {r[learner]:.0f}") + spread
 
 
-def _gaps(values: Mapping[str, Any]) -> sections.Text:
+def _gaps(values: Values) -> sections.Text:
     one, two = ({(r["m"], r["N"]): r for r in values["samples"] if r["learner"] == v} for v in ("L1", "L2"))
     pairs = [(a, two[cell]) for cell, a in one.items() if None not in (a["gap"], two[cell]["gap"])]
     smaller, looser = sum(b["gap"] < a["gap"] for a, b in pairs), sum(b["fit"] > a["fit"] for a, b in pairs)
@@ -148,7 +152,7 @@ def _gaps(values: Mapping[str, Any]) -> sections.Text:
     )
 
 
-def _learning(settings: Any, runs: Runs, constant: float) -> sections.Section:
+def _learning(settings: TwoLayersSettings, runs: Runs, constant: float) -> sections.Section:
     m, N = settings.widths[-1], settings.samples
     drawn = []
     for learner in LEARNERS:
@@ -179,7 +183,7 @@ def _table(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> secti
     return sections.Table(tuple(COLUMNS[c] for c in columns), shown)
 
 
-def _width(settings: Any, runs: Runs, values: Mapping[str, Any]) -> sections.Section:
+def _width(settings: TwoLayersSettings, runs: Runs, values: Values) -> sections.Section:
     N = settings.samples
     cells = [(m, N) for m in settings.widths]
     figure = sections.Figure(
@@ -195,7 +199,7 @@ def _width(settings: Any, runs: Runs, values: Mapping[str, Any]) -> sections.Sec
     return sections.Section("Width", (figure, _table(values["widths"], columns)))
 
 
-def _samples(settings: Any, runs: Runs, values: Mapping[str, Any]) -> sections.Section:
+def _samples(settings: TwoLayersSettings, runs: Runs, values: Values) -> sections.Section:
     budget = f"{settings.steps * settings.batch} sampled points for every N; bands: one standard error over seeds."
     levels = tuple(
         sections.Line(f"{r['share']:g} of the best constant", y=r["level"]) for r in values["reached"][: len(LEVELS)]
@@ -218,3 +222,16 @@ def _samples(settings: Any, runs: Runs, values: Mapping[str, Any]) -> sections.S
             )
     columns = ("m", "N", "learner", "seeds", "error", "standard_error", "fit", "risk", "gap")
     return sections.Section("Samples", (*figures, _table(values["samples"], columns)))
+
+
+STUDY = Study(
+    name="beyond-two-layers",
+    title="Smoothed SGD on a three-layer ground truth: width, samples, and the two objectives",
+    reference="beyond_two_layers, Thm 4.1, Thm 4.2, Thm 4.3",
+    settings=SETTINGS,
+    outline=outline,
+    parts=parts,
+    conclude=conclude,
+    claims=claims,
+    page=page,
+)

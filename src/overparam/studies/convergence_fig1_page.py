@@ -1,125 +1,55 @@
-"""What `convergence-fig1` found: numbers of every landscape, what they say of the paper's observation, and the page."""
+"""The page of `convergence-fig1`: what the numbers of every landscape say of the paper's observation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from overparam.core import sections
-from overparam.studies.convergence_fig1_runs import Found
-from overparam.studies.convergence_fig1_settings import (
+from overparam.studies.convergence_fig1 import (
     BATCH,
     DECAY,
     MOMENTUM,
     PAPER_EPOCHS,
     PAPER_FALLS,
     RATE,
-    Settings,
+    SETTINGS,
+    LandscapeSettings,
     Task,
+    conclude,
+    outline,
+    parts,
 )
-from overparam.studies.study import Findings
+from overparam.studies.study import Arrays, Study, Values
 
-Runs = Mapping[tuple[str, Task], Mapping[int, Found]]
-"""By network and task, then by the paper's epoch."""
-Row = dict[str, Any]
-
-NUMBERS = (
-    "here", "weights", "gradient_norm", "gradient_curvature", "gradient_least", "gradient_distance", "curvature",
-    "curvature_error", "curvature_here", "largest", "curvature_least", "curvature_distance", "smoothing", "cosine",
-)  # fmt: skip
-ARRAYS = ("history", "distances", "along_gradient", "along_curvature", "x", "y", "surface")
+Row = Mapping[str, Any]
 ROLES: tuple[sections.Role, ...] = ("true", "random", "worst", "observed")
 
 
-def findings(settings: Settings, runs: Runs) -> Findings:
-    """All of it."""
-    rows = [
-        row(settings, name, task, epoch, own) for (name, task), found in runs.items() for epoch, own in found.items()
-    ]
-    ends = [end(settings, name, task, found) for (name, task), found in runs.items()]
-    arrays: dict[str, np.ndarray] = {}
-    for (name, task), found in runs.items():
-        last = found[max(found)]
-        arrays |= {
-            f"{name}, {task.words}/{key}": last[key]
-            for key in ("steps", "loss", "accuracy", "test_accuracy")
-            if key in last
-        }
-        for epoch, own in found.items():
-            place = f"{name}, {task.words}, epoch {settings.scaled(epoch)}"
-            arrays |= {f"{place}/{key}": own[key] for key in ARRAYS}
-    values = {"landscapes": rows, "runs": ends, "observation": observation(rows), "missing": list(settings.missing())}
-    return Findings(values, arrays, _page(settings, runs, values))
-
-
-def row(settings: Settings, name: str, task: Task, epoch: int, own: Found) -> Row:
-    """The numbers of one landscape; shares are of F at the point."""
-    numbers = {key: float(own[key]) for key in NUMBERS}
-    here = numbers["here"]
-    return {
-        "network": name, "task": task.words, "paper_epoch": epoch, "epoch": settings.scaled(epoch),
-        "rate": settings.rate(settings.scaled(epoch)), **numbers,
-        "gradient_share": (here - numbers["gradient_least"]) / here if here > 0 else 0.0,
-        "curvature_share": (here - numbers["curvature_least"]) / here if here > 0 else 0.0,
-    }  # fmt: skip
-
-
-def end(settings: Settings, name: str, task: Task, found: Mapping[int, Found]) -> Row:
-    """How a training ended."""
-    last = found[max(found)]
-    return {
-        "network": name, "task": task.words, "epochs": settings.scaled(max(found)), "loss": float(last["loss"][-1]),
-        "accuracy": float(last["accuracy"][-1]),
-        "test_accuracy": float(last["test_accuracy"][-1]) if "test_accuracy" in last else None,
-        "milliseconds": 1e3 * float(last["seconds_per_step"]),
-    }  # fmt: skip
-
-
-def observation(rows: list[Row]) -> dict[str, Any]:
-    """The paper's observation as numbers: how much F falls along −∇F and along ±v, and which of them is ahead."""
-    gradient, curvature = (np.array([row[f"{which}_share"] for row in rows]) for which in ("gradient", "curvature"))
-    negative = np.array([row["curvature"] + 2 * row["curvature_error"] < 0 for row in rows])
-    ratios = np.array([-row["curvature"] / row["largest"] if row["largest"] else 0.0 for row in rows])
-    return {
-        "landscapes": len(rows),
-        "gradient_falls": int(np.sum(gradient > 0)),
-        "gradient_ahead": int(np.sum(gradient > curvature)),
-        "gradient_share": _spread(gradient),
-        "curvature_share": _spread(curvature),
-        "negative": int(negative.sum()),
-        "where_negative": {
-            "gradient_ahead": int(np.sum(gradient[negative] > curvature[negative])),
-            "gradient_share": _spread(gradient[negative]),
-            "curvature_share": _spread(curvature[negative]),
-            "curvature_ratio": _spread(ratios[negative]),
-        },
-    }
-
-
-def _spread(values: np.ndarray) -> dict[str, float] | None:
-    """None of nothing."""
-    if not len(values):
-        return None
-    return {"least": float(values.min()), "median": float(np.median(values)), "largest": float(values.max())}
-
-
-def _page(settings: Settings, runs: Runs, values: Mapping[str, Any]) -> tuple[sections.Section, ...]:
+def page(settings: LandscapeSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
+    """All sections."""
+    rows = values["landscapes"]
     return (
-        sections.Section("What the paper shows, and what was found", (*_verdict(values), *_setting(settings, values))),
-        sections.Section(
-            "How far the objective falls", (_falls_table(values["landscapes"]), *_falls_figures(values["landscapes"]))
-        ),
-        sections.Section("The training", (_ends_table(values["runs"]), *_curves(settings, runs))),
+        sections.Section("What the paper shows, and what was found", tuple(claims(settings, values))),
+        sections.Section("How far the objective falls", (_falls_table(rows), *_falls_figures(rows))),
+        sections.Section("The training", (_ends_table(values["runs"]), *_curves(settings, values["runs"], arrays))),
         *(
             sections.Section(
-                f"Surfaces: {name}, {task.words}",
-                tuple(_surface(settings, name, task, epoch, own) for epoch, own in found.items()),
+                f"Surfaces: {end['network']}, {end['task']}",
+                tuple(
+                    _surface(row, arrays)
+                    for row in rows
+                    if (row["network"], row["task"]) == (end["network"], end["task"])
+                ),
             )
-            for (name, task), found in runs.items()
+            for end in values["runs"]
         ),
     )
+
+
+def claims(settings: LandscapeSettings, values: Values) -> tuple[sections.Text, ...]:
+    """What the paper draws and says, what was seen, and how it was run."""
+    return (*_verdict(values), *_setting(settings, values))
 
 
 def _verdict(values: Mapping[str, Any]) -> tuple[sections.Text, ...]:
@@ -172,7 +102,7 @@ def _where_negative(seen: Mapping[str, Any]) -> str:
     )
 
 
-def _setting(settings: Settings, values: Mapping[str, Any]) -> tuple[sections.Text, ...]:
+def _setting(settings: LandscapeSettings, values: Mapping[str, Any]) -> tuple[sections.Text, ...]:
     scaled = ", ".join(str(settings.scaled(epoch)) for epoch in settings.shown)
     data = f"{settings.train:,} training images" + (
         " of CIFAR-10, the balanced ones at hand, not all 50,000"
@@ -206,7 +136,7 @@ def _setting(settings: Settings, values: Mapping[str, Any]) -> tuple[sections.Te
     return tuple(texts)
 
 
-def _falls_table(rows: list[Row]) -> sections.Table:
+def _falls_table(rows: Sequence[Row]) -> sections.Table:
     return sections.Table(
         (
             "network", "labels", "epoch", "rate", "F now", "‖∇F‖", "least along −∇F", "at distance", "falls by",
@@ -226,7 +156,7 @@ def _falls_table(rows: list[Row]) -> sections.Table:
     )  # fmt: skip
 
 
-def _falls_figures(rows: list[Row]) -> tuple[sections.Figure, ...]:
+def _falls_figures(rows: Sequence[Row]) -> tuple[sections.Figure, ...]:
     figures = []
     for name in dict.fromkeys(row["network"] for row in rows):
         curves = []
@@ -247,7 +177,7 @@ def _falls_figures(rows: list[Row]) -> tuple[sections.Figure, ...]:
     return tuple(figures)
 
 
-def _ends_table(ends: list[Row]) -> sections.Table:
+def _ends_table(ends: Sequence[Row]) -> sections.Table:
     return sections.Table(
         ("network", "labels", "epochs", "training loss", "training accuracy", "test accuracy", "ms a step"),
         tuple(
@@ -258,15 +188,16 @@ def _ends_table(ends: list[Row]) -> sections.Table:
     )
 
 
-def _curves(settings: Settings, runs: Runs) -> tuple[sections.Figure, ...]:
+def _curves(settings: LandscapeSettings, ends: Sequence[Row], arrays: Arrays) -> tuple[sections.Figure, ...]:
     loss, accuracy = [], []
-    for place, ((name, task), found) in enumerate(runs.items()):
-        last = found[max(found)]
-        epochs, words, role = last["steps"] / settings.batches, f"{name}, {task.words}", ROLES[place % len(ROLES)]
-        loss.append(sections.series(words, epochs, last["loss"], role=role))
-        accuracy.append(sections.series(f"{words}: training", epochs, last["accuracy"], role=role))
-        if "test_accuracy" in last:
-            accuracy.append(sections.series(f"{words}: test", epochs, last["test_accuracy"], role=role, dashed=True))
+    for place, end in enumerate(ends):
+        words, role = f"{end['network']}, {end['task']}", ROLES[place % len(ROLES)]
+        epochs = arrays[f"{words}/steps"] / settings.batches
+        loss.append(sections.series(words, epochs, arrays[f"{words}/loss"], role=role))
+        accuracy.append(sections.series(f"{words}: training", epochs, arrays[f"{words}/accuracy"], role=role))
+        if f"{words}/test_accuracy" in arrays:
+            test = arrays[f"{words}/test_accuracy"]
+            accuracy.append(sections.series(f"{words}: test", epochs, test, role=role, dashed=True))
     return (
         sections.Figure(
             "Training loss", "Mean cross-entropy on all training rows.", "epoch", "loss", tuple(loss), y_scale="log"
@@ -281,10 +212,23 @@ def _curves(settings: Settings, runs: Runs) -> tuple[sections.Figure, ...]:
     )
 
 
-def _surface(settings: Settings, name: str, task: Task, epoch: int, own: Found) -> sections.Surface:
+def _surface(row: Row, arrays: Arrays) -> sections.Surface:
+    name = f"{row['network']}, {row['task']}, epoch {row['epoch']}"
     return sections.surface(
-        f"{name}, {task.words}, epoch {settings.scaled(epoch)}",
-        "F on the plane of −∇F and the most negative curvature v; the point is where SGD was.",
-        own["x"], own["y"], own["surface"], x_label="distance along −∇F", y_label="distance along v", z_label="F",
-        marked=(0.0, 0.0, float(own["here"])),
+        name, "F on the plane of −∇F and the most negative curvature v; the point is where SGD was.",
+        *(arrays[f"{name}/{what}"] for what in ("x", "y", "surface")), x_label="distance along −∇F", y_label="distance along v",
+        z_label="F", marked=(0.0, 0.0, row["here"]),
     )  # fmt: skip
+
+
+STUDY = Study(
+    name="convergence-fig1",
+    title="Landscapes near the trajectory of SGD: the gradient and the most negative curvature",
+    reference="convergence, Fig. 1",
+    settings=SETTINGS,
+    outline=outline,
+    parts=parts,
+    conclude=conclude,
+    claims=claims,
+    page=page,
+)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from overparam.audits import EFFORTS
 from overparam.audits.measurements import chosen
-from overparam.data import Dataset
+from overparam.frame import Part
 from overparam.networks import FullyConnected
-from overparam.studies.audits_kept import audited, findings_of, load_rows, rows_of
-from overparam.studies.convergence_laws_fits import Cell, Measured, arrays_of, summarise
-from overparam.studies.convergence_laws_page import make_sections
-from overparam.studies.study import Findings, Study, Workplace
+from overparam.studies.measured_laws import (
+    Cell,
+    arrays_of,
+    audited,
+    curves_of,
+    findings_of,
+    load_rows,
+    rows_of,
+    summarise,
+)
+from overparam.studies.study import Arrays, Found, Scale, Values
 
 
 @dataclass(frozen=True)
-class Settings:
+class LawsSettings:
     """A star: one of m, L and n at a time goes through its values, the two others stay at the base.
 
     L is the paper's: a network has L + 1 ReLU layers. A seed draws weights and rows.
@@ -52,53 +55,41 @@ class Settings:
             found.setdefault((m, L, rows), []).append("n")
         return tuple(Cell(*sizes, tuple(axes)) for sizes, axes in found.items())
 
-    def work(self) -> list[tuple[Cell, int]]:
-        """Every audit: a network and a seed."""
-        return [(cell, seed) for cell in self.cells() for seed in range(self.seeds)]
+    def audits(self) -> dict[str, tuple[Cell, int]]:
+        """Every audit, a network and a seed, by the name of its part."""
+        pairs = [(cell, seed) for cell in self.cells() for seed in range(self.seeds)]
+        return {f"m = {c.m}, L = {c.L}, n = {c.n}, seed {seed}": (c, seed) for c, seed in pairs}
 
 
-def run(settings: Settings, workplace: Workplace) -> Findings:
-    """Audit every network of the star, for every seed, and fit."""
-    cells, data = settings.cells(), load_data(settings)
-    measured: list[Measured] = []
-    work = settings.work()
-    costs = np.cumsum([0, *(cost(cell) for cell, _ in work)])
-    for place, (cell, seed) in enumerate(work):
-        workplace.progress(float(costs[place]), float(costs[-1]), f"m = {cell.m}, L = {cell.L}, n = {cell.n}")
-        measured += findings_of(make_part(settings, workplace, data, cell, seed), cell, seed)
-    workplace.progress(float(costs[-1]), float(costs[-1]), "fits")
+def parts(settings: LawsSettings, key: int, device: str | None) -> list[Part]:
+    """The audit of every network for every seed, on rows of the seed's own where there are as many."""
+    data = load_rows(settings.data, max(cell.n for cell in settings.cells()) * settings.seeds)
+    found = []
+    for name, (cell, seed) in settings.audits().items():
+        rows = rows_of(data, cell.n, seed, key)
+        network = FullyConnected(cell.m, cell.L + 1, outputs=rows.k)
+        of = (network, rows, key + seed, settings.omegas, EFFORTS[settings.effort], settings.laws)
+        found.append(Part(name, audited, of, seconds=seconds(cell)))
+    return found
+
+
+def seconds(cell: Cell) -> float:
+    """Of one audit, roughly, whatever the device: most of a small one is compiling."""
+    return 2 + cell.m**2 * cell.L * (cell.n + 200) / 1e7
+
+
+def conclude(settings: LawsSettings, found: Found) -> tuple[Values, Arrays]:
+    """Fits over the networks of each axis, a row a law and moment."""
+    audits = settings.audits().items()
+    measured = [one for name, (cell, seed) in audits for one in findings_of(found[name], cell, seed)]
     rows = summarise(measured)
-    arrays = arrays_of(rows)
-    values = {"rows": [row.to_json() for row in rows], "cells": [[cell.m, cell.L, cell.n] for cell in cells]}
-    return Findings(values, arrays, make_sections(settings, rows, measured))
+    cells = [[cell.m, cell.L, cell.n] for cell in settings.cells()]
+    values = {"rows": [row.to_json() for row in rows], "cells": cells, "curves": curves_of(measured)}
+    return values, arrays_of(rows)
 
 
-def load_data(settings: Settings) -> Dataset:
-    """Enough rows for every seed to have its own, where there are as many."""
-    return load_rows(settings.data, max(cell.n for cell in settings.cells()) * settings.seeds)
-
-
-def cost(cell: Cell) -> float:
-    """Of one audit, in units of its own; the second part is what any audit takes."""
-    return cell.m**2 * cell.L * (cell.n + 200) + 1e9
-
-
-def make_part(
-    settings: Settings, workplace: Workplace, data: Dataset, cell: Cell, seed: int
-) -> Mapping[str, np.ndarray]:
-    """The audit of one network for one seed, kept in the workplace: parts may be made in any order, by any process."""
-    name = f"m = {cell.m}, L = {cell.L}, n = {cell.n}, seed {seed}"
-    of = (settings.data, settings.omegas, EFFORTS[settings.effort], settings.laws)
-
-    def make(_: Any) -> Mapping[str, Any]:
-        rows = rows_of(data, cell.n, seed, workplace.seed)
-        net = FullyConnected(cell.m, cell.L + 1, outputs=rows.k)
-        return audited(net, rows, workplace, seed, omegas=settings.omegas, effort=settings.effort, laws=settings.laws)
-
-    return workplace.part(name, make, of)
-
-
-def _plan(settings: Settings) -> str:
+def outline(settings: LawsSettings) -> str:
+    """The networks and their sizes, in words."""
     cells = settings.cells()
     most = max(cells, key=lambda cell: cell.m**2 * cell.L * cell.n)
     return (
@@ -113,17 +104,10 @@ LAWS = tuple(name for name in chosen(None, "fully connected") if name != "free s
 others together in a deep network and is out of its lemma's range at most of these radii."""
 SMALL_OMEGAS = (1e-3, 10**-2.5, 1e-2, 10**-1.5, 1e-1)
 
-STUDY = Study(
-    name="convergence-laws",
-    title="Every law of the convergence theory, measured: exponents in ω, m, L and n",
-    reference="convergence, Lemma 7.1, Lemma 8.2, Thm 3, Thm 4, Thm 5",
-    settings={
-        "smoke": Settings("digits", (32, 2, 16), (16, 32, 64), (2, 3, 4), (8, 16, 32), (1e-3, 1e-2, 1e-1), 2, "quick",
-                          ("forward norms", "separation", "forward stability", "linearisation")),
-        "small": Settings("mnist", (128, 3, 50), (64, 128, 256), (2, 3, 5), (25, 50, 100), SMALL_OMEGAS, 2, "quick", LAWS),
-        "full": Settings("mnist", (512, 4, 100), (128, 256, 512, 1024, 2048, 4096), (2, 4, 8, 16), (50, 100, 200, 400),
-                         SMALL_OMEGAS, 3, "usual", LAWS, (512, 2, 100)),
-    },
-    plan=_plan,
-    run=run,
-)  # fmt: skip
+SETTINGS: dict[Scale, LawsSettings] = {
+    "smoke": LawsSettings("digits", (32, 2, 16), (16, 32, 64), (2, 3, 4), (8, 16, 32), (1e-3, 1e-2, 1e-1), 2, "quick",
+                      ("forward norms", "separation", "forward stability", "linearisation")),
+    "small": LawsSettings("mnist", (128, 3, 50), (64, 128, 256), (2, 3, 5), (25, 50, 100), SMALL_OMEGAS, 2, "quick", LAWS),
+    "full": LawsSettings("mnist", (512, 4, 100), (128, 256, 512, 1024, 2048, 4096), (2, 4, 8, 16), (50, 100, 200, 400),
+                     SMALL_OMEGAS, 3, "usual", LAWS, (512, 2, 100)),
+}  # fmt: skip

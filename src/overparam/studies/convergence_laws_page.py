@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from overparam.core.sections import Figure, Role, Section, Table, Text, series
 from overparam.core.words import decimal, listed, number, with_error
-from overparam.studies.convergence_laws_fits import AXES, Measured, Row
-
-if TYPE_CHECKING:
-    from overparam.studies.convergence_laws import Settings
+from overparam.studies.convergence_laws import SETTINGS, LawsSettings, conclude, outline, parts
+from overparam.studies.measured_laws import AT, AXES, Row
+from overparam.studies.study import Arrays, Study, Values
 
 MOMENTS: dict[str, tuple[str, Role]] = {
     "start": ("start", "observed"),
@@ -21,20 +20,29 @@ MOMENTS: dict[str, tuple[str, Role]] = {
     "adversarial": ("adversarial", "worst"),
     "trajectory": ("along a run", "observed"),
 }
-AT = 1e-2
-"""The radius at which values are drawn against m, L and n."""
 CLEAR = {"omega": 0.1, "m": 0.25, "L": 0.25, "n": 0.25}
 """How far an exponent must be from the law's, beyond twice its standard error, to be called another one. Powers of ω are a third apart."""
 ROUGH = 2.0
 """Twice a standard error beyond this many times `CLEAR` agrees with almost any law: such a fit is called too rough to tell."""
 
 
-def make_sections(settings: Settings, rows: Sequence[Row], measured: Sequence[Measured]) -> tuple[Section, ...]:
-    """All of the page."""
+def rows_in(values: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The rows that `Row.to_json` made plain."""
+    return [Row(**own) for own in values]
+
+
+def claims(settings: LawsSettings, values: Values) -> list[Text]:
+    """What agrees with the laws and what does not."""
+    return frank(rows_in(values["rows"]))
+
+
+def page(settings: LawsSettings, values: Values, arrays: Arrays) -> tuple[Section, ...]:
+    """All sections."""
+    rows = rows_in(values["rows"])
     return (
         Section("Where worst-case theory and measurement part", tuple(frank(rows))),
         Section("Exponents", (Text(_about(settings)), *tables(rows))),
-        Section("Against width, depth and samples", _figures(measured)),
+        Section("Against width, depth and samples", _figures(values["curves"])),
         Section("Constants", (constants(rows),)),
     )
 
@@ -128,7 +136,7 @@ def _adversary_gaps(rows: Sequence[Row]) -> list[str]:
     return [f"{law} ×{ratio:.2g}" for ratio, law in sorted(found, reverse=True)]
 
 
-def _about(settings: Settings) -> str:
+def _about(settings: LawsSettings) -> str:
     m, L, n = settings.base
     _, wide_L, wide_n = settings.base_of_widths or settings.base
     radii = ", ".join(f"{omega:.2g}" for omega in settings.omegas)
@@ -209,38 +217,27 @@ def constants(rows: Sequence[Row]) -> Table:
     )
 
 
-def _figures(measured: Sequence[Measured]) -> tuple[Figure, ...]:
+def _figures(found: Sequence[Mapping[str, Any]]) -> tuple[Figure, ...]:
     """For every law and axis where there are several sizes: the mean over seeds at one radius, beside the bound."""
     drawn = []
-    laws = dict.fromkeys(one.law for one in measured)
     labels = {"m": "m, width", "L": "L, depth", "n": "n, samples"}
-    for law in laws:
-        for axis in AXES:
-            curves = []
-            for moment, (name, role) in MOMENTS.items():
-                own = [one for one in measured if (one.law, one.moment) == (law, moment) and axis in one.cell.axes]
-                own = [one for one in own if len(one.values)]
-                sizes = sorted({getattr(one.cell, axis) for one in own})
-                if len(sizes) < 2:
-                    continue
-                means = [np.mean([_at(one) for one in own if getattr(one.cell, axis) == size]) for size in sizes]
-                curves.append((series(name, sizes, [v if v > 0 else np.nan for v in means], role=role), sizes, own))
-            if not curves or law not in DRAWN:
-                continue
-            _, sizes, own = curves[-1]
-            bound = np.array(
-                [np.mean([_at(one, "bounds") for one in own if getattr(one.cell, axis) == size]) for size in sizes]
-            )
-            top = float(np.nanmax([v for v in curves[-1][0].y if v is not None] or [np.nan]))
-            line = bound * top / bound.max()  # the law's slope, through the largest of the last curve
-            shown = [curve for curve, _, _ in curves] + [
-                series("the law's slope", sizes, line, role="muted", dashed=True)
-            ]
-            where = f"at ω = {AT:g}" if any(one.moment in ("random", "adversarial") for one in own) else ""
-            drawn.append(
-                Figure(f"{law[:1].upper()}{law[1:]} against {axis}", f"{own[0].statement} ({own[0].reference}) {where}".strip() + ".",
-                       labels[axis], "measured", tuple(shown), "log", "log", small=True)
-            )  # fmt: skip
+    for law, axis in dict.fromkeys((curve["law"], curve["axis"]) for curve in found if curve["law"] in DRAWN):
+        own = {curve["moment"]: curve for curve in found if (curve["law"], curve["axis"]) == (law, axis)}
+        shown = [
+            series(name, own[moment]["sizes"], [v if v > 0 else np.nan for v in own[moment]["values"]], role=role)
+            for moment, (name, role) in MOMENTS.items()
+            if moment in own
+        ]
+        moment = next(moment for moment in reversed(MOMENTS) if moment in own)
+        last, bound = own[moment], np.array(own[moment]["bounds"], float)
+        top = float(np.nanmax([v for v in shown[-1].y if v is not None] or [np.nan]))
+        line = bound * top / bound.max()  # the law's slope, through the largest of the last curve
+        shown.append(series("the law's slope", last["sizes"], line, role="muted", dashed=True))
+        where = f"at ω = {AT:g}" if moment in ("random", "adversarial") else ""
+        drawn.append(
+            Figure(f"{law[:1].upper()}{law[1:]} against {axis}", f"{last['statement']} ({last['reference']}) {where}".strip() + ".",
+                   labels[axis], "measured", tuple(shown), "log", "log", small=True)
+        )  # fmt: skip
     return tuple(drawn)
 
 
@@ -251,8 +248,14 @@ DRAWN = (
 """The laws that are drawn; all are in the tables."""
 
 
-def _at(one: Measured, of: str = "values") -> float:
-    numbers = getattr(one, of)
-    if one.moment in ("random", "training", "adversarial"):
-        return float(numbers[int(np.argmin(np.abs(np.log(one.omegas / AT))))])
-    return float(numbers.min() if one.side == "lower" and of == "values" else numbers.max())
+STUDY = Study(
+    name="convergence-laws",
+    title="Every law of the convergence theory, measured: exponents in ω, m, L and n",
+    reference="convergence, Lemma 7.1, Lemma 8.2, Thm 3, Thm 4, Thm 5",
+    settings=SETTINGS,
+    outline=outline,
+    parts=parts,
+    conclude=conclude,
+    claims=claims,
+    page=page,
+)

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
 
-from overparam.studies.convergence_rates_fits import (
-    exponent,
-    late_exponent,
-    mean_and_error,
-    mean_rate,
-    steps_to_share,
-    tail_rate,
+from overparam.studies.convergence_rates import (
+    IMAGES,
+    LABELS,
+    LOSSES,
+    VARIABLES,
+    Cell,
+    RatesSettings,
+    class_name,
+    count_name,
 )
-from overparam.studies.convergence_rates_losses import LOSSES
-from overparam.studies.convergence_rates_settings import IMAGES, LABELS, VARIABLES, Cell, Point, Settings
+from overparam.studies.study import Arrays, Found, Values
 from overparam.theory.descent_laws import PERFECT
-from overparam.theory.iteration_laws import iteration_law
-
-Part = Mapping[str, np.ndarray]
-Starts = Mapping[str, Part]
-Runs = Mapping[Cell, Part]
-Counts = Mapping[tuple[str, Point], Part]
-Classes = Mapping[tuple[str, str], Part]
+from overparam.theory.iteration_laws import iteration_law, straight_line
 
 STEPS = {"n": 6.0, "L": 2.0, "m": 0.0, "δ": -2.0}
 """T = O(n⁶L²/δ² log 1/ε) at the theorem's rate η = Θ(kδ/(n⁴L²m))."""
@@ -36,28 +32,38 @@ STRAIGHT = ("squared", "rippled")
 """Losses with a linear rate, f″ = 1 at their minimum."""
 SLIDES = 0.01
 """A pre-activation below this share of ‖r‖ at the end tends to 0 with it: the run ends on a kink."""
+STRETCHES = 8
+"""A tail is cut into that many stretches; their scatter gives the standard error of its rate."""
+ROUNDING = 1e-24
+"""A loss below this share of the first one is rounding of float64."""
 
 
-def all_values(settings: Settings, starts: Starts, runs: Runs, counts: Counts, classes: Classes) -> dict[str, Any]:
-    """Every number of the page."""
-    rates = [
-        row for cell in runs if cell[1] in STRAIGHT for row in rate_rows(settings, cell, starts[cell[0]], runs[cell])
-    ]
+def conclude(settings: RatesSettings, found: Found) -> tuple[Values, Arrays]:
+    """Every number of the page, and the curves it draws."""
+    starts = {name: found[f"kernels, {name}"] for name in dict.fromkeys(cell[0] for cell in settings.cells)}
+    runs = {cell: found[", ".join(cell)] for cell in settings.cells}
+    classes = {cell: found[class_name(*cell)] for cell in settings.class_cells}
+    straight = [cell for cell in runs if cell[1] in STRAIGHT]
+    rates = [row for cell in straight for row in rate_rows(settings, cell, starts[cell[0]], runs[cell])]
     dense = [row["constant"] for row in rates if row["network"] not in IMAGES and row["constant"] is not None]
-    return {
+    values = {
         "rates": rates,
-        "summaries": [summary(cell, [r for r in rates if r["cell"] == list(cell)]) for cell in runs if cell[1] in STRAIGHT],
+        "summaries": [summary(cell, [r for r in rates if r["cell"] == list(cell)]) for cell in straight],
         "least_constant": min(dense, default=None),
         "laws": [law_row(cell, runs[cell]) for cell in runs],
-        "iterations": [
-            iteration_row(settings, counts, network, v) for network in settings.counted for v in VARIABLES
-        ],
-        "classes": [row for cell, run in classes.items() for row in class_rows(settings, cell, run)],
+        "iterations": [iteration_row(settings, found, network, v) for network in settings.counted for v in VARIABLES],
+        "classes": [row for cell, run in classes.items() for row in class_rows(cell, run)],
         "width_asked": width_asked(settings, starts),
-    }  # fmt: skip
+    }
+    arrays = {f"{name}/{key}": start[key] for name, start in starts.items() for key in ("H", "limit") if key in start}
+    for cell, run in runs.items():
+        arrays |= {f"{', '.join(cell)}/{key}": run[key] for key in ("steps", "loss", "output_gradient_norm")}
+    for cell, run in classes.items():
+        arrays |= {f"{class_name(*cell)}/{key}": run[key] for key in ("steps", "loss", "accuracy")}
+    return values, arrays
 
 
-def rate_rows(settings: Settings, cell: Cell, start: Part, run: Part) -> list[dict[str, Any]]:
+def rate_rows(settings: RatesSettings, cell: Cell, start: Arrays, run: Arrays) -> list[dict[str, Any]]:
     """Of every seed: the fitted rate, and what the kernels at the start, at the end and of infinite width say of it.
 
     Ref: convergence, Eq. (12.2)
@@ -95,7 +101,7 @@ def _predicted(H: np.ndarray, lr: float, batch: int | None) -> float | None:
     return rate if rate > 0 else None
 
 
-def summary(cell: Cell, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(cell: Cell, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One network, loss and algorithm over its seeds: mean ratios of fitted to predicted rates, with standard errors."""
     found: dict[str, Any] = dict(zip(("network", "loss", "algorithm"), cell, strict=True)) | {"runs": len(rows)}
     for key in ("rate", "from_start"):
@@ -114,7 +120,7 @@ def ratio(a: float | None, b: float | None) -> float | None:
     return None if a is None or not b else a / b
 
 
-def law_row(cell: Cell, run: Part) -> dict[str, Any]:
+def law_row(cell: Cell, run: Arrays) -> dict[str, Any]:
     """How T grows with 1/ε in the runs of one network, loss and algorithm, beside the law of the loss's class.
 
     Ref: convergence, Thm 6, App. A
@@ -142,14 +148,14 @@ def _law(steps: np.ndarray, values: np.ndarray, objective: Any) -> Any:
         return None
 
 
-def iteration_row(settings: Settings, counts: Counts, network: str, variable: str) -> dict[str, Any]:
+def iteration_row(settings: RatesSettings, found: Found, network: str, variable: str) -> dict[str, Any]:
     """Steps to the share asked for against one of n, L, m, δ: points and exponents, beside the theorem's.
 
     Ref: convergence, Thm 1, Thm 8
     """
     place, points = VARIABLES.index(variable), []
     for point in settings.points(variable):
-        run = counts[network, point]
+        run = found[count_name(network, point)]
         for seed, loss in enumerate(run["loss"]):
             lr = float(run["lr"][seed])
             steps = steps_to_share(run["steps"], loss, settings.share)
@@ -161,22 +167,22 @@ def iteration_row(settings: Settings, counts: Counts, network: str, variable: st
                     "separation": float(run["separation"][seed]),
                 }
             )  # fmt: skip
-    found: dict[str, Any] = {"network": network, "variable": variable, "points": points}
+    told: dict[str, Any] = {"network": network, "variable": variable, "points": points}
     x = [point["x"] for point in points]
     for key in ("steps", "time", "expected"):
-        found[key], found[f"{key}_error"] = exponent(x, [point[key] for point in points])
+        told[key], told[f"{key}_error"] = exponent(x, [point[key] for point in points])
     slower = [ratio(point["steps"], point["expected"]) for point in points]
     means = [
         mean_and_error([s for s, p in zip(slower, points, strict=True) if p["x"] == value])[0]
         for value in dict.fromkeys(x)
     ]
     missing = sum(point["steps"] is None for point in points)
-    return found | {
+    return told | {
         "steps_theorem": STEPS[variable], "time_theorem": TIMES[variable], "missing": missing, "slower": means,
     }  # fmt: skip
 
 
-def class_rows(settings: Settings, cell: tuple[str, str], run: Part) -> list[dict[str, Any]]:
+def class_rows(cell: tuple[str, str], run: Arrays) -> list[dict[str, Any]]:
     """Of real and of random labels: the first recorded step with every training label right, and the loss there.
 
     Ref: convergence, Thm 6, footnote 16
@@ -199,7 +205,7 @@ def class_rows(settings: Settings, cell: tuple[str, str], run: Part) -> list[dic
     return rows
 
 
-def width_asked(settings: Settings, starts: Starts) -> dict[str, Any] | None:
+def width_asked(settings: RatesSettings, starts: Mapping[str, Arrays]) -> dict[str, Any] | None:
     """log₁₀ of n²⁴L¹²k/δ⁸, what Theorem 1 asks of m but for a constant and log⁵ m, on the rows of the first dense network.
 
     Ref: convergence, Thm 1
@@ -220,3 +226,123 @@ def width_asked(settings: Settings, starts: Starts) -> dict[str, Any] | None:
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+def tail_rate(
+    steps: np.ndarray, loss: np.ndarray, tail: float = 1 / 3
+) -> tuple[float | None, float | None, tuple[int, int]]:
+    """−d log F/ds over the last part of a run, its standard error, and the steps it is from; None where it has no tail.
+
+    The tail is cut into stretches of equal length; the rate is the mean of theirs and the error that of the mean. Under
+    SGD log F is a random walk with a drift, whose increments, and not its values, are independent: a straight line's own
+    standard error would be too small.
+
+    Ref: convergence, Thm 1, Thm 2, Eq. (12.2)
+
+    >>> rate, error, _ = tail_rate(np.arange(70), 0.5 ** np.arange(70.0))
+    >>> round(rate / float(np.log(2)), 12), error < 1e-12
+    (1.0, True)
+    """
+    steps, loss = np.asarray(steps, float), np.asarray(loss, float)
+    used = np.isfinite(loss) & (loss > ROUNDING * loss[0])
+    used &= np.cumprod(used).astype(bool)  # what comes after rounding, or after a divergence, is not a tail
+    s, F = steps[used], np.log(loss[used])
+    if len(s):
+        late = s >= s[-1] - tail * (s[-1] - s[0])
+        s, F = s[late], F[late]
+    if len(s) < 3:
+        return None, None, (0, 0)
+    cuts = np.unique(np.linspace(0, len(s) - 1, min(STRETCHES, len(s) - 1) + 1).round().astype(int))
+    rates = -np.diff(F[cuts]) / np.diff(s[cuts])
+    rate = float((F[0] - F[-1]) / (s[-1] - s[0]))
+    return rate, float(rates.std(ddof=1) / len(rates) ** 0.5), (int(s[0]), int(s[-1]))
+
+
+def mean_rate(H: np.ndarray, lr: float, batch: int | None = None) -> float:
+    """−log of the factor by which a step of GD or SGD shrinks the mean squared loss of a network with a fixed kernel.
+
+    With all rows r ← (I − ηH) r, and the factor is (1 − ηλ_min)², about 1 − 2ηλ_min. With b rows drawn anew each step
+    r ← (I − (ηn/b) H P) r, P their projector, and the factor is the largest eigenvalue of A ↦ E[M A M] with
+    M = I − (ηn/b) H^½ P H^½, E[P A P] = αA + (b/n − α) diag A, α = b(b − 1)/(n(n − 1)): at least (1 − ηλ_min)².
+
+    Ref: convergence, Thm 2
+
+    >>> round(float(np.exp(-mean_rate(np.diag([1.0, 2.0]), 0.5))), 12)  # (1 − ½)², the second is gone at once
+    0.25
+    """
+    n = len(H)
+    values, vectors = np.linalg.eigh(H)
+    slowest = float(np.max(np.abs(1 - lr * values)))
+    if batch is None or batch >= n:
+        return float("inf") if slowest == 0 else -2 * float(np.log(slowest))
+    root = (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
+    both, scale = batch * (batch - 1) / (n * (n - 1)), lr * n / batch
+
+    def step(flat: np.ndarray) -> np.ndarray:
+        A = flat.reshape(n, n)
+        inner = root @ A @ root
+        inner = both * inner + (batch / n - both) * np.diag(np.diag(inner))
+        return (A - lr * (H @ A + A @ H) + scale**2 * root @ inner @ root).ravel()
+
+    start = np.outer(vectors[:, 0], vectors[:, 0]) + np.eye(n) / n
+    operator = LinearOperator((n * n, n * n), matvec=step, dtype=np.float64)  # pyright: ignore[reportCallIssue]
+    found = eigsh(operator, 1, which="LA", v0=start.ravel(), ncv=min(n * n, 40), tol=1e-9, return_eigenvectors=False)  # pyright: ignore[reportArgumentType]
+    return -float(np.log(found[0]))
+
+
+def steps_to_share(steps: np.ndarray, loss: np.ndarray, share: float) -> float | None:
+    """The step at which a loss is at `share` of its first value, log F straight between records; None if never.
+
+    >>> steps_to_share(np.array([0, 10]), np.array([1.0, 0.01]), 0.1)
+    5.0
+    """
+    goal = share * loss[0]
+    below = np.flatnonzero(loss <= goal)
+    if not len(below) or not np.isfinite(loss[: below[0]]).all():
+        return None
+    i = int(below[0])
+    if i == 0:
+        return float(steps[0])
+    way = float(np.log(loss[i - 1] / goal) / np.log(loss[i - 1] / loss[i])) if loss[i] > 0 else 1.0
+    return float(steps[i - 1] + way * (steps[i] - steps[i - 1]))
+
+
+def exponent(x: Any, y: Any) -> tuple[float | None, float | None]:
+    """p of y ≈ c x^p with its standard error, by least squares in logarithms; None where the points do not give it.
+
+    >>> exponent([1, 2, 4], [3.0, 12.0, 48.0])
+    (2.0, 0.0)
+    """
+    pairs = [(a, b) for a, b in zip(x, y, strict=True) if b is not None and np.isfinite(b) and b > 0 and a > 0]
+    if len({a for a, _ in pairs}) < 2:
+        return None, None
+    log_x, log_y = np.log(np.array(pairs, float)).T
+    slope, _, error, _ = straight_line(log_x, log_y)
+    return round(slope, 12), None if error is None else round(error, 12)
+
+
+def late_exponent(steps: np.ndarray, values: np.ndarray, last: float = 4.0) -> float | None:
+    """p of T ∝ ε^(−p): how the steps grow with 1/ε where ε is what a run has reached, over its last `last`-fold of steps.
+
+    >>> round(late_exponent(np.array([0, 10, 100, 400]), np.array([9.0, 0.1, 0.01, 0.0025])), 9)
+    1.0
+    """
+    values = np.minimum.accumulate(np.asarray(values, float))
+    used = (steps >= steps[-1] / last) & (steps > 0) & np.isfinite(values) & (values > ROUNDING * values[0])
+    if np.count_nonzero(used) < 2:
+        return None
+    T, gone = np.log(steps[used].astype(float)), -np.log(values[used])
+    spread = gone - gone.mean()
+    return float(spread @ T / (spread @ spread)) if spread @ spread > 0 else None
+
+
+def mean_and_error(values: Any) -> tuple[float | None, float | None]:
+    """Mean and its standard error over those that are there; None of none, and for the error of one.
+
+    >>> mean_and_error([1.0, None, 3.0])
+    (2.0, 1.0)
+    """
+    found = np.array([v for v in values if v is not None and np.isfinite(v)], float)
+    if not len(found):
+        return None, None
+    return float(found.mean()), None if len(found) < 2 else float(round(found.std(ddof=1) / len(found) ** 0.5, 15))

@@ -9,31 +9,52 @@ import numpy as np
 
 from overparam.core import sections
 from overparam.core.words import count_of, decimal, with_error
-from overparam.studies import convergence_rates_figures as figures
-from overparam.studies.convergence_rates_losses import SIGMA
-from overparam.studies.convergence_rates_numbers import STEPS
-from overparam.studies.convergence_rates_runs import MOST
-from overparam.studies.convergence_rates_settings import LABELS, VARIABLES, Settings
+from overparam.studies.convergence_rates import (
+    LABELS,
+    MOST,
+    SETTINGS,
+    SIGMA,
+    VARIABLES,
+    RatesSettings,
+    class_name,
+    outline,
+    parts,
+)
+from overparam.studies.convergence_rates_numbers import STEPS, conclude, mean_and_error
+from overparam.studies.study import Arrays, Study, Values
 
 NEAR = 0.1
 """Rates within this share of their prediction are said to agree."""
 CLEAR = 2.5
 """Standard errors beyond which an exponent is called worse than a bound: one chance in twenty over eight of them."""
 THEOREMS = {"fully connected": "Thm 1", "residual": "Thm 8"}
+ROLES: dict[str, sections.Role] = {
+    "fully connected": "true",
+    "locally connected": "random",
+    "convolutional": "worst",
+    "residual": "observed",
+}
+SCATTERS = {
+    "end": ("the kernel at the end", "H of the same network at its last weights"),
+    "start": ("the kernel at the start", "H(0) of the same network"),
+    "limit": ("the kernel of infinite width", "the kernel of infinite width, which the residual network has not"),
+}
+AXES = {"n": "samples n", "L": "trained layers L", "m": "width m", "δ": "separation δ"}
 
 
-def page(settings: Settings, values: Mapping[str, Any], runs: Any, classes: Any) -> tuple[sections.Section, ...]:
+def page(settings: RatesSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
     """All sections."""
     return (
-        _claims(settings, values),
-        _rates(values, runs),
+        sections.Section("What the paper says and what we found", tuple(claims(settings, values))),
+        _rates(settings, values, arrays),
         _iterations(settings, values),
-        _classes(settings, values, classes),
-        _laws(values, runs),
+        _classes(settings, values, arrays),
+        _laws(values, arrays),
     )
 
 
-def _claims(settings: Settings, values: Mapping[str, Any]) -> sections.Section:
+def claims(settings: RatesSettings, values: Values) -> list[sections.Text]:
+    """Each theorem, and what the runs say of it."""
     where = "MNIST averaged to 14 × 14" if settings.data == "mnist" else "scikit-learn's digits, 8 × 8"
     about = sections.Text(
         f"Rates: {where}, classes 3 and 8, n = {settings.samples}, labels ±1, L = {settings.layers} trained layers, "
@@ -41,7 +62,7 @@ def _claims(settings: Settings, values: Mapping[str, Any]) -> sections.Section:
         f"{settings.seeds} seeds, each with rows and weights of its own. Iterations: drawn rows in pairs δ apart with "
         "opposite labels. Everything in float64; only hidden weights are trained, as in the paper."
     )
-    blocks = [
+    return [
         *_headline(values),
         about,
         *_rate_words(values),
@@ -52,10 +73,9 @@ def _claims(settings: Settings, values: Mapping[str, Any]) -> sections.Section:
         *_kink_words(values),
         *_range_words(values),
     ]
-    return sections.Section("What the paper says and what we found", tuple(blocks))
 
 
-def _headline(values: Mapping[str, Any]) -> list[sections.Text]:
+def _headline(values: Values) -> list[sections.Text]:
     rows = [r for r in values["rates"] if r["rate"] is not None and r["from_end"] is not None]
     if not rows:
         return []
@@ -69,7 +89,7 @@ def _headline(values: Mapping[str, Any]) -> list[sections.Text]:
     ]
 
 
-def _rate_words(values: Mapping[str, Any]) -> list[sections.Text]:
+def _rate_words(values: Values) -> list[sections.Text]:
     found = []
     for algorithm, said in (
         ("GD", "Thm 1, 7 and 8 say that the loss falls at a linear rate under GD, and not at which"),
@@ -103,7 +123,7 @@ def _rate_words(values: Mapping[str, Any]) -> list[sections.Text]:
     return found
 
 
-def _constant_words(values: Mapping[str, Any]) -> list[sections.Text]:
+def _constant_words(values: Values) -> list[sections.Text]:
     least = values["least_constant"]
     if least is None:
         return []
@@ -121,7 +141,7 @@ def _with_error(value: float | None, error: float | None) -> str | float | None:
     return value if error is None else with_error(value, error, 3)
 
 
-def _iteration_words(settings: Settings, values: Mapping[str, Any], network: str) -> sections.Text:
+def _iteration_words(settings: RatesSettings, values: Values, network: str) -> sections.Text:
     rows = {r["variable"]: r for r in values["iterations"] if r["network"] == network}
     parts = [
         f"{v}: {with_error(rows[v]['steps'], rows[v]['steps_error'], sign=True)} (theorem {decimal(STEPS[v], 0, sign=True)})"
@@ -177,7 +197,7 @@ def _span(numbers: Sequence[str]) -> str:
     return numbers[0] if numbers[0] == numbers[-1] else f"{numbers[0]} to {numbers[-1]}"
 
 
-def _accuracy_words(settings: Settings, values: Mapping[str, Any]) -> sections.Text:
+def _accuracy_words(settings: RatesSettings, values: Values) -> sections.Text:
     rows = values["classes"]
     parts = []
     for labels in LABELS:
@@ -201,7 +221,7 @@ def _accuracy_words(settings: Settings, values: Mapping[str, Any]) -> sections.T
     )
 
 
-def _law_words(values: Mapping[str, Any]) -> list[sections.Text]:
+def _law_words(values: Values) -> list[sections.Text]:
     found = []
     for kind, law in (
         ("convex", "T = O(1/ε) for a convex loss (cross-entropy)"),
@@ -247,7 +267,7 @@ def _law_words(values: Mapping[str, Any]) -> list[sections.Text]:
     return found
 
 
-def _kink_words(values: Mapping[str, Any]) -> list[sections.Text]:
+def _kink_words(values: Values) -> list[sections.Text]:
     rows = [r for r in values["rates"] if r["on_a_kink"]]
     if not rows:
         return []
@@ -260,7 +280,7 @@ def _kink_words(values: Mapping[str, Any]) -> list[sections.Text]:
     ]
 
 
-def _range_words(values: Mapping[str, Any]) -> list[sections.Text]:
+def _range_words(values: Values) -> list[sections.Text]:
     asked = values["width_asked"]
     if asked is None:
         return []
@@ -274,7 +294,7 @@ def _range_words(values: Mapping[str, Any]) -> list[sections.Text]:
     ]
 
 
-def _rates(values: Mapping[str, Any], runs: Any) -> sections.Section:
+def _rates(settings: RatesSettings, values: Values, arrays: Arrays) -> sections.Section:
     rows = values["rates"]
     columns = (
         "network", "loss", "algorithm", "runs", "fitted rate", "from H(0)", "fitted / H at the end", "fitted / H(0)",
@@ -289,14 +309,14 @@ def _rates(values: Mapping[str, Any], runs: Any) -> sections.Section:
         ),
         "Means over seeds, with standard errors. A rate is that of log F a step over the last third of the run.",
     )  # fmt: skip
-    drawn = [figures.scatter(rows, "end"), figures.scatter(rows, "start")]
+    drawn = [_scatter_figure(rows, "end"), _scatter_figure(rows, "start")]
     if any(r["from_limit"] for r in rows):
-        drawn.append(figures.scatter(rows, "limit"))
-    drawn += [f for algorithm in ("GD", "SGD") if (f := figures.falling(runs, rows, algorithm)) is not None]
+        drawn.append(_scatter_figure(rows, "limit"))
+    drawn += [f for algorithm in ("GD", "SGD") if (f := _falling_figure(arrays, rows, algorithm)) is not None]
     return sections.Section("The linear rate", (*drawn, table))
 
 
-def _iterations(settings: Settings, values: Mapping[str, Any]) -> sections.Section:
+def _iterations(settings: RatesSettings, values: Values) -> sections.Section:
     rows = values["iterations"]
     table = sections.Table(
         ("network", "variable", "T: exponent", "theorem", "ηmT: exponent", "theorem", "T from H(0): exponent",
@@ -310,11 +330,11 @@ def _iterations(settings: Settings, values: Mapping[str, Any]) -> sections.Secti
         f"m = {settings.base[2]}, δ = {settings.base[3]:g}. ηmT does not depend on how η is chosen: O(n²/δ) in the proof. Runs over H(0): steps taken over "
         "those that the kernel at the start says, at the smallest and the largest value of the variable.",
     )  # fmt: skip
-    drawn = tuple(figures.iterations(rows, v, settings.share) for v in VARIABLES)
+    drawn = tuple(_iterations_figure(rows, v, settings.share) for v in VARIABLES)
     return sections.Section("Iterations", (*drawn, table))
 
 
-def _classes(settings: Settings, values: Mapping[str, Any], classes: Any) -> sections.Section:
+def _classes(settings: RatesSettings, values: Values, arrays: Arrays) -> sections.Section:
     table = sections.Table(
         ("network", "algorithm", "labels", "every label right at step", "summed loss there", "summed loss ¼ at step", "last step",
          "loss there", "η"),
@@ -325,14 +345,14 @@ def _classes(settings: Settings, values: Mapping[str, Any], classes: Any) -> sec
         ),
         "Steps are those of the first record at which it was so.",
     )  # fmt: skip
-    return sections.Section("Every label right", (figures.accuracies(classes, settings), table))
+    return sections.Section("Every label right", (_accuracies_figure(arrays, settings), table))
 
 
 def _step(step: int | None) -> int | str:
     return "not yet" if step is None else step
 
 
-def _laws(values: Mapping[str, Any], runs: Any) -> sections.Section:
+def _laws(values: Values, arrays: Arrays) -> sections.Section:
     table = sections.Table(
         ("network", "loss", "algorithm", "class", "p of T ∝ ε^(−p)", "theorem", "R² of log F against T",
          "smallest c with no record above the law", "at the start", "at the end"),
@@ -345,7 +365,157 @@ def _laws(values: Mapping[str, Any], runs: Any) -> sections.Section:
         "bounds the summed loss, or the smallest ‖loss‖ so far of a bounded one.",
     )  # fmt: skip
     drawn = [
-        figures.law(runs, "cross-entropy", "loss", 1.0, "Cross-entropy"),
-        figures.law(runs, "saturated", "output_gradient_norm", 0.5, "Smallest ‖loss‖ so far"),
+        _law_figure(arrays, "cross-entropy", "loss", 1.0, "Cross-entropy"),
+        _law_figure(arrays, "saturated", "output_gradient_norm", 0.5, "Smallest ‖loss‖ so far"),
     ]
     return sections.Section("By the class of the loss", (*(f for f in drawn if f is not None), table))
+
+
+def _scatter_figure(rows: list[Mapping[str, Any]], kernel: str) -> sections.Figure:
+    """Fitted rates against those of a kernel, a point a run, with the line on which they are equal."""
+    words, means = SCATTERS[kernel]
+    found = [r for r in rows if r["rate"] is not None and r[f"from_{kernel}"] is not None and r["rate"] > 0]
+    drawn = []
+    for network, role in ROLES.items():
+        for algorithm in ("GD", "SGD"):
+            own = [r for r in found if (r["network"], r["algorithm"]) == (network, algorithm)]
+            if own:
+                y, spread = (np.array([r[key] for r in own], float) for key in ("rate", "rate_error"))
+                name, x = f"{network}, {algorithm}", [r[f"from_{kernel}"] for r in own]
+                drawn.append(
+                    sections.series(name, x, y, lower=y - spread, upper=y + spread, mark="points", role=role)
+                )  # fmt: skip
+    ends = [value for r in found for value in (r["rate"], r[f"from_{kernel}"]) if value > 0]
+    if ends:
+        line = [0.8 * min(ends), 1.25 * max(ends)]
+        drawn.append(sections.series("equal", line, line, role="muted", dashed=True))
+    return sections.Figure(
+        f"Fitted rate against that of {words}",
+        f"Rate a step of the loss over the last third of each run, squared and rippled loss, against −2 log(1 − ηλ_min) "
+        f"(of SGD: the rate of the mean loss) with {means}. Bars: one standard error.",
+        f"rate from {words}",
+        "fitted rate",
+        tuple(drawn),
+        x_scale="log",
+        y_scale="log",
+    )
+
+
+def _falling_figure(arrays: Arrays, rows: list[Mapping[str, Any]], algorithm: str) -> sections.Figure | None:
+    """The squared loss of the first seed, and the slope that λ_min at the end gives it."""
+    drawn = []
+    for network, role in ROLES.items():
+        run = f"{network}, squared, {algorithm}"
+        if f"{run}/loss" not in arrays:
+            continue
+        steps, loss = arrays[f"{run}/steps"], arrays[f"{run}/loss"][0]
+        loss = np.where(loss > 0, loss, np.nan)
+        drawn.append(sections.series(network, steps, loss, role=role))
+        row = next(r for r in rows if r["cell"] == [network, "squared", algorithm] and r["seed"] == 0)
+        if row["rate"] is not None and row["from_end"] is not None:
+            tail = (steps >= row["first"]) & (steps <= row["last"])
+            line = loss[tail][0] * np.exp(-row["from_end"] * (steps[tail] - row["first"]))
+            drawn.append(sections.series(f"{network}, from λ_min", steps[tail], line, role=role, dashed=True))
+    if not drawn:
+        return None
+    return sections.Figure(
+        f"The squared loss under {algorithm}",
+        "Loss of the first seed at every record; dashed: the slope that the smallest eigenvalue of the kernel at the end "
+        "gives, over the part that was fitted.",
+        "step",
+        "loss",
+        tuple(drawn),
+        y_scale="log",
+    )
+
+
+def _iterations_figure(rows: list[Mapping[str, Any]], variable: str, share: float) -> sections.Figure:
+    """Steps against n, L, m or δ, measured and from the kernel at the start, and the theorem's slope."""
+    drawn, anchor = [], None
+    for row in (r for r in rows if r["variable"] == variable):
+        points = row["points"]
+        values = list(dict.fromkeys(p["x"] for p in points))
+        found = {
+            key: [mean_and_error([p[key] for p in points if p["x"] == x]) for x in values]
+            for key in ("steps", "expected")
+        }
+        role = ROLES[row["network"]]
+        mean, spread = (np.array([f[i] if f[i] is not None else np.nan for f in found["steps"]]) for i in (0, 1))
+        spread = np.nan_to_num(spread)
+        drawn.append(sections.series(row["network"], values, mean, lower=mean - spread, upper=mean + spread, role=role))
+        expected = [f[0] for f in found["expected"]]
+        drawn.append(sections.series(f"{row['network']}, from H(0)", values, expected, role=role, dashed=True))
+        if anchor is None and np.isfinite(mean).any():
+            place = int(np.flatnonzero(np.isfinite(mean))[-1 if row["steps_theorem"] < 0 else 0])
+            anchor = values, mean[place] * (np.array(values) / values[place]) ** row["steps_theorem"]
+    if anchor is not None:
+        drawn.append(sections.series("the theorem's slope", *anchor, role="muted", dashed=True))
+    return sections.Figure(
+        f"Iterations against {AXES[variable]}",
+        f"Steps of GD at η = 1/λ_max until the squared loss is {share:g} of its start; bands: one standard error over seeds. "
+        "Dashed: what the kernel at the start says, and the slope of n⁶L²/δ².",
+        AXES[variable],
+        "steps",
+        tuple(drawn),
+        x_scale="log",
+        y_scale="log",
+    )
+
+
+def _accuracies_figure(arrays: Arrays, settings: RatesSettings) -> sections.Figure:
+    """Training accuracy of ten classes by step, real and random labels."""
+    drawn = []
+    for network in (network for network, algorithm in settings.class_cells if algorithm == "GD"):
+        steps, accuracy = (arrays[f"{class_name(network, 'GD')}/{key}"] for key in ("steps", "accuracy"))
+        for place, labels in enumerate(LABELS):
+            name, dashed = f"{network}, {labels} labels", labels == "random"
+            drawn.append(
+                sections.series(name, steps[steps > 0], accuracy[place][steps > 0], role=ROLES[network], dashed=dashed)
+            )
+    return sections.Figure(
+        "Training accuracy under cross-entropy",
+        f"Ten classes, n = {settings.class_samples}, GD; dashed: labels drawn at random.",
+        "step",
+        "training accuracy",
+        tuple(drawn),
+        x_scale="log",
+    )
+
+
+def _law_figure(arrays: Arrays, loss: str, key: str, power: float, words: str) -> sections.Figure | None:
+    """What a law bounds against T, all networks under GD, and the law's slope."""
+    drawn, guide = [], None
+    for network, role in ROLES.items():
+        run = f"{network}, {loss}, GD"
+        if f"{run}/{key}" not in arrays:
+            continue
+        steps, values = arrays[f"{run}/steps"], np.minimum.accumulate(arrays[f"{run}/{key}"][0])
+        steps, values = steps[steps > 0].astype(float), values[steps > 0]
+        drawn.append(sections.series(network, steps, np.where(values > 0, values, np.nan), role=role))
+        if guide is None:
+            guide = steps, values[0] * (steps / steps[0]) ** -power
+    if guide is None:
+        return None
+    drawn.append(sections.series(f"slope of the law, T^(−{power:g})", *guide, role="muted", dashed=True))
+    return sections.Figure(
+        f"{words} against T",
+        f"{words} of the first seed under GD with the {loss} loss, both axes logarithmic, beside the law of its class.",
+        "step",
+        words.lower(),
+        tuple(drawn),
+        x_scale="log",
+        y_scale="log",
+    )
+
+
+STUDY = Study(
+    name="convergence-rates",
+    title="Convergence as measured: linear rates, iterations, and every label right",
+    reference="convergence, Thm 1, Thm 2, Thm 6, Thm 7, Thm 8",
+    settings=SETTINGS,
+    outline=outline,
+    parts=parts,
+    conclude=conclude,
+    claims=claims,
+    page=page,
+)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,22 +13,26 @@ from overparam.core import sections
 from overparam.data import Dataset
 from overparam.engines import gram
 from overparam.engines.matrix import AbstractGram
+from overparam.frame import Part, Work
 from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
-from overparam.studies.study import Findings, Study, Workplace
+from overparam.studies.study import Arrays, Found, Study, Values, planned
 from overparam.studies.two_layer_runs import (
+    ABSENT,
     CIFAR,
     DIGITS,
     MNIST,
     forecasts,
     found_pairs,
-    labellings,
     largest_error,
     log_steps,
-    run_part,
+    run_seconds,
+    trained,
+    with_random_labels,
 )
 
 ROLES: dict[str, sections.Role] = {"true": "true", "random": "random", "worst case": "worst"}
+"""The three labellings that the paper compares, and how each is drawn."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,18 @@ class Case:
         start = ", paired" if self.paired else ""
         return f"{self.data}, κ = {self.kappa:g}{start}, η = {self.lr:g}"
 
+    def run(self, label: str) -> str:
+        """The name of its part."""
+        return f"{self.name}, {label} labels"
+
+    @property
+    def prediction(self) -> str:
+        """The name of its part."""
+        return f"{self.name}, prediction"
+
 
 @dataclass(frozen=True)
-class Settings:
+class Fig1Settings:
     """Sizes and cases; the paper's are n = m = 10,000, η = 1e-3, κ = 1e-2 on MNIST and CIFAR-10."""
 
     train: int
@@ -59,11 +72,11 @@ class Settings:
     cases: tuple[Case, ...] = field(default_factory=tuple)
 
 
-def settings_at(train: int, test: int, width: int, steps: int, every: int, cases: tuple[Case, ...]) -> Settings:
+def settings_at(train: int, test: int, width: int, steps: int, every: int, cases: tuple[Case, ...]) -> Fig1Settings:
     """Settings whose rates are those of n = 10,000 rows, scaled so that ηλ_max stays as it is there."""
     scale = 10_000 / train
     scaled = tuple(Case(c.data, c.kappa, c.lr * scale, c.paired, c.dtype) for c in cases)
-    return Settings(train, test, width, steps, every, scaled)
+    return Fig1Settings(train, test, width, steps, every, scaled)
 
 
 PAPER = (Case(MNIST, 1e-2, 1e-3), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"))
@@ -78,38 +91,51 @@ def _on_a_laptop(cases: tuple[Case, ...]) -> tuple[Case, ...]:
     return tuple(Case(c.data, c.kappa, c.lr, c.paired, "float32") for c in cases)
 
 
-def run(settings: Settings, workplace: Workplace) -> Findings:
-    """Every case: train on three labellings, predict each from H and its own y − u(0), and set them side by side."""
-    names = tuple(dict.fromkeys(case.data for case in settings.cases))
-    pairs, absent = found_pairs(names, settings.train, settings.test)
-    arrays: dict[str, np.ndarray] = {}
-    found: list[dict[str, Any]] = []
-    pages: list[sections.Section] = []
+def parts(settings: Fig1Settings, key: int, device: str | None) -> list[Part]:
+    """The spectrum of every data set; for every case a run on each labelling, and the prediction from its own y − u(0)."""
+    pairs, absent = found_pairs([case.data for case in settings.cases], settings.train, settings.test)
+    found = [absent]
+    record = log_steps(settings.steps, settings.every)
     for name, data in pairs.items():
-        spectrum = _spectrum(workplace, name, data)
-        arrays |= {f"{name}.{key}": value for key, value in spectrum.items() if key != "worst"}
-        pages.append(_spectrum_section(name, spectrum))
+        seconds = planned(10.0 * data.n**3, 0, device)
+        found.append(Part(f"spectrum of {name}", spectrum, (data, key), seconds=seconds))
         for case in settings.cases:
-            if case.data == name:
-                facts, kept, section = _case(settings, workplace, case, data, spectrum)
-                found.append(facts)
-                arrays |= {f"{case.name}.{key}": value for key, value in kept.items()}
-                pages.append(section)
-    return Findings({"cases": found}, arrays, (_summary(settings, found, absent), *pages))
+            if case.data != name:
+                continue
+            options = {"lr": case.lr, "steps": settings.steps, "record": record, "dtype": case.dtype}
+            network, seconds = (
+                TwoLayer(settings.width, case.kappa, case.paired),
+                run_seconds(data, settings.width, settings.steps, device),
+            )
+            for label in ROLES:
+                of = (data, label, network, key, options)
+                needs = (f"spectrum of {name}",)
+                found.append(Part(case.run(label), trained_on_labels, of, needs, seconds))
+            needs = (f"spectrum of {name}", *(case.run(label) for label in ROLES))
+            seconds = planned(300.0 * data.n**2, 0, device)
+            found.append(
+                Part(case.prediction, predicted_losses, (data, key, np.array(record), case.lr), needs, seconds)
+            )
+    return found
 
 
-def _spectrum(workplace: Workplace, name: str, data: Dataset) -> dict[str, np.ndarray]:
+def labelled(data: Dataset, label: str, key: int, worst: np.ndarray) -> Dataset:
+    """One of the three labellings that the paper compares: true, redrawn at random, and the worst case.
+
+    Ref: fine_grained, Fig. 1
+    """
+    if label == "worst case":
+        return data.with_targets(worst, "worst-case labels")
+    return data if label == "true" else with_random_labels(data, key)
+
+
+def spectrum(work: Work, data: Dataset, key: int) -> dict[str, Any]:
     """All eigenvalues of H, |v_iᵀy| for the three labellings, largest eigenvalue first, and the worst-case labels."""
-
-    def make(_: Path | None) -> dict[str, Any]:
-        workplace.progress(0, None, f"{name}: eigenvalues")
-        values, vectors = _all_eigenpairs(gram(Kernel(), data.X, device=workplace.device))
-        worst = vectors[:, 0] * np.sqrt(data.n)
-        labels = labellings(data, worst, workplace.seed)
-        projections = np.stack([np.abs(vectors.T @ labelled.y)[::-1] for labelled in labels.values()])
-        return {"eigenvalues": values[::-1], "projections": projections, "worst": worst}
-
-    return workplace.part(f"spectrum of {name}", make)
+    values, vectors = _all_eigenpairs(gram(Kernel(), data.X, device=work.device))
+    worst = vectors[:, 0] * np.sqrt(data.n)
+    labels = [labelled(data, label, key, worst).y for label in ROLES]
+    projections = np.stack([np.abs(vectors.T @ y)[::-1] for y in labels])
+    return {"eigenvalues": values[::-1], "projections": projections, "worst": worst}
 
 
 def _all_eigenpairs(H: AbstractGram) -> tuple[np.ndarray, np.ndarray]:
@@ -123,33 +149,55 @@ def _all_eigenpairs(H: AbstractGram) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(values), np.asarray(vectors)
 
 
-def _case(
-    settings: Settings, workplace: Workplace, case: Case, data: Dataset, spectrum: dict[str, np.ndarray]
-) -> tuple[dict[str, Any], dict[str, np.ndarray], sections.Section]:
-    network = TwoLayer(settings.width, case.kappa, case.paired)
-    record = log_steps(settings.steps, settings.every)
-    labels = labellings(data, spectrum["worst"], workplace.seed)
-    runs = {
-        label: run_part(
-            workplace, f"{case.name}, {label} labels", labelled, network,
-            lr=case.lr, steps=settings.steps, record=record, dtype=case.dtype,
-        )
-        for label, labelled in labels.items()
-    }  # fmt: skip
-    residuals = np.stack([labelled.y - runs[label]["initial_outputs"] for label, labelled in labels.items()], axis=1)
-    steps = np.array(record)
-    predicted = forecasts(workplace, f"{case.name}, prediction", data, residuals, steps, case.lr)
+def trained_on_labels(
+    work: Work, data: Dataset, label: str, network: TwoLayer, key: int, options: Mapping[str, Any], found: Arrays
+) -> dict[str, Any]:
+    """A run on one of the labellings; the worst one comes from the spectrum."""
+    return trained(work, labelled(data, label, key, found["worst"]), network, key, options)
+
+
+def predicted_losses(
+    work: Work, data: Dataset, key: int, steps: np.ndarray, lr: float, found: Arrays, *runs: Arrays
+) -> dict[str, Any]:
+    """The prediction for each labelling from H and the residual at the start of its run."""
+    labels = [labelled(data, label, key, found["worst"]).y for label in ROLES]
+    residuals = np.stack([y - run["initial_outputs"] for y, run in zip(labels, runs, strict=True)], axis=1)
+    return forecasts(work, data, residuals, steps, lr)
+
+
+def conclude(settings: Fig1Settings, found: Found) -> tuple[Values, Arrays]:
+    """Every case: what each run came to beside its prediction."""
+    arrays: dict[str, np.ndarray] = {}
+    cases: list[dict[str, Any]] = []
+    for name in dict.fromkeys(case.data for case in settings.cases):
+        if f"spectrum of {name}" not in found:
+            continue
+        own = found[f"spectrum of {name}"]
+        arrays |= {f"{name}.{what}": value for what, value in own.items() if what != "worst"}
+        for case in settings.cases:
+            if case.data == name:
+                facts, kept = _case(settings, case, found)
+                cases.append(facts)
+                arrays |= {f"{case.name}.{what}": value for what, value in kept.items()}
+    return {"cases": cases, "absent": found[ABSENT]["lines"].tolist()}, arrays
+
+
+def _case(settings: Fig1Settings, case: Case, found: Found) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    predicted, steps = found[case.prediction], np.array(log_steps(settings.steps, settings.every))
     kept: dict[str, np.ndarray] = {"steps": steps}
-    series: list[sections.Series] = []
-    rows: list[tuple[Any, ...]] = []
     facts: dict[str, Any] = {"case": case.name, "data": case.data, "kappa": case.kappa, "lr": case.lr, "labels": {}}
-    stable = str(predicted["stable"]) != "unstable"
-    for i, (label, run) in enumerate(runs.items()):
+    for i, label in enumerate(ROLES):
+        run = found[case.run(label)]
         at = np.searchsorted(steps, run["steps"])
         observed, ahead = run["loss"], predicted["loss"][i][at]
         moves = largest_error(run["movement"][:, 0], predicted["movement"][i][at])
         lazy = float(run["movement"][-1, 0]) / (np.sqrt(settings.width) * case.kappa)
-        kept |= {f"{label}.observed": observed, f"{label}.predicted": predicted["loss"][i]}
+        kept |= {
+            f"{label}.observed": observed,
+            f"{label}.predicted": predicted["loss"][i],
+            f"{label}.steps": run["steps"],
+        }
+        kept |= {f"{label}.{what}": predicted[what][i] for what in ("lower", "upper")}
         kept |= {f"{label}.{key}": run[key] for key in ("movement", "flips", "kernel_from_start", "kernel_from_limit")}
         facts["labels"][label] = {
             "loss": float(observed[-1]), "share_left": float(observed[-1] / observed[0]),
@@ -157,24 +205,46 @@ def _case(
             "flips": float(run["flips"][-1, 0]), "kernel_drift": float(run["kernel_from_start"][-1]),
             "stopped": str(run["stopped"]), "ms_a_step": 1e3 * float(run["seconds_per_step"]),
         }  # fmt: skip
-        fact = facts["labels"][label]
+    facts["order_holds"] = _falls_in_order(facts["labels"])
+    facts["stable"] = str(predicted["stable"]) != "unstable"
+    return facts | {"largest_stable_rate": float(predicted["limit"])}, kept
+
+
+def _falls_in_order(labels: Mapping[str, Any]) -> bool:
+    return labels["true"]["share_left"] < labels["random"]["share_left"] < labels["worst case"]["share_left"]
+
+
+def page(settings: Fig1Settings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
+    """The claims, then the spectrum of every data set and its cases."""
+    told = [_summary(settings, values, arrays)]
+    for name in dict.fromkeys(fact["data"] for fact in values["cases"]):
+        told.append(_spectrum_section(name, arrays))
+        told += [_case_section(fact, arrays) for fact in values["cases"] if fact["data"] == name]
+    return tuple(told)
+
+
+def _case_section(fact: Mapping[str, Any], arrays: Arrays) -> sections.Section:
+    series: list[sections.Series] = []
+    rows: list[tuple[Any, ...]] = []
+    name, stable = fact["case"], fact["stable"]
+    for label, own in fact["labels"].items():
         rows.append((
-            label, fact["share_left"], fact["largest_error"] if stable else None, fact["movement_error"] if stable else None,
-            lazy, fact["flips"], fact["kernel_drift"], round(fact["ms_a_step"], 2),
+            label, own["share_left"], own["largest_error"] if stable else None, own["movement_error"] if stable else None,
+            own["laziness"], own["flips"], own["kernel_drift"], round(own["ms_a_step"], 2),
         ))  # fmt: skip
-        role = ROLES[label]
-        start = observed[0]
+        role, kept = ROLES[label], {what: arrays[f"{name}.{label}.{what}"] for what in DRAWN}
+        start = kept["observed"][0]
         if stable:
             series.append(
-                sections.series(f"{label}, predicted", steps, predicted["loss"][i] / start, role=role,
-                                lower=predicted["lower"][i] / start, upper=predicted["upper"][i] / start)
+                sections.series(f"{label}, predicted", arrays[f"{name}.steps"], kept["predicted"] / start, role=role,
+                                lower=kept["lower"] / start, upper=kept["upper"] / start)
             )  # fmt: skip
         mark: sections.Mark = "points" if stable else "line"
-        series.append(sections.series(f"{label}, observed", run["steps"], observed / start, role=role, mark=mark))
-    facts["order_holds"] = _falls_in_order(facts["labels"])
-    facts["stable"] = stable
+        series.append(
+            sections.series(f"{label}, observed", kept["steps"], kept["observed"] / start, role=role, mark=mark)
+        )
     figure = sections.Figure(
-        f"Loss over steps: {case.name}",
+        f"Loss over steps: {name}",
         "Training loss over its start: observed, and predicted from H, y and u(0) alone, with its bracket.",
         "step", "loss / loss(0)", tuple(series), y_scale="log",
     )  # fmt: skip
@@ -183,21 +253,20 @@ def _case(
          "signs flipped", "kernel drift", "ms a step"),
         tuple(rows), "Errors are the largest over all recorded steps, relative to the prediction.",
     )  # fmt: skip
-    words = [sections.Text(_found(case, facts, float(predicted["limit"])), "plain" if stable else "warning")]
-    return facts, kept, sections.Section(case.name, (*words, figure, table))
+    words = sections.Text(_found(fact), "plain" if stable else "warning")
+    return sections.Section(name, (words, figure, table))
 
 
-def _falls_in_order(labels: dict[str, Any]) -> bool:
-    return labels["true"]["share_left"] < labels["random"]["share_left"] < labels["worst case"]["share_left"]
+DRAWN = ("steps", "observed", "predicted", "lower", "upper")
 
 
-def _found(case: Case, facts: dict[str, Any], limit: float) -> str:
+def _found(facts: Mapping[str, Any]) -> str:
     order = "True labels fall fastest, then random, then worst-case ones" if facts["order_holds"] else (
         "The losses do not end in the order true, random, worst case"
     )  # fmt: skip
     if not facts["stable"]:
         return (
-            f"{order}. The rate {case.lr:g} is above 2/λ_max = {limit:.3g}: the linear dynamics diverge, "
+            f"{order}. The rate {facts['lr']:g} is above 2/λ_max = {facts['largest_stable_rate']:.3g}: the linear dynamics diverge, "
             "so there is no prediction to compare with; the network itself is free to leave them."
         )
     true = facts["labels"]["true"]
@@ -207,8 +276,8 @@ def _found(case: Case, facts: dict[str, Any], limit: float) -> str:
     )
 
 
-def _spectrum_section(name: str, spectrum: dict[str, np.ndarray]) -> sections.Section:
-    values, projections = spectrum["eigenvalues"], spectrum["projections"]
+def _spectrum_section(name: str, arrays: Arrays) -> sections.Section:
+    values, projections = arrays[f"{name}.eigenvalues"], arrays[f"{name}.projections"]
     index = np.unique(np.geomspace(1, len(values), 400).round().astype(int))
     shares = np.cumsum(projections**2, axis=1) / np.sum(projections**2, axis=1, keepdims=True)
     eigenvalues = sections.Figure(
@@ -236,7 +305,8 @@ def _spectrum_section(name: str, spectrum: dict[str, np.ndarray]) -> sections.Se
     return sections.Section(f"Spectrum and labels: {name}", (eigenvalues, mass, points))
 
 
-def _summary(settings: Settings, found: list[dict[str, Any]], absent: list[sections.Text]) -> sections.Section:
+def claims(settings: Fig1Settings, values: Values) -> list[sections.Text]:
+    """What the paper says, what held, what was run, and which data sets were not there."""
     says = sections.Text(
         "The paper says: gradient descent fits true labels faster than random ones and those faster than the worst case, "
         "because true labels lie along the eigenvectors of large eigenvalues; and the loss follows the linear dynamics of H."
@@ -245,22 +315,27 @@ def _summary(settings: Settings, found: list[dict[str, Any]], absent: list[secti
         f"Here: n = {settings.train}, m = {settings.width}, {settings.steps} steps of full-batch gradient descent on ½Σ(y − u)², "
         "unit rows, labels ±1; the random labels are drawn once; the worst case is the last eigenvector scaled to ‖y‖."
     )
+    absent = [sections.Text(line, "warning") for line in values["absent"]]
+    return [*_remarks(values["cases"]), says, setup, *absent]
+
+
+def _summary(settings: Fig1Settings, values: Values, arrays: Arrays) -> sections.Section:
     rows = tuple(
         (fact["case"], "yes" if fact["order_holds"] else "no", "yes" if fact["stable"] else "no",
          fact["labels"]["true"]["laziness"], fact["labels"]["true"]["flips"],
          fact["labels"]["true"]["largest_error"] if fact["stable"] else None,
          fact["labels"]["random"]["largest_error"] if fact["stable"] else None,
          fact["labels"]["true"]["movement_error"] if fact["stable"] else None)
-        for fact in found
+        for fact in values["cases"]
     )  # fmt: skip
     table = sections.Table(
         ("case", "order holds", "η below 2/λ_max", "laziness", "signs flipped", "error, true labels", "error, random labels",
          "movement error, true"), rows, "What agreed and what did not; true labels unless said.",
     )  # fmt: skip
-    return sections.Section("What agreed and what did not", (*_remarks(found), says, setup, *absent, table))
+    return sections.Section("What agreed and what did not", (*claims(settings, values), table))
 
 
-def _remarks(found: list[dict[str, Any]]) -> tuple[sections.Text, ...]:
+def _remarks(found: Sequence[Mapping[str, Any]]) -> tuple[sections.Text, ...]:
     held = sum(fact["order_holds"] for fact in found)
     remarks = [sections.Text(f"The order of the three losses holds in {held} of {len(found)} cases.", "good" if held == len(found) else "warning")]  # fmt: skip
     for fact in found:
@@ -275,7 +350,8 @@ def _remarks(found: list[dict[str, Any]]) -> tuple[sections.Text, ...]:
     return tuple(remarks)
 
 
-def _plan(settings: Settings) -> str:
+def outline(settings: Fig1Settings) -> str:
+    """The runs and their size, in words."""
     d = {MNIST: 784, CIFAR: 3072, DIGITS: 64}
     products = sum(12 * settings.train * settings.width * d[case.data] * settings.steps for case in settings.cases)
     return f"{3 * len(settings.cases)} runs of {settings.steps} steps, n = {settings.train}, m = {settings.width}: {products:.1e} operations"
@@ -290,8 +366,11 @@ STUDY = Study(
             200, 50, 256, 100, 10, (Case(DIGITS, 1e-2, 4e-4, dtype="float64"), Case(DIGITS, 1.0, 4e-4, True, "float64"))
         ),
         "small": settings_at(600, 200, 1000, 500, 25, _on_a_laptop((PAPER[0], LAZY[0], PAPER[1], LAZY[2]))),
-        "full": Settings(10_000, 2_000, 10_000, 2_000, 50, (PAPER[0], LAZY[0], PAPER[1], LAZY[1], LAZY[2])),
+        "full": Fig1Settings(10_000, 2_000, 10_000, 2_000, 50, (PAPER[0], LAZY[0], PAPER[1], LAZY[1], LAZY[2])),
     },
-    plan=_plan,
-    run=run,
+    outline=outline,
+    parts=parts,
+    conclude=conclude,
+    claims=claims,
+    page=page,
 )

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from overparam.core import sections
-from overparam.data import Dataset, corrupt_labels
+from overparam.data import Dataset
 from overparam.engines import gram
+from overparam.frame import Part, Work
 from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
 from overparam.spectrum import quadrature
 from overparam.studies.fine_grained_fig1 import Case, settings_at
-from overparam.studies.study import Findings, Study, Workplace
-from overparam.studies.two_layer_runs import CIFAR, DIGITS, MNIST, found_pairs, log_steps, run_part
+from overparam.studies.study import Arrays, Found, Study, Values, planned
+from overparam.studies.two_layer_runs import (
+    ABSENT,
+    CIFAR,
+    DIGITS,
+    MNIST,
+    found_pairs,
+    log_steps,
+    run_seconds,
+    trained,
+    with_random_labels,
+)
 from overparam.theory import label_complexity, predict
 
 ENOUGH = 0.01
 """A run ends when its training loss is at most this share of its start."""
+COLUMNS = (
+    "rate", "complexity", "test_l1", "test_error", "kernel_l1", "kernel_error", "steps", "share_left", "flips", "laziness"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Settings:
+class Fig2Settings:
     """Sizes, noise levels and cases; the paper trains until the loss has converged."""
 
     train: int
@@ -39,89 +53,107 @@ class Settings:
     """Whether one run is made in tf32 and in float32, to measure what the precision does."""
 
 
-def run(settings: Settings, workplace: Workplace) -> Findings:
-    """Every case at every noise level: train to the end, and put the complexity beside what came out."""
-    names = tuple(dict.fromkeys(case.data for case in settings.cases))
-    pairs, absent = found_pairs(names, settings.train, settings.test)
-    found: list[dict[str, Any]] = []
-    arrays: dict[str, np.ndarray] = {}
-    pages: list[sections.Section] = []
+def parts(settings: Fig2Settings, key: int, device: str | None) -> list[Part]:
+    """The complexities of every data set, a run of every case at every noise level, and the check of the precision."""
+    pairs, absent = found_pairs([case.data for case in settings.cases], settings.train, settings.test)
+    found = [absent]
     for name, data in pairs.items():
-        noisy = {rate: corrupt_labels(data, rate, key=workplace.seed).data for rate in settings.rates}
-        theory = _theory(workplace, name, data, noisy)
+        seconds = planned(100.0 * data.n**2 + data.n**3, 0, device)
+        found.append(Part(_complexity(name), complexities, (data, settings.rates, key), seconds=seconds))
         for case in settings.cases:
+            for rate in settings.rates if case.data == name else ():
+                options = _options(settings, case, settings.steps) | {"dtype": case.dtype, "stop_below": ENOUGH}
+                seconds = run_seconds(data, settings.width, settings.steps, device)
+                of = (data, rate, TwoLayer(settings.width, case.kappa, case.paired), key, options)
+                found.append(Part(_noisy(case, rate), trained_on_noise, of, seconds=seconds))
+    case = next((c for c in settings.cases if c.dtype == "tf32" and c.data in pairs), None)
+    if settings.precision_check and case is not None:
+        steps, data = settings.steps // 4, pairs[case.data]
+        for dtype in ("tf32", "float32"):
+            options = _options(settings, case, steps) | {"dtype": dtype}
+            seconds = run_seconds(data, settings.width, steps, device)
+            of = (data, _middle(settings), TwoLayer(settings.width, case.kappa, case.paired), key, options)
+            found.append(Part(_precise(case, dtype), trained_on_noise, of, seconds=seconds))
+    return found
+
+
+def _options(settings: Fig2Settings, case: Case, steps: int) -> dict[str, Any]:
+    return {"lr": case.lr, "steps": steps, "record": log_steps(steps, settings.every, 20)}
+
+
+def _middle(settings: Fig2Settings) -> float:
+    """The noise level at which precisions are compared."""
+    return settings.rates[len(settings.rates) // 2]
+
+
+def _complexity(name: str) -> str:
+    return f"{name}, complexity"
+
+
+def _noisy(case: Case, rate: float) -> str:
+    return f"{case.name}, {rate:g} of labels random"
+
+
+def _precise(case: Case, dtype: str) -> str:
+    return f"{case.name}, precision, {dtype}"
+
+
+def complexities(work: Work, data: Dataset, rates: Sequence[float], key: int) -> dict[str, Any]:
+    """Per noise level: the complexity of the labels with its bracket, H⁻¹y's predictions on the test rows, their labels."""
+    noisy = [with_random_labels(data, key, rate) for rate in rates]
+    H = gram(Kernel(), data.X, device=work.device)
+    Y = np.stack([labelled.y for labelled in noisy], axis=1)
+    q = quadrature(H, Y)
+    brackets = label_complexity(q).per_output
+    assert brackets is not None
+    assert data.test is not None
+    outputs = np.asarray(predict(H, Y, Kernel()(data.test.X, data.X)))
+    targets = np.stack([labelled.test.y for labelled in noisy if labelled.test is not None])
+    return {
+        "complexity": brackets.value, "lower": brackets.lower, "upper": brackets.upper, "outputs": outputs.T,
+        "targets": targets,
+    }  # fmt: skip
+
+
+def trained_on_noise(
+    work: Work, data: Dataset, rate: float, network: TwoLayer, key: int, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A run with that share of the labels redrawn."""
+    return trained(work, with_random_labels(data, key, rate), network, key, options)
+
+
+def conclude(settings: Fig2Settings, found: Found) -> tuple[Values, Arrays]:
+    """Every case at every noise level: the complexity beside what came out."""
+    cases: list[dict[str, Any]] = []
+    arrays: dict[str, np.ndarray] = {}
+    for name in dict.fromkeys(case.data for case in settings.cases):
+        for case in settings.cases if _complexity(name) in found else ():
             if case.data != name:
                 continue
-            facts = _case(settings, workplace, case, noisy, theory)
-            found.append(facts)
+            facts = _case(settings, case, found)
+            cases.append(facts)
             arrays |= {f"{case.name}.{key}": np.array(facts[key]) for key in COLUMNS}
-            arrays |= {f"{case.name}.loss at {rate:g}": run for rate, run in facts.pop("losses").items()}
-            pages.append(_section(case, facts))
-    check = _precision(settings, workplace, pairs) if settings.precision_check else None
-    blocks = [] if check is None else [_precision_text(check)]
-    values = {"cases": found, "precision": check}
-    return Findings(values, arrays, (_summary(settings, found, absent, blocks), *pages))
+            for rate in settings.rates:
+                run = found[_noisy(case, rate)]
+                arrays[f"{case.name}.loss at {rate:g}"] = np.stack([run["steps"], run["loss"]])
+    values = {"cases": cases, "precision": _precision(settings, found), "absent": found[ABSENT]["lines"].tolist()}
+    return values, arrays
 
 
-COLUMNS = (
-    "rate",
-    "complexity",
-    "test_l1",
-    "test_error",
-    "kernel_l1",
-    "kernel_error",
-    "steps",
-    "share_left",
-    "flips",
-    "laziness",
-)
-
-
-def _theory(workplace: Workplace, name: str, data: Dataset, noisy: dict[float, Dataset]) -> dict[str, np.ndarray]:
-    """Per noise level: the complexity of the labels with its bracket, and H⁻¹y's predictions on the test rows."""
-
-    def make(_: Path | None) -> dict[str, Any]:
-        workplace.progress(0, None, f"{name}: complexity")
-        H = gram(Kernel(), data.X, device=workplace.device)
-        Y = np.stack([labelled.y for labelled in noisy.values()], axis=1)
-        q = quadrature(H, Y)
-        brackets = label_complexity(q).per_output
-        assert data.test is not None
-        outputs = np.asarray(predict(H, Y, Kernel()(data.test.X, data.X)))
-        return {"complexity": brackets.value, "lower": brackets.lower, "upper": brackets.upper, "outputs": outputs.T}
-
-    return workplace.part(f"{name}, complexity at {', '.join(f'{rate:g}' for rate in noisy)}", make)
-
-
-def _case(
-    settings: Settings, workplace: Workplace, case: Case, noisy: dict[float, Dataset], theory: dict[str, np.ndarray]
-) -> dict[str, Any]:
-    network = TwoLayer(settings.width, case.kappa, case.paired)
-    facts: dict[str, Any] = {
-        "case": case.name,
-        "data": case.data,
-        "kappa": case.kappa,
-        "lr": case.lr,
-        "stopped": [],
-        "losses": {},
-    }
+def _case(settings: Fig2Settings, case: Case, found: Found) -> dict[str, Any]:
+    theory = found[_complexity(case.data)]
+    facts: dict[str, Any] = {"case": case.name, "data": case.data, "kappa": case.kappa, "lr": case.lr, "stopped": []}
     facts |= {key: [] for key in COLUMNS}
-    for i, (rate, data) in enumerate(noisy.items()):
-        run = run_part(
-            workplace, f"{case.name}, {rate:g} of labels random", data, network, lr=case.lr, steps=settings.steps,
-            record=log_steps(settings.steps, settings.every, 20), dtype=case.dtype, stop_below=ENOUGH,
-        )  # fmt: skip
-        assert data.test is not None
-        y, outputs, kernel = data.test.y, run["last_test_outputs"], theory["outputs"][i]
+    for i, rate in enumerate(settings.rates):
+        run, y = found[_noisy(case, rate)], theory["targets"][i]
         moved = float(run["movement"][-1, 0]) / (np.sqrt(settings.width) * case.kappa)
         row = (
-            rate, float(theory["complexity"][i]), *errors(outputs, y), *errors(kernel, y), int(run["steps"][-1]),
-            float(run["loss"][-1] / run["loss"][0]), float(run["flips"][-1, 0]), moved,
+            rate, float(theory["complexity"][i]), *errors(run["last_test_outputs"], y), *errors(theory["outputs"][i], y),
+            int(run["steps"][-1]), float(run["loss"][-1] / run["loss"][0]), float(run["flips"][-1, 0]), moved,
         )  # fmt: skip
         for key, value in zip(COLUMNS, row, strict=True):
             facts[key].append(value)
         facts["stopped"].append(str(run["stopped"]))
-        facts["losses"][rate] = np.stack([run["steps"], run["loss"]])
     for measure in ("test_l1", "test_error"):
         facts[f"rank_{measure}"] = float(spearmanr(facts["complexity"], facts[measure])[0])  # pyright: ignore[reportArgumentType]
     return facts
@@ -136,44 +168,49 @@ def errors(outputs: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return float(np.mean(np.abs(y - outputs))), float(np.mean(y * outputs <= 0))
 
 
-def _precision(settings: Settings, workplace: Workplace, pairs: dict[str, Dataset]) -> dict[str, Any] | None:
+def _precision(settings: Fig2Settings, found: Found) -> dict[str, Any] | None:
     """The first tf32 case at the middle noise level, once more in both precisions for a quarter of the steps."""
-    case = next((c for c in settings.cases if c.dtype == "tf32" and c.data in pairs), None)
+    case = next((c for c in settings.cases if _precise(c, "tf32") in found), None)
     if case is None:
         return None
-    rate = settings.rates[len(settings.rates) // 2]
-    data = corrupt_labels(pairs[case.data], rate, key=workplace.seed).data
-    network = TwoLayer(settings.width, case.kappa, case.paired)
-    steps = settings.steps // 4
-    options: dict[str, Any] = {"lr": case.lr, "steps": steps, "record": log_steps(steps, settings.every, 20)}
-    fast = run_part(workplace, f"{case.name}, precision, tf32", data, network, dtype="tf32", **options)
-    exact = run_part(workplace, f"{case.name}, precision, float32", data, network, dtype="float32", **options)
-    assert data.test is not None
+    fast, exact = (found[_precise(case, dtype)] for dtype in ("tf32", "float32"))
+    rate = _middle(settings)
+    y = found[_complexity(case.data)]["targets"][settings.rates.index(rate)]
     return {
         "case": case.name,
         "rate": rate,
-        "steps": steps,
+        "steps": settings.steps // 4,
         "largest_loss_difference": float(np.max(np.abs(fast["loss"] / exact["loss"] - 1))),
-        "test_tf32": errors(fast["last_test_outputs"], data.test.y),
-        "test_float32": errors(exact["last_test_outputs"], data.test.y),
+        "test_tf32": errors(fast["last_test_outputs"], y),
+        "test_float32": errors(exact["last_test_outputs"], y),
         "ms_tf32": 1e3 * float(fast["seconds_per_step"]),
         "ms_float32": 1e3 * float(exact["seconds_per_step"]),
     }
 
 
-def _precision_text(check: dict[str, Any]) -> sections.Text:
+def page(settings: Fig2Settings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
+    """The claims, and a section a case."""
+    blocks = (*_opening(settings, values), _table(values["cases"]), *_check(values))
+    return (sections.Section("What agreed and what did not", blocks), *map(_section, values["cases"]))
+
+
+def _check(values: Values) -> list[sections.Text]:
+    check = values["precision"]
+    if check is None:
+        return []
     fast, exact = check["test_tf32"], check["test_float32"]
-    return sections.Text(
+    words = (
         f"What tf32 does, on {check['case']} with {check['rate']:g} of the labels random, {check['steps']} steps: the training loss differs from float32's by at most "
         f"{check['largest_loss_difference']:.2%} at any recorded step; test ℓ1 {fast[0]:.4f} against {exact[0]:.4f}, test error "
         f"{fast[1]:.2%} against {exact[1]:.2%}; {check['ms_tf32']:.2f} against {check['ms_float32']:.2f} ms a step."
     )
+    return [sections.Text(words)]
 
 
-def _section(case: Case, facts: dict[str, Any]) -> sections.Section:
+def _section(facts: Mapping[str, Any]) -> sections.Section:
     x = facts["rate"]
     figure = sections.Figure(
-        f"Noise and generalisation: {case.name}",
+        f"Noise and generalisation: {facts['case']}",
         "As labels are redrawn: test ℓ1 loss and test error of the trained network, and the complexity √(2yᵀH⁻¹y/n), which knows neither "
         "the network nor the test rows.",
         "share of labels redrawn", "value",
@@ -193,10 +230,10 @@ def _section(case: Case, facts: dict[str, Any]) -> sections.Section:
         f"The complexity ranks the noise levels as the test ℓ1 loss does with Spearman correlation {facts['rank_test_l1']:.2f}, "
         f"as the test error does with {facts['rank_test_error']:.2f}. {_early(facts)}"
     )
-    return sections.Section(case.name, (sections.Text(words), figure, table))
+    return sections.Section(facts["case"], (sections.Text(words), figure, table))
 
 
-def _early(facts: dict[str, Any]) -> str:
+def _early(facts: Mapping[str, Any]) -> str:
     early = [f"{rate:g} (step {steps})" for rate, steps, left in zip(facts["rate"], facts["steps"], facts["share_left"], strict=True) if left <= ENOUGH]  # fmt: skip
     late = [f"{rate:g} ({left:.1%} of the loss left)" for rate, left in zip(facts["rate"], facts["share_left"], strict=True) if left > ENOUGH]  # fmt: skip
     first = (
@@ -206,9 +243,18 @@ def _early(facts: dict[str, Any]) -> str:
     return first + second
 
 
-def _summary(
-    settings: Settings, found: list[dict[str, Any]], absent: list[sections.Text], more: list[sections.Text]
-) -> sections.Section:
+def claims(settings: Fig2Settings, values: Values) -> list[sections.Text]:
+    """How many cases agree, what the paper says, what was run, what was not there, and what the precision does."""
+    return [*_opening(settings, values), *_check(values)]
+
+
+def _opening(settings: Fig2Settings, values: Values) -> list[sections.Text]:
+    found = values["cases"]
+    agreed = [fact["case"] for fact in found if fact["rank_test_l1"] > 0.9]
+    verdict = sections.Text(
+        f"The complexity orders the noise levels as the test ℓ1 loss does (Spearman above 0.9) in {len(agreed)} of {len(found)} cases.",
+        "good" if len(agreed) == len(found) else "warning",
+    )
     says = sections.Text(
         "The paper says: as a growing share of the labels is redrawn at random, test loss, test error and the complexity "
         "√(2yᵀH⁻¹y/n) grow together, so that the complexity, known before training, tells how well the network will generalise."
@@ -217,24 +263,24 @@ def _summary(
         f"Here: n = {settings.train}, {settings.test} test rows with labels redrawn alike, m = {settings.width}; each run ends after {settings.steps} "
         f"steps or when under {ENOUGH:.0%} of its training loss is left."
     )
+    absent = [sections.Text(line, "warning") for line in values["absent"]]
+    return [verdict, says, setup, *absent]
+
+
+def _table(found: Sequence[Mapping[str, Any]]) -> sections.Table:
     rows = tuple(
         (fact["case"], fact["complexity"][0], fact["complexity"][-1], fact["test_l1"][0], fact["test_l1"][-1], fact["test_error"][0],
          fact["test_error"][-1], fact["rank_test_l1"], fact["rank_test_error"])
         for fact in found
     )  # fmt: skip
-    table = sections.Table(
+    return sections.Table(
         ("case", "complexity, least noise", "most noise", "test ℓ1, least noise", "most noise", "test error, least noise", "most noise",
          "rank correlation, ℓ1", "rank correlation, error"), rows,
     )  # fmt: skip
-    agreed = [fact["case"] for fact in found if fact["rank_test_l1"] > 0.9]
-    verdict = sections.Text(
-        f"The complexity orders the noise levels as the test ℓ1 loss does (Spearman above 0.9) in {len(agreed)} of {len(found)} cases.",
-        "good" if len(agreed) == len(found) else "warning",
-    )
-    return sections.Section("What agreed and what did not", (verdict, says, setup, *absent, table, *more))
 
 
-def _plan(settings: Settings) -> str:
+def outline(settings: Fig2Settings) -> str:
+    """The runs and their size, in words."""
     runs = len(settings.rates) * len(settings.cases) + settings.precision_check
     return f"{runs} runs of at most {settings.steps} steps, n = {settings.train}, m = {settings.width}"
 
@@ -251,9 +297,9 @@ def _settings(
     rates: tuple[float, ...],
     cases: tuple[Case, ...],
     check: bool = False,
-) -> Settings:
+) -> Fig2Settings:
     scaled = settings_at(train, test, width, steps, every, cases)
-    return Settings(train, test, width, steps, every, rates, scaled.cases, check)
+    return Fig2Settings(train, test, width, steps, every, rates, scaled.cases, check)
 
 
 STUDY = Study(
@@ -268,6 +314,9 @@ STUDY = Study(
             Case(CIFAR, 1.0, 3e-4, True, "tf32"),
         ), True),
     },
-    plan=_plan,
-    run=run,
+    outline=outline,
+    parts=parts,
+    conclude=conclude,
+    claims=claims,
+    page=page,
 )  # fmt: skip

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from overparam.core import sections
-from overparam.data import Dataset, corrupt_labels
+from overparam.data import Dataset
+from overparam.frame import Part, Work
 from overparam.networks import TwoLayer
-from overparam.studies.study import Findings, Study, Workplace
+from overparam.studies.study import Arrays, Found, Study, Values, planned
 from overparam.studies.two_layer_runs import (
     DIGITS,
     MNIST,
@@ -18,15 +20,17 @@ from overparam.studies.two_layer_runs import (
     image_pair,
     largest_error,
     log_steps,
-    run_part,
+    run_seconds,
     starting_gram,
+    trained,
+    with_random_labels,
 )
 
 LABELS = ("true", "random")
 
 
 @dataclass(frozen=True)
-class Settings:
+class LazinessSettings:
     """The grid: every width with every κ, trained from the paired initialisation on true and on random labels."""
 
     data: str
@@ -39,33 +43,59 @@ class Settings:
     extra: tuple[tuple[int, float], ...] = ()
     """More (width, κ), on true labels alone."""
 
+    @property
+    def record(self) -> list[int]:
+        """The steps that are recorded."""
+        return log_steps(self.steps, max(1, self.steps // 40), 25)
 
-def run(settings: Settings, workplace: Workplace) -> Findings:
-    """Train the whole grid, predict once (u(0) = 0, so neither m nor κ enters), and compare."""
+    @property
+    def cells(self) -> dict[str, tuple[int, float, str]]:
+        """Width, κ and labels of every run, by the name of its part."""
+        cells = [(m, kappa, label) for m in self.widths for kappa in self.kappas for label in LABELS]
+        cells += [(m, kappa, "true") for m, kappa in self.extra]
+        return {f"m = {m}, κ = {kappa:g}, {label} labels": (m, kappa, label) for m, kappa, label in cells}
+
+
+def parts(settings: LazinessSettings, key: int, device: str | None) -> list[Part]:
+    """One prediction from H∞ (u(0) = 0, so neither m nor κ enters), one from H(0) a width, and every run."""
     data = image_pair(settings.data, settings.train, 1)
-    labelled = {"true": data, "random": corrupt_labels(data, 1.0, key=workplace.seed).data}
-    record = log_steps(settings.steps, max(1, settings.steps // 40), 25)
-    steps = np.array(record)
+    labelled = {"true": data, "random": with_random_labels(data, key)}
     Y = np.stack([labelled[label].y for label in LABELS], axis=1)
-    predicted = forecasts(workplace, "prediction", data, Y, steps, settings.lr)
-    cells = [(m, kappa, label) for m in settings.widths for kappa in settings.kappas for label in LABELS]
-    cells += [(m, kappa, "true") for m, kappa in settings.extra]
+    of = (data, Y, np.array(settings.record), settings.lr)
+    options = {"lr": settings.lr, "steps": settings.steps, "record": settings.record, "dtype": settings.dtype}
+    found = [Part("prediction", forecasts, of, seconds=planned(100.0 * data.n**2, 0, device))]
+    for m in dict.fromkeys(m for m, _, _ in settings.cells.values()):
+        seconds = planned(data.n**2 * (2.0 * m + data.d), 0, device)
+        found.append(Part(_from_start(m), forecasts_from_start, (*of, m, key), seconds=seconds))
+    for name, (m, kappa, label) in settings.cells.items():
+        of = (labelled[label].replace(test=None), TwoLayer(m, kappa, paired=True), key, options)
+        found.append(Part(name, trained, of, seconds=run_seconds(data, m, settings.steps, device)))
+    return found
+
+
+def _from_start(m: int) -> str:
+    return f"prediction from H(0), m = {m}"
+
+
+def forecasts_from_start(
+    work: Work, data: Dataset, Y: np.ndarray, steps: np.ndarray, lr: float, m: int, key: int
+) -> dict[str, Any]:
+    """The prediction from H(0) instead of H∞; signs at the start do not depend on κ, so one a width is enough."""
+    return forecasts(work, data, Y, steps, lr, starting_gram(work, data, TwoLayer(m, 1.0, paired=True), key))
+
+
+def conclude(settings: LazinessSettings, found: Found) -> tuple[Values, Arrays]:
+    """Every run beside its predictions."""
+    predicted = found["prediction"]
     rows: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = {
-        "steps": steps,
+        "steps": np.array(settings.record),
         "predicted": predicted["loss"],
         "predicted_movement": predicted["movement"],
     }
-    starts = {m: _from_start(settings, workplace, data, Y, steps, m) for m in dict.fromkeys(cell[0] for cell in cells)}
-    for m, kappa, label in cells:
-        name = f"m = {m}, κ = {kappa:g}, {label} labels"
-        done = run_part(
-            workplace, name, labelled[label].replace(test=None), TwoLayer(m, kappa, paired=True),
-            lr=settings.lr, steps=settings.steps, record=record, dtype=settings.dtype,
-        )  # fmt: skip
-        i = LABELS.index(label)
+    for name, (m, kappa, label) in settings.cells.items():
+        done, own, i = found[name], found[_from_start(m)], LABELS.index(label)
         loss, moved, count = done["loss"], done["movement"][:, 0], len(done["loss"])
-        own = starts[m]
         arrays[f"{name}.loss"], arrays[f"{name}.movement"] = loss, moved
         rows.append(
             {
@@ -81,23 +111,21 @@ def run(settings: Settings, workplace: Workplace) -> Findings:
                 "ms_a_step": 1e3 * float(done["seconds_per_step"]),
             }
         )  # fmt: skip
-    return Findings({"rows": rows}, arrays, _sections(settings, rows))
+    return {"rows": rows}, arrays
 
 
-def _from_start(
-    settings: Settings, workplace: Workplace, data: Dataset, Y: np.ndarray, steps: np.ndarray, m: int
-) -> dict[str, np.ndarray]:
-    """The prediction from H(0) instead of H∞; signs at the start do not depend on κ, so one a width is enough."""
-    network = TwoLayer(m, 1.0, paired=True)
-    name = f"prediction from H(0), m = {m}"
-    return forecasts(workplace, name, data, Y, steps, settings.lr, lambda: starting_gram(workplace, data, network))
-
-
-def _sections(settings: Settings, rows: list[dict[str, Any]]) -> tuple[sections.Section, ...]:
+def claims(settings: LazinessSettings, values: Values) -> list[sections.Text]:
+    """What the errors say of each labelling, and what was run."""
     text = sections.Text(
         f"{settings.data} 0/1, n = {settings.train}, η = {settings.lr:g}, {settings.steps} steps, paired initialisation (u(0) = 0). The laziness number "
         "‖W(s) − W(0)‖_F / (√m κ) is predicted before training; the error is the largest of |observed/predicted − 1| over all recorded steps."
     )
+    return [*_remarks(values["rows"]), text]
+
+
+def page(settings: LazinessSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
+    """The claims, every run in a table, and errors against laziness."""
+    rows = values["rows"]
     table = sections.Table(
         ("m", "κ", "labels", "laziness, predicted", "laziness, observed", "signs flipped", "error of the predicted loss",
          "error of the movement", "loss error from H(0)", "movement error from H(0)", "kernel drift", "H(0) from H∞"),
@@ -127,12 +155,12 @@ def _sections(settings: Settings, rows: list[dict[str, Any]]) -> tuple[sections.
         )  # fmt: skip
         figures.append(sections.Figure(title, words, "laziness", title.lower(), drawn, x_scale="log", y_scale="log"))
     return (
-        sections.Section("When the prediction may be trusted", (*_remarks(rows), text)),
+        sections.Section("When the prediction may be trusted", tuple(claims(settings, values))),
         sections.Section("Every run", (table, *figures)),
     )
 
 
-def _remarks(rows: list[dict[str, Any]]) -> list[sections.Text]:
+def _remarks(rows: Sequence[Mapping[str, Any]]) -> list[sections.Text]:
     """What the table says, in words, for each labelling."""
     found: list[sections.Text] = []
     for label in LABELS:
@@ -152,12 +180,13 @@ def _remarks(rows: list[dict[str, Any]]) -> list[sections.Text]:
     return found
 
 
-def _most(rows: list[dict[str, Any]], key: str) -> float:
+def _most(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     """The largest value; infinite where a run has none, because it diverged."""
     return max(float("inf") if row[key] is None else float(row[key]) for row in rows)
 
 
-def _plan(settings: Settings) -> str:
+def outline(settings: LazinessSettings) -> str:
+    """The runs, in words."""
     runs = len(settings.widths) * len(settings.kappas) * len(LABELS) + len(settings.extra)
     return f"{runs} runs of {settings.steps} steps, n = {settings.train}, m up to {max(settings.widths)}"
 
@@ -167,11 +196,14 @@ STUDY = Study(
     title="The error of the prediction against the laziness number",
     reference="fine_grained, Thm 4.1, Lemma C.2",
     settings={
-        "smoke": Settings(DIGITS, 200, 60, 0.02, (64, 256), (0.03, 1.0), "float64"),
-        "small": Settings(MNIST, 1_000, 300, 1e-2, (500, 2_000), (0.01, 0.1, 1.0), "float32"),
-        "full": Settings(MNIST, 10_000, 1_000, 1e-3, (2_500, 10_000), (0.01, 0.03, 0.1, 1.0), "float32",
+        "smoke": LazinessSettings(DIGITS, 200, 60, 0.02, (64, 256), (0.03, 1.0), "float64"),
+        "small": LazinessSettings(MNIST, 1_000, 300, 1e-2, (500, 2_000), (0.01, 0.1, 1.0), "float32"),
+        "full": LazinessSettings(MNIST, 10_000, 1_000, 1e-3, (2_500, 10_000), (0.01, 0.03, 0.1, 1.0), "float32",
                          ((40_000, 0.1), (40_000, 1.0))),
     },
-    plan=_plan,
-    run=run,
+    outline=outline,
+    parts=parts,
+    conclude=conclude,
+    claims=claims,
+    page=page,
 )  # fmt: skip

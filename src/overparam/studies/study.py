@@ -1,25 +1,30 @@
-"""What a study is: a claim of a paper, settings at three scales, and a run whose finished parts are kept on disk."""
+"""What a study is: a claim of a paper, settings at three scales, and the parts, numbers and page of a run of it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from overparam._version import __version__
-from overparam.core import checks, folder, sections
+from overparam.core import checks, folder
+from overparam.core.deprecated import accepts_old
 from overparam.core.progress import Progress
-from overparam.core.provenance import Provenance, Stopwatch
+from overparam.core.provenance import Provenance
+from overparam.core.sections import Section, Text
 from overparam.core.verdict import Tone, Verdict
-from overparam.frame import AbstractAnswer
-from overparam.training.precision import device_name
-from overparam.training.workplace import Workplace
+from overparam.frame import AbstractAnswer, Job, Part, Plan, verb
+from overparam.frame.upgrades import upgraded
+from overparam.training.precision import chosen_device, device_name
 
 Scale = Literal["smoke", "small", "full"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "full")
+Found = Mapping[str, Mapping[str, np.ndarray]]
+"""What the parts gave, by their names."""
+Values = Mapping[str, Any]
+Arrays = Mapping[str, np.ndarray]
 
 
 @final
@@ -28,38 +33,37 @@ class Study:
     """One figure or claim of a paper, to be run at any of three scales.
 
     name: as typed on the command line. title: one line. reference: the paper's statement. settings: a frozen
-    dataclass of plain values for each scale. plan: what a setting will cost, in words. run: does the work and returns
-    values, arrays and sections.
+    dataclass of plain values for each scale. outline: what a setting runs, in words. parts: (settings, key, device) to the
+    parts of the run; data that they need are read here. conclude: (settings, what the parts gave) to plain values and
+    arrays. claims: (settings, values) to the paragraphs that set what the paper says beside
+    what was found, each with its tone. page: (settings, values, arrays) to all sections; both see stored numbers alone.
     """
 
     name: str
     title: str
     reference: str
     settings: Mapping[Scale, Any]
-    plan: Callable[[Any], str]
-    run: Callable[[Any, Workplace], Findings]
-
-
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """What a run found: plain values, arrays, and the sections of the page, which set the claim beside them."""
-
-    values: Mapping[str, Any]
-    arrays: Mapping[str, np.ndarray]
-    sections: tuple[sections.Section, ...]
+    outline: Callable[[Any], str]
+    parts: Callable[[Any, int, str | None], Sequence[Part]]
+    conclude: Callable[[Any, Found], tuple[Values, Arrays]]
+    claims: Callable[[Any, Values], Sequence[Text]]
+    page: Callable[[Any, Values, Arrays], Sequence[Section]]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class StudyResult(AbstractAnswer):
-    """A finished study, frozen, with what made it."""
+    """A finished study, frozen, with what made it; its settings are in `provenance.configuration`."""
 
     kind: ClassVar[str] = "study"
 
     name: str
     heading: str
     scale: Scale
-    findings: Findings
+    values: Values
+    arrays: Arrays
+    page: tuple[Section, ...]
+    verdict: Verdict
     provenance: Provenance = field(default_factory=Provenance)
 
     @property
@@ -67,88 +71,92 @@ class StudyResult(AbstractAnswer):
         return self.heading
 
     @property
-    def verdict(self) -> Verdict:
-        """The words of the first section: what the paper says and what agreed."""
-        first = self.findings.sections[0] if self.findings.sections else None
-        texts = [block for block in (first.blocks if first else ()) if isinstance(block, sections.Text)]
-        tones = [text.tone for text in texts]
-        tone: Tone = "bad" if "bad" in tones else "warning" if "warning" in tones else "good"
-        return Verdict(tone, tuple(text.body for text in texts))
-
-    @property
-    def values(self) -> Mapping[str, Any]:
-        return self.findings.values
-
-    @property
-    def arrays(self) -> Mapping[str, np.ndarray]:
-        return self.findings.arrays
-
-    @property
     def done(self) -> str:
         return f"{self.scale} scale"
 
-    def sections(self) -> tuple[sections.Section, ...]:
+    def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""
-        return self.findings.sections
+        return self.page
 
     def parts(self) -> folder.Parts:
-        """The study taken apart."""
-        values = {"name": self.name, "scale": self.scale, "found": dict(self.findings.values)}
-        return folder.Parts(
-            self.kind, self.title, values, self.findings.arrays, self.findings.sections, self.provenance
-        )
+        """The study taken apart; its arrays keep the names that the study gave them."""
+        verdict = {"tone": self.verdict.tone, "sentences": self.verdict.sentences}
+        values = {"name": self.name, "scale": self.scale, "found": dict(self.values), "verdict": verdict}
+        return folder.Parts(self.kind, self.title, values, self.arrays, self.page, self.provenance)
 
     @classmethod
     def from_parts(cls, parts: folder.Parts) -> StudyResult:
-        """The study that `parts` took apart."""
-        found = Findings(parts.values["found"], parts.arrays, tuple(parts.sections))
-        return cls(parts.values["name"], parts.title, parts.values["scale"], found, parts.provenance)
+        """The study that `parts` took apart, by this version or an older one; its page is the stored one."""
+        own = upgraded(parts).values
+        verdict = Verdict(own["verdict"]["tone"], tuple(own["verdict"]["sentences"]))
+        page = tuple(parts.sections)
+        return cls(own["name"], parts.title, own["scale"], own["found"], parts.arrays, page, verdict, parts.provenance)
 
 
-def reproduce(
+def prepare_reproduce(
     study: Study,
     scale: Scale = "smoke",
     *,
-    place: str | os.PathLike[str] | None = None,
-    device: str | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
     settings: Any = None,
-) -> StudyResult:
+    key: int = 0,
+    device: str | None = None,
+    place: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Job[StudyResult]:
     """Run a study and give its result.
 
     Args:
         study: one of `STUDIES`.
         scale: "smoke" (seconds), "small" (minutes on a laptop) or "full" (the paper's size, on a GPU).
-        place: a folder in which finished parts are kept, so that a killed run goes on.
-        device: "cpu", "gpu" or None.
-        seed: of every draw.
-        progress: called with the work done.
         settings: of your own, in place of those of the scale.
+        key: a whole number, of every draw.
+        device: "cpu", "gpu" or None.
+        place: a folder in which finished parts are kept, so that a killed run goes on.
+        progress: called with the work done.
+
+    >>> from overparam.studies import STUDIES
+    >>> print(str(prepare_reproduce(STUDIES["laziness"]).plan).splitlines()[0])
+    The error of the prediction against the laziness number: 8 runs of 60 steps, n = 200, m up to 256
     """
     checks.one_of(scale, "scale", SCALES)
+    checks.whole_number(key, "key")
     chosen = study.settings[scale] if settings is None else settings
-    watch = Stopwatch()
-    workplace = workplace_of(study, chosen, place, device=device, seed=seed, progress=progress)
-    findings = study.run(chosen, workplace)
-    place_words = ", ".join(workplace.devices) or device_name(device)
-    made = watch.provenance({"scale": scale, "settings": asdict(chosen)}, seed=seed, device=place_words)
-    made = replace(made, seconds=made.seconds + workplace.before, dtype=_dtypes(asdict(chosen)))
-    return StudyResult(study.name, study.title, scale, findings, made)
+    where, dtypes = device_name(device), _dtypes(asdict(chosen))
+
+    def conclude(found: Found, provenance: Provenance) -> StudyResult:
+        values, arrays = study.conclude(chosen, found)
+        verdict = _verdict(study.claims(chosen, values))
+        page = tuple(study.page(chosen, values, arrays))
+        return StudyResult(study.name, study.title, scale, values, arrays, page, verdict, provenance)
+
+    return Job(
+        f"reproduce {study.name}",
+        study.parts(chosen, key, device),
+        conclude,
+        plan=Plan(f"{study.title}: {study.outline(chosen)}", device=where, dtype=dtypes),
+        provenance=Provenance({"scale": scale, "settings": asdict(chosen)}, seed=key, dtype=dtypes, device=where),
+        place=place,
+        progress=progress,
+        device=device,
+    )
 
 
-def workplace_of(
-    study: Study,
-    settings: Any,
-    place: str | os.PathLike[str] | None = None,
-    *,
-    device: str | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Workplace:
-    """Where the parts of a study are made and kept: those of another study, seed or version are not read back."""
-    mark = f"{study.name} {seed} {__version__}"
-    return Workplace(place, device=device, seed=seed, progress=progress, fingerprint=mark, settings=settings)
+reproduce = accepts_old("studies.reproduce")(verb(prepare_reproduce))
+
+
+def planned(operations: float, steps: int = 0, device: str | None = None) -> float:
+    """Seconds of a part, roughly: compiling, starting each step, and the operations of two cores or one H200."""
+    if chosen_device(device).platform == "cpu":
+        return 2 + 1e-4 * steps + operations / 2e10
+    return 6 + 9e-5 * steps + operations / 5e13
+
+
+def _verdict(claims: Iterable[Text]) -> Verdict:
+    """The claims as a verdict: the worst of their tones, and their words."""
+    claims = tuple(claims)
+    tones = {claim.tone for claim in claims}
+    tone: Tone = "bad" if "bad" in tones else "warning" if "warning" in tones else "good"
+    return Verdict(tone, tuple(claim.body for claim in claims))
 
 
 def _dtypes(settings: Mapping[str, Any]) -> str:

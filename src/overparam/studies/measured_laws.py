@@ -1,16 +1,27 @@
-"""Exponents over networks of many sizes, one point a network, with standard errors from the scatter over draws."""
+"""What the studies of laws share: one audit as arrays that are kept as a part, and exponents over networks of many sizes.
+
+An exponent has one point a network, and a standard error from the scatter over draws.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from overparam.audits import Effort, audit
 from overparam.audits.laws import mean_exponent
+from overparam.data import Dataset, load
+from overparam.frame import Work
 
 AXES = ("m", "L", "n")
+KEPT = ("values", "bounds", "omegas")
+AT = 1e-2
+"""The radius at which values are drawn against m, L and n."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,73 @@ class Row:
         return asdict(self)
 
 
+def audited(
+    work: Work,
+    network: Any,
+    rows: Dataset,
+    key: int,
+    omegas: Sequence[float] | None,
+    effort: Effort,
+    laws: Sequence[str] | None,
+) -> dict[str, Any]:
+    """The findings of one audit, a row each."""
+    spent = replace(effort, rows=max(effort.rows, rows.n))  # or n would be that of the effort in most laws
+    found = audit(
+        network, rows, key=key, omegas=omegas, max_rows=rows.n, laws=laws, effort=spent, device=work.device,
+        place=work.place, progress=work.progress,
+    ).findings  # fmt: skip
+    most = max((len(f.values) for f in found), default=1)
+    padded = {name: np.full((len(found), most), np.nan) for name in KEPT}
+    for place, finding in enumerate(found):
+        for name in KEPT:
+            padded[name][place, : len(finding.values)] = getattr(finding, name)
+    about = [
+        {
+            "law": f.law.name,
+            "reference": f.law.reference,
+            "statement": f.law.statement,
+            "side": f.law.side,
+            "exponents": dict(f.law.exponents),
+            "explicit": f.law.explicit,
+            "moment": f.moment,
+            "constant": f.constant if np.isfinite(f.constant) else None,
+            "exponent": f.exponent,
+            "verdict": f.verdict,
+            "rows": rows.n if f.rows is None else f.rows,
+        }
+        for f in found
+    ]
+    return padded | {"about": np.array(json.dumps(about))}
+
+
+def findings_of(part: Mapping[str, np.ndarray], cell: Cell, seed: int) -> list[Measured]:
+    """What `audited` kept."""
+    about = json.loads(str(part["about"]))
+    return [
+        Measured(
+            cell=cell,
+            seed=seed,
+            **own,
+            **{name: part[name][place][np.isfinite(part["values"][place])] for name in KEPT},
+        )
+        for place, own in enumerate(about)
+    ]
+
+
+def load_rows(name: str, count: int) -> Dataset:
+    """A data set of which so many rows are needed: the large ones are not read whole."""
+    return load(name, train=count) if name in ("mnist", "fashion-mnist") else load(name)
+
+
+def rows_of(data: Dataset, n: int, seed: int, first: int) -> Dataset:
+    """n rows of a seed's own; where there are too few for that, a draw of them."""
+    if data.n >= n * (seed + 1):
+        return data.take(slice(n * seed, n * (seed + 1)))
+    if data.n < n:
+        raise ValueError(f"{data.name} has {data.n:,} rows and the study needs {n:,}; name smaller samples")
+    return data.take(np.sort(np.random.default_rng([first, seed]).permutation(data.n)[:n]))
+
+
 def summarise(measured: Sequence[Measured]) -> list[Row]:
     """One row a law and moment, in the order of the audits."""
     groups: dict[tuple[str, str], list[Measured]] = {}
@@ -94,6 +172,32 @@ def arrays_of(rows: Sequence[Row], axes: Sequence[str] = AXES) -> dict[str, np.n
             kept = [getattr(row, what).get(axis) for row in rows]
             found[f"{axis}.{what}"] = np.array([np.nan if value is None else value for value in kept], float)
     return found
+
+
+def curves_of(measured: Sequence[Measured]) -> list[dict[str, Any]]:
+    """For every law, axis and moment with several sizes: the means over seeds of what was measured at one radius, and of
+    the bound."""
+    found = []
+    laws, moments = ({getattr(one, name): None for one in measured} for name in ("law", "moment"))
+    for law, axis, moment in itertools.product(laws, AXES, moments):
+        own = [one for one in measured if (one.law, one.moment) == (law, moment) and axis in one.cell.axes]
+        own = [one for one in own if len(one.values)]
+        sizes = sorted({getattr(one.cell, axis) for one in own})
+        if len(sizes) > 1:
+            about = {"law": law, "statement": own[0].statement, "reference": own[0].reference}
+            means = {
+                of: [float(np.mean([_at(one, of) for one in own if getattr(one.cell, axis) == size])) for size in sizes]
+                for of in ("values", "bounds")
+            }
+            found.append(about | {"axis": axis, "moment": moment, "sizes": sizes} | means)
+    return found
+
+
+def _at(one: Measured, of: str) -> float:
+    numbers = getattr(one, of)
+    if one.moment in ("random", "training", "adversarial"):
+        return float(numbers[int(np.argmin(np.abs(np.log(one.omegas / AT))))])
+    return float(numbers.min() if one.side == "lower" and of == "values" else numbers.max())
 
 
 def exponent_in_omega(
