@@ -11,9 +11,9 @@ from torch import nn
 import overparam as op
 
 torch.manual_seed(0)  # PyTorch draws the weights
-data = op.data.preprocess(op.load("digits", train=60), "unit")
-hidden = [nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU()]
-audit = op.audit(op.from_torch(nn.Sequential(*hidden, nn.Linear(128, 10)), data.X[:1]), data, effort="quick")
+data = op.data.preprocess(op.load("digits", train=40), "unit")
+hidden = [nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU()]
+audit = op.audit(op.from_torch(nn.Sequential(*hidden, nn.Linear(64, 10)), data.X[:1]), data, effort="quick")
 print(*audit.verdict.sentences, sep="\n")
 if len(sys.argv) > 1:
     audit.save(sys.argv[1])

@@ -10,14 +10,14 @@ import overparam as op
 from overparam.layers import Relu
 from overparam.layers.standard import dense
 
-data = op.load("digits", classes=(3, 8), train=120)
+data = op.load("digits", classes=(3, 8), train=60)
 X = data.X / np.linalg.norm(data.X, axis=1, keepdims=True)
 
-print("width   distance of the finite kernel, relative, over 8 draws")
+print("width   distance of the finite kernel, relative, over 4 draws")
 for width in (16, 64, 256):
     net = op.networks.Sequence([dense(width, 2**0.5), Relu(), dense(width, 2**0.5), Relu(), dense(1)])
     limit = net.kernel()(X)
-    draws = (op.kernels.Empirical(net, net.init(key, X.shape[1]))(X) for key in range(8))
+    draws = (op.kernels.Empirical(net, net.init(key, X.shape[1]))(X) for key in range(4))
     square = np.mean([np.linalg.norm(finite - limit) ** 2 for finite in draws])
     print(f"{width:5d}   {np.sqrt(square) / np.linalg.norm(limit):.1%}")
 

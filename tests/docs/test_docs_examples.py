@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -17,20 +18,19 @@ PAGES = [
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run(script, folder):
-    # One thread: those of small products in PyTorch wait for each other where other tests hold the cores.
-    environment = {**os.environ, "PYTHONWARNINGS": "error::UserWarning", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(script)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+def run(script, folder, monkeypatch):
+    """The script as `python SCRIPT` in that folder, in this process: JAX is imported and programs are compiled once."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    runpy.run_path(str(script), run_name="__main__")
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs_in_an_empty_folder(path, tmp_path):
+def test_an_example_runs_in_an_empty_folder(path, tmp_path, monkeypatch, capsys):
     if "torch" in path.stem:
         pytest.importorskip("torch")
-    done = run(path, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    run(path, tmp_path, monkeypatch)
+    assert capsys.readouterr().out.strip()
     assert not list(tmp_path.iterdir()), "an example leaves nothing behind"
 
 
@@ -41,18 +41,26 @@ def test_every_example_is_on_the_page_of_examples():
     assert named == {path.name for path in EXAMPLES}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_python_of_a_page_runs(page, tmp_path):
+def blocks_of(page, folder):
+    """The Python blocks of a page as one script, and an empty folder beside it."""
     blocks = FENCE.findall(page.read_text(encoding="utf-8"))
-    if page.stem == "start":
-        assert len(blocks) >= 5
-    if not blocks:
-        pytest.skip(f"{page.name} has no Python block")
-    script = tmp_path / "page.py"
+    assert len(blocks) >= 2, f"{page.name} has hardly a Python block"
+    script, empty = folder / "page.py", folder / "empty"
     script.write_text("\n".join(blocks), encoding="utf-8")
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    done = run(script, folder)
+    empty.mkdir()
+    return script, empty
+
+
+@pytest.mark.parametrize("page", PAGES[:-1], ids=lambda page: page.stem)
+def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
+    run(*blocks_of(page, tmp_path), monkeypatch)
+
+
+def test_the_python_of_the_readme_runs_in_a_new_process(tmp_path):
+    script, empty = blocks_of(PAGES[-1], tmp_path)
+    environment = {**os.environ, "PYTHONWARNINGS": "error::UserWarning"}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
