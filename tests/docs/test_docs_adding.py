@@ -18,6 +18,8 @@ TABLES = {
     "tests/kernels/test_specs_of_networks_and_kernels.py": "Cauchy or tried",
     "tests/data/test_readers.py": "read_json or every_reader",
     "tests/layers/test_activations.py": "square",
+    "tests/audits/test_start_laws.py": "active",
+    "tests/studies/test_random_labels.py": "random_labels",
     "tests/contract/test_verbs.py": "nearest",
 }
 """Tables of tests with a new row, and which of their tests are about it."""

@@ -67,7 +67,7 @@ def test_a_thing_is_made_again_from_its_spec(thing):
 def test_all_that_a_spec_can_make_of_these_rooms_is_tried():
     made = {(spec_of(thing).room, spec_of(thing).name) for thing in THINGS}
     for room in ("networks", "kernels", "core"):
-        assert {name for name in TABLE[room] if (room, name) not in made} <= {"PowerProduct", "WeightedSum"}
+        assert {name for name in TABLE[room] if (room, name) not in made} <= {"Given", "PowerProduct", "WeightedSum"}
     assert all(hasattr(layers, name) for name in TABLE["layers"])
 
 
