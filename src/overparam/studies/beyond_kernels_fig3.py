@@ -27,7 +27,7 @@ from overparam.training.precision import chosen_device, computing
 DEGREE = 6
 RECORDS = 16
 KEPT_WEIGHTS = 2_000_000
-"""Runs of more weights than that, all together, keep no checkpoint while they go: writing it would take longer."""
+"""Runs of more weights than that, all together, keep nothing while they go: writing it would take longer."""
 EXISTING, COPIES = "networks that exist", "networks that exist, padded and copied"
 KEPT = ("runs", "epochs", "train", "test", "norm")
 PAPER_PAIRS = ((9.7, 0.12), (12.5, 0.037), (13.8, 0.011))

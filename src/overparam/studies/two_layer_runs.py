@@ -74,7 +74,7 @@ def trained(work: Work, data: Dataset, network: TwoLayer, key: int, options: Map
     ends = {"initial_outputs": run.outputs[0], "last_outputs": run.outputs[-1]}
     if "test_outputs" in run.records:
         ends |= {"initial_test_outputs": run.test_outputs[0], "last_test_outputs": run.test_outputs[-1]}
-    return kept | ends | {"steps": run.steps, "stopped": run.stopped, "seconds_per_step": run.seconds_per_step}
+    return kept | ends | {"steps": run.steps, "stopped": str(run.stopped), "seconds_per_step": run.seconds_per_step}
 
 
 def forecasts(
