@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from training_cases import NET, SIGNS, N, X, binary, in_order
+from training_cases import NET, SIGNS, SMOOTHED, THREE, N, X, binary, in_order
 
 import overparam as op
 from overparam.core import folder
 from overparam.core.trees import layer_names, put_tree_together, take_tree_apart
 from overparam.frame.answer import KINDS, class_of
-from overparam.networks import ThreeLayer
 from overparam.training import SmoothedRun, Stop, Sweep, Trajectory, gradient_descent, smoothed_sgd, sweep
 
 DATA = in_order(X, SIGNS)
@@ -86,8 +85,7 @@ def test_a_sweep_comes_back(tmp_path):
 def test_a_smoothed_run_comes_back_and_predicts(variant, dtype, tmp_path):
     from overparam.report import write_page
 
-    setting = {"lr": 0.1, "steps": 9, "sigma_w": 0.1, "sigma_v": 0.1, "lambda_w": 1e-3, "lambda_v": 1e-3, "draws": 4}
-    run = smoothed_sgd(ThreeLayer(5, 4, output_std=0.7), DATA, **setting, variant=variant, dtype=dtype)
+    run = smoothed_sgd(THREE, DATA, **SMOOTHED, draws=4, variant=variant, dtype=dtype)
     found = op.read(run.save(tmp_path))
     json.loads((tmp_path / "result.json").read_text(), parse_constant=refuse)
     assert isinstance(found, SmoothedRun)

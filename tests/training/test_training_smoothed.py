@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from training_cases import SMOOTHED, THREE, D, X, in_order
 
 from overparam.core.network import Params
 from overparam.networks import ThreeLayer, TwoLayer
@@ -16,8 +17,10 @@ from overparam.training.algorithm import Problem
 from overparam.training.smoothed import last_choice, smoothed, with_last_signs
 from overparam.training.smoothing import SmoothedState, StepNoise, decay_wait, make_smoothed, smoothed_gradient
 
-D, M1, M2 = 3, 5, 4
+M1, M2 = 5, 4
 LOSS = SmoothAbsolute()
+ROUNDING = 200 * np.finfo(float).eps
+"""Sums of at most 20 products of numbers below 3, in two layers and back: 4 · 20 · 2.5 roundings of numbers of size 1."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,37 +52,38 @@ def objective(network, params, W, V, x, y, scale, signs=None, noise=None, lambda
 
 def autodiff(network, params, W, V, X, y, scale, signs=None, **options):
     """The mean gradient over points, each with its own signs."""
-    each = [
-        jax.grad(
-            lambda W, V, i=i: objective(
-                network, params, W, V, X[i], y[i], scale, None if signs is None else signs[i], **options
-            ),
-            argnums=(0, 1),
-        )(W, V)
-        for i in range(len(X))
-    ]
-    return jax.tree.map(lambda *leaves: sum(leaves) / len(leaves), *each)
+    signs = jnp.ones((len(X), M1)) if signs is None else signs
+
+    def mean(W, V):
+        def one(x, y, signs):
+            return objective(network, params, W, V, x, y, scale, signs, **options)
+
+        return jax.vmap(one)(X, y, signs).mean()
+
+    return jax.grad(mean, argnums=(0, 1))(W, V)
 
 
 def zeros(batch, signs=()):
     return StepNoise(jnp.zeros((batch, M1)), jnp.zeros((batch, M2)), jnp.zeros((batch, M1)), signs)
 
 
-@pytest.mark.parametrize(("variant", "batch", "outputs"), [("L1", 1, 1), ("L1", 4, 3), ("L2", 1, 3), ("L2", 17, 1)])
-def test_without_noise_the_gradient_is_that_of_autodiff(variant, batch, outputs):
+@pytest.mark.parametrize(
+    ("variant", "batch", "outputs", "loss"),
+    [("L1", 1, 1, LOSS), ("L1", 4, 3, Squared()), ("L2", 1, 3, LOSS), ("L2", 17, 1, Squared())],
+)
+def test_without_noise_the_gradient_is_that_of_autodiff(variant, batch, outputs, loss):
     network, params, W, V, X, y = case(outputs, batch)
     signs = jax.random.rademacher(jax.random.key(9), (batch, M1), jnp.float64) if variant == "L2" else None
     noise = zeros(batch, () if signs is None else signs)
-    for loss in (LOSS, Squared()):
-        found, wanted = jax.jit(
-            lambda loss=loss: (
-                smoothed_gradient(params, W, V, X, y, noise, 0.5, 0.5, 0.8, loss),
-                autodiff(network, params, W, V, X, y, 0.8, signs, loss=loss),
-            )
-        )()
-        for f, w in zip(found, wanted, strict=True):
-            assert float(jnp.abs(w).max()) > 1e-3
-            np.testing.assert_allclose(f, w, atol=1e-13)
+
+    @jax.jit
+    def both():
+        written = autodiff(network, params, W, V, X, y, 0.8, signs, loss=loss)
+        return smoothed_gradient(params, W, V, X, y, noise, 0.5, 0.5, 0.8, loss), written
+
+    for f, w in zip(*both(), strict=True):
+        assert float(jnp.abs(w).max()) > 1e-3
+        np.testing.assert_allclose(f, w, atol=ROUNDING)
 
 
 def test_vectors_taken_from_noise_matrices_give_the_gradient_of_those_matrices():
@@ -107,7 +111,7 @@ def test_vectors_taken_from_noise_matrices_give_the_gradient_of_those_matrices()
         )
     )()
     for f, w in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(f, w, atol=1e-13)
+        np.testing.assert_allclose(f, w, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("variant", ["L1", "L2"])
@@ -160,7 +164,7 @@ def test_a_whole_step_is_one_step_down_the_written_objective(variant):
         lr=lr, steps=10, sigma_w=0.0, sigma_v=0.0, lambda_w=lambda_w, lambda_v=lambda_v, variant=variant
     )
     state = algorithm.begin(network, params, Problem(X, y), jax.random.key(4))
-    state = replace(state, W=W, V=V, scale=jnp.asarray(scale), decay_at=jnp.asarray(100, jnp.int32))
+    state = state._replace(W=W, V=V, scale=jnp.asarray(scale), decay_at=jnp.asarray(100, jnp.int32))
     after = jax.jit(lambda: algorithm.step(network, state, Problem(X, y), 7))()
     choose, draw, _, _ = jax.random.split(jax.random.fold_in(state.key, 7), 4)
     row = int(jax.random.randint(choose, (1,), 0, 6)[0])
@@ -174,8 +178,8 @@ def test_a_whole_step_is_one_step_down_the_written_objective(variant):
             argnums=(0, 1),
         )
     )(W, V)
-    np.testing.assert_allclose(after.W, W - lr * slope[0], atol=1e-13)
-    np.testing.assert_allclose(after.V, V - lr * slope[1], atol=1e-13)
+    np.testing.assert_allclose(after.W, W - lr * slope[0], atol=ROUNDING)
+    np.testing.assert_allclose(after.V, V - lr * slope[1], atol=ROUNDING)
     assert float(after.scale) == scale
 
 
@@ -183,12 +187,12 @@ def test_the_regularisers_alone_shrink_each_row_by_hand():
     """With a = 0 the loss has no gradient: w ← (1 − 4ηλ_w‖w‖²) w, V ← (1 − 2ηλ_v) V."""
     network, params, _, V, X, y = case()
     params = replace(params, fixed=params.fixed | {"a": jnp.zeros((1, M2))})
-    W = jnp.zeros((M1, D)).at[0].set(jnp.array([3.0, 0.0, 4.0]))
+    W = jnp.zeros((M1, D)).at[0].set(jnp.array([3.0, 0.0, 4.0, 0.0]))
     algorithm = make_smoothed(lr=0.5, steps=10, sigma_w=1.0, sigma_v=1.0, lambda_w=0.01, lambda_v=0.25)
     state = algorithm.begin(network, params, Problem(X, y), jax.random.key(0))
-    state = replace(state, W=W, V=V)
+    state = state._replace(W=W, V=V)
     after = jax.jit(lambda: algorithm.step(network, state, Problem(X, y), 0))()
-    np.testing.assert_allclose(after.W[0], (1 - 4 * 0.5 * 0.01 * 25) * np.array([3.0, 0.0, 4.0]))
+    np.testing.assert_allclose(after.W[0], (1 - 4 * 0.5 * 0.01 * 25) * np.array([3.0, 0.0, 4.0, 0.0]))
     assert not np.any(after.W[1:])
     np.testing.assert_allclose(after.V, 0.75 * V)
 
@@ -221,7 +225,7 @@ def test_the_scale_decays_first_after_step_one_and_then_after_uniform_waits():
 
         def one(state, step):
             scale, decay_at = algorithm.shrunk(state, step, jax.random.fold_in(key, step), lr)
-            return replace(state, scale=scale, decay_at=decay_at), scale
+            return state._replace(scale=scale, decay_at=decay_at), scale
 
         return jax.lax.scan(one, state, jnp.arange(steps))[1]
 
@@ -261,51 +265,54 @@ def test_flipping_the_increments_commutes_with_a_step_of_the_second_variant():
     s = jnp.array([[1.0, 1.0, -1.0, -1.0, -1.0]])
     z = StepNoise(*(jax.random.normal(jax.random.key(i), (1, m)) for i, m in enumerate((M1, M2, M1))))
     step = jax.jit(lambda W, V, noise: smoothed_gradient(params, W, V, X, y, noise, 0.2, 0.3, 1.0, LOSS))
-    one = step(W, V, replace(z, signs=s * t))
-    two = step(t[:, None] * W, V * t, replace(z, signs=s))
-    np.testing.assert_allclose(t[:, None] * one[0], two[0], atol=1e-13)
-    np.testing.assert_allclose(one[1] * t, two[1], atol=1e-13)
+    one = step(W, V, z._replace(signs=s * t))
+    two = step(t[:, None] * W, V * t, z._replace(signs=s))
+    np.testing.assert_allclose(t[:, None] * one[0], two[0], atol=ROUNDING)
+    np.testing.assert_allclose(one[1] * t, two[1], atol=ROUNDING)
 
 
 def test_many_seeds_run_as_one_program():
     network, params, W, V, X, y = case(batch=3)
     algorithm = make_smoothed(
-        lr=0.1, steps=9, sigma_w=0.1, sigma_v=0.1, lambda_w=0.1, lambda_v=0.1, variant="L2", sigma_n=0.1, batch=2
+        lr=0.1, steps=9, sigma_w=0.1, sigma_v=0.1, lambda_w=0.1, lambda_v=0.1, variant="L2", batch=2
     )
-    keys = jax.random.split(jax.random.key(0), 4)
-    start = jax.vmap(lambda key: algorithm.begin(network, params, Problem(X, y), key))(keys)
-    start = replace(start, W=start.W + W, V=start.V + V)
+    begin = jax.jit(jax.vmap(lambda key: algorithm.begin(network, params, Problem(X, y), key)))
+    start = begin(jax.random.split(jax.random.key(0), 2))
+    start = start._replace(W=start.W + W, V=start.V + V)
 
     def step(state):
         return algorithm.step(network, state, Problem(X, y), 1)
 
-    alone = jax.jit(step)
     many = jax.jit(jax.vmap(step))(start)
-    for i in range(4):
-        one = alone(jax.tree.map(lambda leaf, i=i: leaf[i], start))
-        np.testing.assert_allclose(many.W[i], one.W, atol=1e-13)
-        np.testing.assert_allclose(many.V[i], one.V, atol=1e-13)
-        assert float(many.scale[i]) == pytest.approx(0.9)
+    one = jax.jit(step)(jax.tree.map(lambda leaf: leaf[1], start))
+    np.testing.assert_allclose(many.W[1], one.W, atol=ROUNDING)
+    np.testing.assert_allclose(many.V[1], one.V, atol=ROUNDING)
+    assert float(many.scale[1]) == pytest.approx(0.9)
+    assert np.abs(many.W[0] - many.W[1]).max() > 0.01  # each draws for itself
 
 
-DATA = (np.random.default_rng(0).standard_normal((12, D)), np.random.default_rng(1).standard_normal(12))
-SETTING = {"lr": 0.1, "steps": 30, "sigma_w": 0.1, "sigma_v": 0.1, "lambda_w": 1e-3, "lambda_v": 1e-3, "measures": ()}
+DATA = in_order(X, np.random.default_rng(1).standard_normal(12), task="regression")
+SETTING = SMOOTHED | {"variant": "L2", "sigma_n": 0.1, "draws": 4, "key": 5}
+"""One program for all runs here."""
 
 
-def test_the_best_noise_on_the_training_set_is_kept_and_its_network_predicts():
-    network = ThreeLayer(M1, M2)
-    X, y = DATA
-    run = smoothed_sgd(network, DATA, **SETTING, variant="L2", draws=7, key=3)
-    assert run.draw_losses.shape == (7,)
-    assert len(set(run.draw_losses)) == 7
-    assert run.draw == run.draw_losses.argmin()
-    outputs = run.predict(X)
-    np.testing.assert_allclose(outputs, run.scale * network.apply(run.params, X))
-    assert run.training_loss == pytest.approx(float((np.sqrt(1 + (outputs - y) ** 2) - 1).mean()), rel=1e-12)
-    decays = np.log(run.scale) / np.log(0.9)
+@pytest.fixture(scope="module")
+def whole():
+    return smoothed_sgd(THREE, DATA, **SETTING)
+
+
+def test_the_best_noise_on_the_training_set_is_kept_and_its_network_predicts(whole):
+    assert whole.draw_losses.shape == (4,)
+    assert len(set(whole.draw_losses)) == 4
+    assert whole.draw == whole.draw_losses.argmin()
+    outputs = whole.predict(X)
+    np.testing.assert_allclose(outputs, whole.scale * THREE.apply(whole.params, X))
+    loss = (np.sqrt(1 + (outputs - DATA.y) ** 2) - 1).mean()
+    assert whole.training_loss == pytest.approx(float(loss), rel=1e-12)
+    decays = np.log(whole.scale) / np.log(0.9)
     assert decays == pytest.approx(round(decays))
     assert round(decays) >= 10
-    assert "L2, ThreeLayer" in repr(run)
+    assert "L2, ThreeLayer" in repr(whole)
 
 
 def test_the_last_signs_flip_neurons_whole_and_only_in_the_second_variant():
@@ -314,7 +321,7 @@ def test_the_last_signs_flip_neurons_whole_and_only_in_the_second_variant():
         algorithm = make_smoothed(
             lr=0.1, steps=1, sigma_w=0.0, sigma_v=0.0, lambda_w=0.0, lambda_v=0.0, variant=variant
         )
-        state = replace(algorithm.begin(network, params, Problem(X, y), jax.random.key(1)), W=W, V=V)
+        state = algorithm.begin(network, params, Problem(X, y), jax.random.key(1))._replace(W=W, V=V)
         signed = with_last_signs(algorithm, state)
         signs = np.asarray(signed.W[:, 0] / W[:, 0])
         np.testing.assert_allclose(np.abs(signs), 1)
@@ -322,7 +329,7 @@ def test_the_last_signs_flip_neurons_whole_and_only_in_the_second_variant():
         np.testing.assert_allclose(signed.V, V * signs)
         assert (signs == 1).all() == (variant == "L1")
         out, best, losses = last_choice(network, algorithm, state, X, y, 3)
-        np.testing.assert_allclose(out.trained["V"], params.trained["V"] + V * signs, atol=1e-15)
+        np.testing.assert_allclose(out.trained["V"], params.trained["V"] + V * signs, atol=ROUNDING)
         assert best == 0
         assert np.ptp(losses) == 0  # no noise, three equal tries
 
@@ -337,19 +344,15 @@ def test_the_noise_of_the_last_draws_has_its_size():
         assert abs(z.var() - 1) < 5 * np.sqrt(2 / len(z))
 
 
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path):
-    options = SETTING | {"variant": "L2", "sigma_n": 0.1, "draws": 4, "key": 5, "record": 10}
-    network = ThreeLayer(M1, M2)
-    whole = smoothed_sgd(network, DATA, **options)
-
+def test_a_killed_run_goes_on_to_the_same_bits(whole, tmp_path):
     def stop(done, total, what):
         if done >= 15:
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as stopped:
-        smoothed_sgd(network, DATA, **options, place=tmp_path, progress=stop)
+        smoothed_sgd(THREE, DATA, **SETTING, place=tmp_path, progress=stop)
     assert 15 <= stopped.value.step < 30
-    resumed = smoothed_sgd(network, DATA, **options, place=tmp_path)
+    resumed = smoothed_sgd(THREE, DATA, **SETTING, place=tmp_path)
     for name in ("W", "V"):
         assert np.array_equal(whole.params.trained[name], resumed.params.trained[name])
         assert np.array_equal(whole.trajectory.params.trained[name], resumed.trajectory.params.trained[name])
@@ -359,10 +362,10 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path):
 
 
 def test_it_learns_classes_in_single_precision():
-    X = np.random.default_rng(2).standard_normal((60, D))
-    data = (X / np.linalg.norm(X, axis=1, keepdims=True), np.argmax(X, axis=1))
-    options = SETTING | {"steps": 1500, "lr": 0.02, "lambda_w": 1e-4, "dtype": "float32"}
-    run = smoothed_sgd(ThreeLayer(40, outputs=3), data, **options, sigma_n=0.01, draws=5, key=0)
+    rows = np.random.default_rng(2).standard_normal((60, D))
+    data = (rows / np.linalg.norm(rows, axis=1, keepdims=True), np.argmax(rows[:, :3], axis=1))
+    options = SETTING | {"steps": 1500, "lr": 0.02, "lambda_w": 1e-4, "variant": "L1", "dtype": "float32"}
+    run = smoothed_sgd(ThreeLayer(40, outputs=3), data, **options | {"sigma_n": 0.0, "record": None})
     assert {leaf.dtype for leaf in jax.tree.leaves(run.params)} == {np.dtype("float32")}
     assert run.predict(data[0]).shape == (60, 3)
     assert run.predict(data[0]).dtype == np.float64
@@ -376,9 +379,9 @@ def test_it_learns_classes_in_single_precision():
         ({"lr": 1.0}, "`lr` is 1.0; expected a number below 1"),
         ({"lr": 0}, "`lr` is 0"),
         ({"variant": "L3"}, "`variant` is 'L3'; expected 'L1' or 'L2'"),
-        ({"sigma_v": -1.0}, "`sigma_v` is -1.0; expected a finite number ≥ 0"),
+        ({"sigma_v": -1.0}, "`sigma_v` is -1.0"),
         ({"lambda_w": float("nan")}, "`lambda_w` is nan"),
-        ({"epsilon": 1.0}, "`epsilon` is 1.0; expected a number > 0 and < 1"),
+        ({"epsilon": 1.0}, "`epsilon` is 1.0"),
         ({"decay_constant": 0.0}, "`decay_constant` is 0.0"),
         ({"batch": 0}, "`batch` is 0"),
         ({"draws": 0}, "`draws` is 0"),
@@ -397,8 +400,6 @@ def test_bad_arguments_are_one_line(change, said):
 
 def test_a_run_recorded_at_few_steps_ends_like_one_recorded_at_many():
     """Steps between records are made in blocks, which once asked the algorithm for draws it has none of."""
-    data = ([[0.6, 0.8], [0.8, 0.6], [1.0, 0.0]], [1.0, 0.0, -1.0])
-    options = {"lr": 0.1, "sigma_w": 0.1, "sigma_v": 0.1, "lambda_w": 0.1, "lambda_v": 0.1, "draws": 1, "measures": ()}
-    few = smoothed_sgd(ThreeLayer(4), data, steps=64, record=64, **options)
-    many = smoothed_sgd(ThreeLayer(4), data, steps=64, record=1, **options)
-    np.testing.assert_allclose(few.params.trained["V"], many.params.trained["V"], rtol=1e-10)
+    few, many = (smoothed_sgd(THREE, DATA, **SETTING | {"steps": 64, "record": record}) for record in (64, 1))
+    error = 64 * ROUNDING  # a step at rate 0.1 does not enlarge what the ones before it lost
+    np.testing.assert_allclose(few.params.trained["V"], many.params.trained["V"], atol=error)

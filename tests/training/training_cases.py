@@ -9,7 +9,7 @@ import numpy as np
 
 from overparam.core.network import Params
 from overparam.data import Dataset, load
-from overparam.networks import TwoLayer
+from overparam.networks import ThreeLayer, TwoLayer
 from overparam.training import gradient_descent, sgd, sweep
 
 N, D, M = 12, 4, 16
@@ -20,6 +20,11 @@ SIGNS = np.where(RNG.standard_normal(N) > 0, 1.0, -1.0)
 REAL = RNG.standard_normal(N)
 NEW = RNG.standard_normal((5, D))
 NET = TwoLayer(M)
+THREE = ThreeLayer(5, 4, output_std=0.7)
+SMOOTHED: dict[str, Any] = {
+    "lr": 0.1, "steps": 30, "record": 10, "sigma_w": 0.1, "sigma_v": 0.1, "lambda_w": 1e-3, "lambda_v": 1e-3, "measures": (),
+}  # fmt: skip
+"""A run of Algorithm 2: the same shapes in every file, so that its programs are compiled once."""
 
 
 def binary() -> Dataset:
