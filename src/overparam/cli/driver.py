@@ -41,7 +41,7 @@ Data = Annotated[str, typer.Argument(help="A name (`overparam datasets`), a file
 Json = Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")]
 NoSamples = Annotated[bool, typer.Option("--no-samples", help="Keep the data's own rows and labels out of the page.")]
 Preprocess = Annotated[str, typer.Option("--preprocess", help="auto, none, unit, standardise, …: how rows are scaled.")]
-MaxRows = Annotated[int | None, typer.Option("--max-rows", help="Most training rows to use.")]
+MaxRows = Annotated[int | None, typer.Option("--max-rows", "--rows", help="Most rows to use.")]
 
 
 class Stopped(Exception):
@@ -115,6 +115,8 @@ class Given:
     resume: bool
     no_samples: bool
     progress: Progress = field(default=silent, repr=False)
+    asked: dict[str, Any] = field(default_factory=dict)
+    """What else the result should say was asked; how the data were read is said of all."""
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -136,17 +138,18 @@ class Given:
 
 
 def question(
-    name: str, data: str | None, *, weights: bool = False
-) -> Callable[[Callable[..., Job[Any]]], Callable[..., None]]:
-    """A command from a function `(given, …) -> Job`.
+    name: str, data: str | None, *, folder: str = "", figures: bool = False
+) -> Callable[[Callable[..., Job[Any] | None]], Callable[..., None]]:
+    """A command from a function `(given, …) -> Job`; it may give None where it has answered already.
 
     Args:
         name: of the command.
-        data: the data set if none is named; None for a command without data, whose first argument names the question.
-        weights: whether the command has --weights/--no-weights.
+        data: the data set if none is named; None for a command without data.
+        folder: the name of the folder of results, made of the command's own options; NAME-DATA if not given.
+        figures: whether every figure is written as SVG and PNG too, where matplotlib is there.
     """
 
-    def decorate(prepare: Callable[..., Job[Any]]) -> Callable[..., None]:
+    def decorate(prepare: Callable[..., Job[Any] | None]) -> Callable[..., None]:
         own = [p for p in _parameters(prepare) if p.name != "given"]
         first = [p for p in own if _is_argument(p)]
         options = [p for p in own if not _is_argument(p)]
@@ -159,13 +162,12 @@ def question(
         def command(**values: Any) -> None:
             asked = {p.name: values.pop(p.name) for p in shared}
             found = {p.name: values.pop(p.name) for p in reading}
-            source = values.pop("data") if data is not None else str(values[first[0].name])
-            asked["out"] = asked["out"] or OUT / f"{name}-{_folder_name(source)}"
+            source = values.pop("data", "")
+            own = folder.format(**values) if folder else f"{name}-{_folder_name(source)}"
+            asked["out"] = asked["out"] or OUT / own
             given = Given(source, found, **asked)
-            kept = values.pop("weights", True)
-            names = {p.name: p for p in every}
-            with _in_options(names):
-                _ask(given, lambda ready: prepare(ready, **values), weights=kept)
+            with _in_options({p.name: p for p in every}):
+                _ask(given, lambda ready: prepare(ready, **values), values.get("weights", True), figures)
 
         command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in every}
@@ -196,7 +198,7 @@ def _is_argument(parameter: inspect.Parameter) -> bool:
     return any(isinstance(extra, typer.models.ArgumentInfo) for extra in typing.get_args(parameter.annotation)[1:])
 
 
-def _ask(given: Given, prepare: Callable[[Given], Job[Any]], *, weights: bool) -> None:
+def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], weights: bool, figures: bool) -> None:
     """Plan, run, save and show one question."""
     from overparam.core.interruption import Interrupted
     from overparam.frame import Keeping
@@ -209,6 +211,8 @@ def _ask(given: Given, prepare: Callable[[Given], Job[Any]], *, weights: bool) -
     try:
         with display.progress() as progress:
             job = prepare(replace(given, progress=progress))
+            if job is None:
+                return
             if given.plan:
                 words = json.dumps(job.plan.to_json()) if given.json_only else str(job.plan)
                 typer.echo(words)
@@ -219,12 +223,33 @@ def _ask(given: Given, prepare: Callable[[Given], Job[Any]], *, weights: bool) -
     except Interrupted as stop:
         raise Stopped(str(stop).replace("the same question", "the same command")) from None
     _require_own_place(given, answer)
+    answer = _with_asked(answer, given)
     where = answer.save(given.out, samples=not given.no_samples, weights=weights)
+    if figures:
+        _draw(answer, where / "figures")
     job.forget()
     if given.json_only:
         print_result(where)
     else:
         display.summary(answer, where)
+
+
+def _with_asked(answer: Any, given: Given) -> Any:
+    """The answer with how its data were read, so that result.json says all that makes it again."""
+    asked = {name: value for name, value in {**given.reading, **given.asked}.items() if value is not None}
+    made = replace(answer.provenance, configuration={**answer.provenance.configuration, **asked})
+    return replace(answer, provenance=made)
+
+
+def _draw(answer: Any, place: Path) -> None:
+    """Every figure as SVG and PNG; nothing without matplotlib."""
+    import importlib.util
+
+    from overparam.report import export_figures
+
+    if importlib.util.find_spec("matplotlib") is not None:
+        for kind in ("svg", "png"):
+            export_figures(answer.parts(), place, kind=kind)
 
 
 def _require_own_place(given: Given, answer: Any) -> None:
@@ -303,6 +328,11 @@ def in_options(line: str, names: Mapping[str, str]) -> str:
 def numbers_in(text: str | None, option: str, expected: str, kind: Callable[[str], Any] = float) -> Any:
     """The numbers of an option such as 0.1,0.2; None where it is not given."""
     return None if text is None else parse_numbers(text, option, expected, kind)
+
+
+def names_in(text: str | None, option: str, expected: str) -> tuple[str, ...] | None:
+    """The names of an option such as a,b; None where it is not given."""
+    return None if text is None else parse_names(text, option, expected)
 
 
 def count_or_share(text: str | None) -> int | float | None:
