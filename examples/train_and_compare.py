@@ -16,7 +16,7 @@ def main() -> tuple[float, float]:
     errors = []
     for kappa in (1.0, 0.01):
         network = op.networks.TwoLayer(WIDTH, kappa, paired=True)
-        found = op.train_and_compare(data, network, steps=STEPS)
+        found = op.train_and_compare(network, data, steps=STEPS)
         seen = found.numbers
         print(f"initial weights of standard deviation {kappa:g}")
         print(f"  laziness       predicted {seen.predicted_laziness:8.3f}   observed {seen.laziness:8.3f}")

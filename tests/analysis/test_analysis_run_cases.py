@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import overparam as op
-from overparam.analysis import plan_run
+from overparam.analysis import prepare_train_and_compare
 from overparam.core.sections import Figure
 from overparam.networks import BiasedTwoLayer, Convolutional, FullyConnected, Given, TwoLayer
 
@@ -17,7 +17,7 @@ ROWS = op.load((X, np.where(X[:, 0] > 0, 1, -1)), task="classes")
 
 
 def compared(network=None, data=ROWS, steps=5, **options):
-    return op.train_and_compare(data, network or TwoLayer(200, paired=True), steps=steps, preprocess="none", **options)
+    return op.train_and_compare(network or TwoLayer(200, paired=True), data, steps=steps, preprocess="none", **options)
 
 
 def line(w, x):
@@ -89,15 +89,16 @@ def test_the_law_of_a_bounded_loss_is_shown_and_mentioned():
 def test_functions_take_rows_as_they_are_and_have_names():
     for function, name in ((line, "line"), (lambda w, x: x @ w, "your function"), (Given(line, np.zeros(5)), "line")):
         params = None if isinstance(function, Given) else np.zeros(5)
-        found = op.train_and_compare(ROWS, function, params=params, steps=3, lr=0.01)
+        found = op.train_and_compare(function, ROWS, params=params, steps=3, lr=0.01)
         assert found.setting.network == name
         assert found.setting.d == 5
         assert "rows were left as they are, for your function" in found.setting.notes
-        plan = plan_run(ROWS, function, params=params, steps=3)
-        assert (plan.network, plan.weights) == (name, 5)
-    for ask in (op.train_and_compare, plan_run):
+        plan = prepare_train_and_compare(function, ROWS, params=params, steps=3).plan
+        assert plan.what.startswith(name)
+        assert plan.details["weights"] == 5
+    for ask in (op.train_and_compare, prepare_train_and_compare):
         with pytest.raises(ValueError, match=re.escape("rows of shape (30, 5)")) as caught:
-            ask(ROWS, line, params=np.zeros(6), steps=3, lr=0.01)
+            ask(line, ROWS, params=np.zeros(6), steps=3, lr=0.01)
         assert "\n" not in str(caught.value)
 
 
@@ -120,12 +121,12 @@ def test_a_jax_key_is_a_key():
 )
 def test_a_plan_checks_what_a_run_checks(options, line):
     with pytest.raises(ValueError, match=re.escape(line)):
-        plan_run(ROWS, timed=False, **options)
+        prepare_train_and_compare(options.pop("network", None), ROWS, **options)
 
 
 def test_the_plan_counts_the_matrices_of_the_prediction():
     data = op.load((np.random.default_rng(0).standard_normal((2000, 5)), np.ones(1000).tolist() + [-1] * 1000))
-    planned = plan_run(data, TwoLayer(10), timed=False)
+    planned = prepare_train_and_compare(TwoLayer(10), data).plan
     assert planned.memory > 35 * 2000**2  # measured beyond the process before: 34.8 n² at n = 4,000
-    alone = plan_run(data, TwoLayer(10), timed=False, lr=0.1, objective="cross-entropy")
+    alone = prepare_train_and_compare(TwoLayer(10), data, lr=0.1, objective="cross-entropy").plan
     assert alone.memory < planned.memory / 10

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import overparam as op
-from overparam.analysis import plan_run
+from overparam.analysis import prepare_train_and_compare
 from overparam.analysis.run_verdict import give_run_verdict
 from overparam.core import folder
 from overparam.core.records import take_apart
@@ -53,7 +53,7 @@ def linear_losses(H, residual, steps, lr):
 @cache
 def compared(width=2000, kappa=1.0, paired=True, steps=60, **options):
     network = TwoLayer(width, kappa, paired)
-    return op.train_and_compare(rows(), network, steps=steps, preprocess="none", **options)
+    return op.train_and_compare(network, rows(), steps=steps, preprocess="none", **options)
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -138,7 +138,7 @@ def line(w, x):
 def test_a_linear_model_goes_exactly_as_its_linearisation(momentum):
     d = rows().d
     found = op.train_and_compare(
-        rows(), line, params=np.zeros(d), momentum=momentum, steps=30, lr=0.02, preprocess="none"
+        line, rows(), params=np.zeros(d), momentum=momentum, steps=30, lr=0.02, preprocess="none"
     )
     assert found.predicted.kernel == "start"
     assert "no kernel of infinite width" in found.reason
@@ -202,7 +202,7 @@ def test_an_unstable_rate_is_named_and_no_absurd_number_shown():
 
 
 def test_a_run_out_of_all_numbers_is_called_diverged():
-    found = op.train_and_compare(rows(), line, params=np.zeros(rows().d), lr=10.0, steps=400, preprocess="none")
+    found = op.train_and_compare(line, rows(), params=np.zeros(rows().d), lr=10.0, steps=400, preprocess="none")
     assert found.numbers.diverged
     assert found.numbers.last_loss is None
     assert "diverged" in " ".join(found.verdict.sentences)
@@ -240,7 +240,7 @@ def test_several_outputs_with_the_networks_own_kernel():
     X = random.standard_normal((24, 5))
     data = op.load((X / np.linalg.norm(X, axis=1, keepdims=True), np.arange(24) % 3), task="classes")
     network = FullyConnected(width=300, depth=2, outputs=3)
-    found = op.train_and_compare(data, network, steps=8, preprocess="none")
+    found = op.train_and_compare(network, data, steps=8, preprocess="none")
     assert found.predicted.kernel == "infinite width"
     assert found.predicted.values[0] == pytest.approx(found.loss[0], rel=1e-9)
     with jax.enable_x64(True):
@@ -252,7 +252,7 @@ def test_several_outputs_with_the_networks_own_kernel():
 
 
 def test_a_network_without_a_kernel_is_predicted_by_its_own_at_the_start():
-    found = op.train_and_compare(rows(), Residual(60, 3), steps=10, preprocess="none")
+    found = op.train_and_compare(Residual(60, 3), rows(), steps=10, preprocess="none")
     assert found.predicted.kernel == "start"
     assert found.reason == "Residual has no kernel of infinite width in closed form"
     assert found.predicted.linearised is None
@@ -264,7 +264,7 @@ def test_regression_targets_are_standardised_and_new_rows_measured_alike():
     X = random.standard_normal((60, 4))
     y = 1000 + 50 * X[:, 0] + 5 * random.standard_normal(60)
     data = op.data.split(op.load((X, y)), 15, key=0)
-    found = op.train_and_compare(data, TwoLayer(1000, paired=True), steps=100)
+    found = op.train_and_compare(TwoLayer(1000, paired=True), data, steps=100)
     assert found.predicted.values[0] == pytest.approx(45 / 2)  # ½ Σ of squares of variance 1
     assert found.numbers.test_error == pytest.approx(found.numbers.predicted_test_error, rel=0.2)
     assert found.numbers.test_error < 0.5
@@ -298,7 +298,7 @@ def test_the_rate_is_half_the_largest_stable_one_or_said_to_be_given():
 def test_what_cannot_be_run_is_one_line(options, line):
     data = op.load((np.eye(6), np.arange(6) % 3), task="classes")
     with pytest.raises(ValueError, match=re.escape(line)):
-        op.train_and_compare(data, **options)
+        op.train_and_compare(options.pop("network", None), data, **options)
 
 
 def test_a_folder_gives_the_comparison_back(tmp_path):
@@ -363,14 +363,9 @@ def test_no_step_is_nothing_to_compare():
 
 
 def test_the_plan_counts_operations_and_memory():
-    plan = plan_run(rows(), TwoLayer(1000, paired=True), steps=50, preprocess="none", timed=False)
-    assert plan.weights == 6000
-    products = 2 * 2 * 40 * 6 * 1000  # x Wᵀ forward, residual times x back
-    assert products < plan.operations < 3 * products
+    plan = prepare_train_and_compare(TwoLayer(1000, paired=True), rows(), steps=50, preprocess="none").plan
+    assert plan.details["weights"] == 6000
     assert plan.memory > 8 * 3 * 40 * 1000
-    wide = plan_run(rows(), TwoLayer(10**10), steps=50, preprocess="none", timed=False)
-    with pytest.raises(ValueError, match="the run needs about"):
-        wide.require_memory()
-    timed = plan_run(rows(), TwoLayer(1000, paired=True), steps=50, preprocess="none")
-    assert 0 < timed.step_seconds < 1
-    assert "50 steps" in str(timed)
+    assert 0 < plan.seconds < 100
+    with pytest.raises(ValueError, match="free"):
+        prepare_train_and_compare(TwoLayer(10**10), rows(), steps=50, preprocess="none").run()

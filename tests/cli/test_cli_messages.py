@@ -6,7 +6,8 @@ import re
 import pytest
 
 import overparam as op
-from overparam.cli import options, run
+from overparam.cli import run
+from overparam.cli.driver import in_options, require_writable
 
 HOLES = "a,b,y\n1,,x\n2,3,y\n3,4,x\n5,1,y\n"
 QUICK = ["--width", "8", "--train", "20", "--effort", "quick"]
@@ -69,7 +70,7 @@ def test_python_still_hears_of_its_argument(place):
 
 def test_what_is_no_option_stays_as_it_is():
     for line in ("`test` has 3 features; the training rows have 4", "`X` has NaN", "`width` is 0", "subtask='x'"):
-        assert options.in_options(line) == line
+        assert in_options(line, {"test": "--test", "task": "--task"}) == line
 
 
 def test_no_data_named(capsys):
@@ -137,12 +138,12 @@ def test_a_folder_that_cannot_be_written(place, capsys, words):
 def test_looking_whether_a_folder_can_be_written_leaves_no_trace(place):
     (place / "there").mkdir()
     for name in ("there", "new", "new/deep/er", "."):
-        options.require_writable(place / name)
+        require_writable(place / name)
     assert [path.name for path in place.rglob("*")] == ["there"]
     (place / "file").write_text("")
     for name in ("file", "file/deeper"):
         with pytest.raises(ValueError, match="is a file"):
-            options.require_writable(place / name)
+            require_writable(place / name)
 
 
 def test_one_of_a_thing_is_not_several(place, capsys):

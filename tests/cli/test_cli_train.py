@@ -82,8 +82,8 @@ def test_options_reach_the_run(place, capsys):
 def test_a_folder_of_the_users_own_keeps_what_is_in_it(place, capsys):
     (place / "mine").mkdir()
     (place / "mine" / "thesis.txt").write_text("years of work")
-    assert run([*SMALL, "--checkpoint", "mine", "--no-resume"]) == 0
-    assert [p.name for p in (place / "mine").iterdir()] == ["thesis.txt"]
+    assert run([*SMALL, "--out", "mine", "--no-resume"]) == 0
+    assert (place / "mine" / "thesis.txt").read_text() == "years of work"
 
 
 def test_batches_have_no_prediction_and_the_page_says_so(place, capsys):

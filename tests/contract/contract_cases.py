@@ -40,9 +40,40 @@ class Verb:
 
 
 def _verbs() -> dict[str, Verb]:
-    from overparam.analysis import prepare_analyze, prepare_compare
+    from overparam.analysis import prepare_analyze, prepare_compare, prepare_train_and_compare
+    from overparam.audits import prepare_audit
+    from overparam.landscapes import prepare_landscape
+    from overparam.studies import STUDIES, prepare_reproduce
 
+    two, deep = op.networks.TwoLayer(8, paired=True), op.networks.FullyConnected(8, 2)
     return {
+        "train": Verb(
+            prepare_train_and_compare,
+            before=(two,),
+            options={"steps": 3},
+            wrong={"no such loss": ({"loss": "total"}, "`loss`"), "no steps": ({"steps": -1}, "`steps`")},
+            command=("--width", "8", "--steps", "3", "--test", "0"),
+        ),
+        "audit": Verb(
+            prepare_audit,
+            before=(deep,),
+            options={"laws": ["forward norms", "sign changes"], "effort": "quick"},
+            wrong={"no such effort": ({"effort": "much"}, "`effort`"), "no rows": ({"max_rows": 0}, "`max_rows`")},
+            command=("fully-connected", "--width", "8", "--laws", "forward norms,sign changes", "--effort", "quick"),
+        ),
+        "landscape": Verb(
+            prepare_landscape,
+            before=(deep,),
+            options={"points": 3, "oja_steps": 4},
+            wrong={"no such plane": ({"plane": "flat"}, "`plane`"), "no points": ({"points": 0}, "`points`")},
+            command=("fully-connected", "--width", "8", "--points", "3", "--oja-steps", "4"),
+        ),
+        "reproduce": Verb(
+            prepare_reproduce,
+            before=(STUDIES["laziness"],),
+            data=None,
+            wrong={"no such scale": ({"scale": "huge"}, "`scale`")},
+        ),
         "analyze": Verb(
             prepare_analyze,
             wrong={"few rows": ({"max_rows": 2}, "`max_rows`"), "few digits": ({"dtype": "float32"}, "`dtype`")},

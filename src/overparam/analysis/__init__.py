@@ -9,19 +9,17 @@ from overparam.analysis.data_analysis import Analysis, analyze, prepare_analyze
 
 if TYPE_CHECKING:
     from overparam.analysis.comparison import Comparison, compare, prepare_compare
-    from overparam.analysis.prediction_and_run import RunComparison, train_and_compare
-    from overparam.analysis.run_plan import RunPlan, plan_run
+    from overparam.analysis.run_comparison import RunComparison, prepare_train_and_compare, train_and_compare
 
 __all__ = [
     "Analysis",
     "Comparison",
     "RunComparison",
-    "RunPlan",
     "analyze",
     "compare",
-    "plan_run",
     "prepare_analyze",
     "prepare_compare",
+    "prepare_train_and_compare",
     "train_and_compare",
 ]
 
@@ -29,10 +27,9 @@ _RUNS = {
     "Comparison": "comparison",
     "compare": "comparison",
     "prepare_compare": "comparison",
-    "RunComparison": "prediction_and_run",
-    "RunPlan": "run_plan",
-    "plan_run": "run_plan",
-    "train_and_compare": "prediction_and_run",
+    "RunComparison": "run_comparison",
+    "prepare_train_and_compare": "run_comparison",
+    "train_and_compare": "run_comparison",
 }
 """Imported when first used: they need JAX, which an analysis on a CPU does without."""
 

@@ -9,9 +9,8 @@ import jax
 import numpy as np
 
 from overparam.analysis.data_rows import standardised_targets
-from overparam.analysis.forecast import Law
 from overparam.analysis.run_answers import RunSetting
-from overparam.analysis.run_start import Start
+from overparam.analysis.run_forecast import Law, Start
 from overparam.core.bracketed import Bracketed
 from overparam.core.checks import positive
 from overparam.core.network import AbstractNetwork, Params, as_key
@@ -150,10 +149,11 @@ class Recipe:
         )
 
 
-NO_RATE = "`lr` is missing, and there is no kernel to compute a stable one from; give a rate"
+SOME = 100
+"""Rows on which a rate to begin with is estimated."""
 
 
-def choose_rate(lr: float | None, law: Law | None, recipe: Recipe) -> tuple[float, Bracketed | None, str]:
+def choose_rate(lr: float | None, law: Law | None, recipe: Recipe, start: Start) -> tuple[float, Bracketed | None, str]:
     """The rate, the largest stable one with its bracket, and how the rate was chosen (empty where it was given).
 
     2/(λ_max s) is stable where the objective's gradient in the outputs is s-Lipschitz; where there is no s there is no
@@ -165,7 +165,10 @@ def choose_rate(lr: float | None, law: Law | None, recipe: Recipe) -> tuple[floa
     if lr is not None:
         return positive(lr, "lr"), limit, ""
     if law is None or found is None:
-        raise ValueError(NO_RATE)
+        raise ValueError(
+            "`lr` is missing, and there is no kernel of this network on these rows to compute a stable one from; begin with "
+            f"`lr` {_rate_to_begin_with(start, recipe.loss):.1g}"
+        )
     guess = (
         "" if smooth else f" for the squared loss, as a guess: the gradient of the {recipe.objective.name} loss jumps"
     )
@@ -175,11 +178,22 @@ def choose_rate(lr: float | None, law: Law | None, recipe: Recipe) -> tuple[floa
     return float(found.lower or found.value) / 2, limit, f"half the largest stable one{of}"
 
 
-def describe_run(
-    start: Start, recipe: Recipe, run: Trajectory, rate: float, limit: Bracketed | None, rate_by: str
-) -> RunSetting:
-    """The setting as it goes into the result."""
-    network, data = start.network, start.data
+def _rate_to_begin_with(start: Start, loss: str) -> float:
+    """Half of 2/λ_max of the network's own tangent kernel, estimated on some rows."""
+    from overparam.kernels import Empirical
+
+    data = start.data
+    X = np.asarray(data.X, float)[:SOME]
+    with jax.enable_x64(True):
+        params = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf), start.params)
+        kernels = [Empirical(start.network, params, outputs=output)(X) for output in range(data.k)]
+    largest = max(float(np.linalg.eigvalsh(K)[-1]) for K in kernels) / len(X)
+    known = np.isfinite(largest) and largest > 0
+    return 1 / largest / (data.n if loss == "sum" else 1) if known else 1e-4
+
+
+def describe_run(network: AbstractNetwork, data: Dataset, recipe: Recipe, run: Trajectory, known: Any) -> RunSetting:
+    """The setting as it goes into the result; `known` is what was foretold (`Foretold`)."""
     two_layer = isinstance(network, TwoLayer)
     return RunSetting(
         data=data.name,
@@ -196,14 +210,14 @@ def describe_run(
         width=None if hasattr(network, "grid") else getattr(network, "width", None),
         kappa=network.kappa if two_layer else None,
         paired=two_layer and network.paired,
-        starts_at_zero=not np.any(start.outputs),
-        lr=rate,
+        starts_at_zero=known.starts_at_zero,
+        lr=known.rate,
         loss=recipe.loss,
         momentum=recipe.momentum,
-        limit=limit,
-        rate_by=rate_by,
-        lazy_scale=start.lazy_scale,
-        output_layer=start.output_layer,
-        linear=start.linear,
+        limit=known.limit,
+        rate_by=known.rate_by,
+        lazy_scale=known.lazy_scale,
+        output_layer=known.output_layer,
+        linear=known.linear,
         dtype=recipe.dtype,
     )

@@ -16,7 +16,7 @@ from overparam.theory.dynamics import GROWN
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
 
 if TYPE_CHECKING:
-    from overparam.analysis.prediction_and_run import RunComparison
+    from overparam.analysis.run_comparison import RunComparison
 
 SHOWN_ROWS = 9
 

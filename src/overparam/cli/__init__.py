@@ -14,7 +14,6 @@ def run(arguments: list[str]) -> int:
     """The command line with these words; gives the exit code."""
     from overparam.cli.app import app
     from overparam.cli.driver import Stopped
-    from overparam.cli.options import in_options
 
     try:
         code = app(args=arguments, standalone_mode=False, prog_name="overparam")
@@ -26,7 +25,7 @@ def run(arguments: list[str]) -> int:
     except Stopped as stop:
         return _failed(str(stop), 130)
     except (ValueError, OSError, ImportError) as error:
-        return _failed(in_options(str(error)), 2)
+        return _failed(str(error), 2)
     except MemoryError:
         return _failed("not enough memory; use fewer rows (--max-rows, --train) or a machine with more", 2)
     except Exception as error:

@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from overparam.cli import options as shared
+from overparam.cli import driver as shared
 
 
 def command(json_only: shared.Json = False) -> None:

@@ -11,7 +11,7 @@ import shutil
 import typer
 
 from overparam._version import __version__
-from overparam.cli import options as shared
+from overparam.cli import driver as shared
 
 CORE = ("numpy", "scipy", "scikit-learn", "jax", "threadpoolctl", "plotly", "typer", "rich")
 EXTRAS = {"pandas": "pandas", "polars": "polars", "pyarrow": "parquet", "matplotlib": "figures"}

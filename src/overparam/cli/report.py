@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from overparam.cli import options as shared
+from overparam.cli import driver as shared
 
 
 def command(

@@ -26,7 +26,7 @@ KINDS: dict[str, str] = {
     "audit": "overparam.audits.auditing.Audit",
     "landscape": "overparam.landscapes.surveying.Landscape",
     "comparison": "overparam.analysis.comparison.Comparison",
-    "run-comparison": "overparam.analysis.prediction_and_run.RunComparison",
+    "run-comparison": "overparam.analysis.run_comparison.RunComparison",
     "trajectory": "overparam.training.trajectory.Trajectory",
     "sweep": "overparam.training.sweeps.Sweep",
     "smoothed-run": "overparam.training.smoothed.SmoothedRun",

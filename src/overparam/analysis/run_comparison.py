@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from overparam.analysis import forecast
+from overparam.analysis import run_forecast as forecast
 from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting, relative_error
 from overparam.analysis.run_choices import (
     Recipe,
@@ -22,23 +23,29 @@ from overparam.analysis.run_choices import (
     require_outputs,
     seed_of,
 )
+from overparam.analysis.run_cost import RunCost
+from overparam.analysis.run_forecast import Start, begin
 from overparam.analysis.run_law import law_kind
 from overparam.analysis.run_numbers import measure_run
 from overparam.analysis.run_page import make_run_sections
-from overparam.analysis.run_start import begin
 from overparam.analysis.run_verdict import give_run_verdict
-from overparam.core.checks import whole_number
-from overparam.core.progress import Progress, silent
-from overparam.core.provenance import Provenance, Stopwatch
+from overparam.core.bracketed import Bracketed
+from overparam.core.checks import positive, whole_number
+from overparam.core.deprecated import accepts_old
+from overparam.core.network import AbstractNetwork
+from overparam.core.progress import Progress
+from overparam.core.provenance import Provenance
 from overparam.core.sections import Section
+from overparam.core.spec import spec_of
 from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
-from overparam.frame import AbstractAnswer
+from overparam.data import Dataset, as_dataset
+from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
 from overparam.networks import TwoLayer
 from overparam.theory.iteration_laws import rounding_floor
 from overparam.training import Trajectory, train
-from overparam.training.arguments import Trainee, record_steps
-from overparam.training.precision import computing
+from overparam.training.arguments import record_steps, require_classes
+from overparam.training.precision import computing, device_name
 
 MEASURES = ("movement", "flips", "kernel", "gradient")
 """What is recorded for the comparison; outputs would fill the folder and nothing here needs them."""
@@ -133,9 +140,10 @@ class RunComparison(AbstractAnswer):
         return f"RunComparison({self.setting.data!r}, {self.setting.network}: {self.verdict.sentences[0]})"
 
 
-def train_and_compare(
-    data: Any,
-    network: Trainee | None = None,
+def prepare_train_and_compare(
+    network: Any = None,
+    data: Any = None,
+    y: Any = None,
     *,
     lr: float | None = None,
     steps: int = 200,
@@ -152,10 +160,11 @@ def train_and_compare(
     keep_weights: bool = False,
     dtype: str = "float64",
     device: str | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_seconds: float = 60.0,
+    place: str | os.PathLike[str] | None = None,
+    keep_every: float = 60.0,
     progress: Progress | None = None,
-) -> RunComparison:
+    **reading: Any,
+) -> Job[RunComparison]:
     """Predict a run from the kernel of infinite width, then train, and compare at every recorded step.
 
         predicted loss(s) = ½ r0ᵀ (I − ηH)^{2s} r0,  r0 = y − u(0), u(0) the drawn network's outputs
@@ -172,9 +181,10 @@ def train_and_compare(
     Differs from the paper: u(0) ≠ 0 is allowed; any network whose kernel is known; momentum.
 
     Args:
-        data: a name or path that `op.load` knows, a `Dataset`, `(X, y)`, or a frame; test rows are compared too.
         network: one of `op.networks`, or a function `apply(params, x)` with `params`; None takes a paired two-layer
             network of width 4,000, which starts at 0.
+        data, y: a name or path that `op.load` knows, a `Dataset`, `X` and `y`, `(X, y)`, or a frame; test rows are
+            compared too.
         lr: the rate, of the loss named by `loss`; None takes half the largest stable one, or a guess (ramp).
         steps: how many.
         batch: rows a step; None for all.
@@ -187,15 +197,18 @@ def train_and_compare(
         key: an int or a JAX key, of the initialisation and the batches.
         params: where to start; fresh weights from `key` if None.
         keep_weights: record all trained weights at every recorded step, for `op.landscape` and the plane of the run.
-        record, stop_below, dtype, device, checkpoint, checkpoint_seconds, progress: see `op.training.train`.
+        place: a folder in which finished parts are kept, and the run every `keep_every` seconds, so that a stopped one goes on.
+        record, stop_below, dtype, device, keep_every, progress: see `op.training.train`.
+        reading: label, group, classes, train, test, task, missing: as in `op.load`.
 
     Two orthogonal unit rows have H = ½ I, so that a step at rate 1 halves the residual:
 
-    >>> found = train_and_compare(([[1.0, 0.0], [0.0, 1.0]], [1, -1]), lr=1.0, steps=2, preprocess="none")
+    >>> found = train_and_compare(None, ([[1.0, 0.0], [0.0, 1.0]], [1, -1]), lr=1.0, steps=2, preprocess="none")
     >>> found.predicted.values.round(9).tolist(), bool(abs(found.numbers.largest_error) < 0.2)
     ([1.0, 0.25, 0.0625], True)
     """
-    watch, tell = Stopwatch(), progress or silent
+    if data is None:  # one argument is the data
+        network, data = None, network
     recipe = Recipe.of(
         batch=batch,
         momentum=momentum,
@@ -206,63 +219,167 @@ def train_and_compare(
         device=device,
     )
     chosen, seed = record_steps(record, whole_number(steps, "steps")), seed_of(key)
-    tell(0, None, "reading")
     house = chosen_network(network, params)
-    ready = prepare_run(data, preprocess, house)
+    ready = prepare_run(as_dataset(data, y, key=seed, **reading), preprocess, house)
     require_outputs(house, ready)
-    with computing(dtype, device) as kind:
-        weights = draw_start(house, ready, params, key, kind)
-    start = begin(house, ready, weights, dtype, device)
-    reason = recipe.without_law(ready.n)
-    law, missing = forecast.limit_law(start, tell) if not reason or lr is None else (None, "")
-    own = forecast.own_law(start, tell) if not reason or (lr is None and law is None) else None
+    require_classes(recipe.objective, ready.y)
+    if lr is not None:
+        positive(lr, "lr")
+    elif isinstance(house, TwoLayer) and house.kappa == 0:
+        raise ValueError("`lr` is missing, and a network that starts at 0 everywhere has no kernel to compute one from")
+    cost = RunCost(house, ready, recipe, lr, params, steps, len(chosen), keep_weights)
+    words = network_words(house, str(spec_of(house)))
+    of = (house, ready, recipe, params, key)
+    measures = (*MEASURES, "weights") if keep_weights else MEASURES
+    parts = [
+        Part("start", _start, of, kept=False),
+        Part("prediction", _foretell, (recipe, lr, tuple(chosen), seed), ("start",), cost.prediction_guess, Foretold),
+        Part(
+            "run",
+            _run,
+            (house, recipe, steps, key, tuple(chosen), measures, stop_below, keep_every),
+            ("start", "prediction"),
+            cost.run_guess,
+            Trajectory,
+        ),
+    ]
+    about = {"data": ready.name, "network": words, "steps": steps, "loss": loss, "preprocess": preprocess}
+    return Job(
+        "train_and_compare",
+        parts,
+        partial(_conclude, house, ready, recipe),
+        plan=Plan(
+            f"{words} on {ready.name}: {count_of(ready.n, 'row')} of {count_of(ready.d, 'feature')}",
+            memory=cost.memory,
+            free_memory=cost.free_memory,
+            device=device_name(device),
+            dtype=dtype,
+            details={"weights": cost.weights, "steps": steps, "records": len(chosen)},
+            fix="take fewer rows, a narrower network or float32",
+        ),
+        provenance=Provenance(about, seed=seed, dtype=dtype, device=device_name(device)),
+        timed=cost.measured,
+        device=device,
+        place=place,
+        progress=progress,
+    )
+
+
+def _is_old_order(first: Any, second: Any) -> bool:
+    """Whether the data came before the network."""
+    return second is None or isinstance(second, AbstractNetwork) or (callable(second) and not hasattr(second, "X"))
+
+
+train_and_compare = accepts_old("train_and_compare", _is_old_order)(verb(prepare_train_and_compare))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Foretold:
+    """What was known before the first step: the prediction or why there is none, the rate, and the start of the network.
+
+    limit, rate_by: the largest stable rate, and how the rate was chosen. lazy_width, lazy_kappa: from which the same run
+    would be lazy. starts_at_zero, lazy_scale, output_layer, linear: as in `RunSetting`.
+    """
+
+    predicted: Predicted | None
+    reason: str
+    rate: float
+    limit: Bracketed | None
+    rate_by: str
+    lazy_width: float | None
+    lazy_kappa: float | None
+    starts_at_zero: bool
+    lazy_scale: float | None
+    output_layer: str
+    linear: bool
+
+
+def _start(work: Work, house: AbstractNetwork, data: Dataset, recipe: Recipe, params: Any, key: Any) -> Start:
+    with computing(recipe.dtype, work.device) as kind:
+        weights = draw_start(house, data, params, key, kind)
+    return begin(house, data, weights, recipe.dtype, work.device)
+
+
+def _foretell(
+    work: Work, recipe: Recipe, lr: float | None, chosen: tuple[int, ...], seed: int, start: Start
+) -> Foretold:
+    """The law of the run, its rate, and what it says at every recorded step."""
+    reason = recipe.without_law(start.data.n)
+    law, missing = forecast.limit_law(start, work.progress) if not reason or lr is None else (None, "")
+    own = forecast.own_law(start, work.progress) if not reason or (lr is None and law is None) else None
     law = law or own
-    rate, limit, rate_by = choose_rate(lr, law, recipe)
+    rate, limit, rate_by = choose_rate(lr, law, recipe, start)
     predicted, lazy = None, (None, None)
     if not reason and law is not None:
         predicted = forecast.foretell(
-            start, law, own, chosen, rate, loss=loss, momentum=momentum, key=seed, progress=tell
+            start,
+            law,
+            own,
+            list(chosen),
+            rate,
+            loss=recipe.loss,
+            momentum=recipe.momentum,
+            key=seed,
+            progress=work.progress,
         )
-        lazy = forecast.lazy_choices(start, law, predicted, rate, loss, momentum)
-    del law, own  # an accelerator may need their room for the run
-    run = train(
+        lazy = forecast.lazy_choices(start, law, predicted, rate, recipe.loss, recipe.momentum)
+    return Foretold(
+        predicted, reason or missing, rate, limit, rate_by, *lazy, not np.any(start.outputs), start.lazy_scale,
+        start.output_layer, start.linear,
+    )  # fmt: skip
+
+
+def _run(
+    work: Work,
+    house: AbstractNetwork,
+    recipe: Recipe,
+    steps: int,
+    key: Any,
+    chosen: tuple[int, ...],
+    measures: tuple[str, ...],
+    stop_below: float | None,
+    keep_every: float,
+    start: Start,
+    foretold: Foretold,
+) -> Trajectory:
+    return train(
         house,
-        ready,
-        recipe.algorithm(rate, ready.n),
+        start.data,
+        recipe.algorithm(foretold.rate, start.data.n),
         steps,
         key=key,
-        params=weights,
-        record=chosen,
-        measures=(*MEASURES, "weights") if keep_weights else MEASURES,
+        params=start.params,
+        record=list(chosen),
+        measures=measures,
         kernel_rows=KERNEL_ROWS if isinstance(house, TwoLayer) else DEEP_KERNEL_ROWS,
-        dtype=dtype,
-        device=device,
+        dtype=recipe.dtype,
+        device=work.device,
         stop_below=stop_below,
-        place=checkpoint,
-        keep_every=checkpoint_seconds,
-        progress=tell,
+        place=work.place,
+        keep_every=keep_every,
+        progress=work.progress,
     )
-    setting = describe_run(start, recipe, run, rate, limit, rate_by)
-    predicted = None if predicted is None else predicted.at(run.steps)
-    numbers = measure_run(setting, predicted, run, lazy)
-    about = {
-        "data": ready.name,
-        "network": network_words(house, str(run.network)),
-        "algorithm": str(run.algorithm),
-        "steps": steps,
-        "loss": loss,
-    }
-    about["preprocess"] = preprocess
+
+
+def _conclude(
+    house: AbstractNetwork, data: Dataset, recipe: Recipe, found: Mapping[str, Any], made: Provenance
+) -> RunComparison:
+    run, foretold = found["run"], found["prediction"]
+    setting = describe_run(house, data, recipe, run, foretold)
+    predicted = None if foretold.predicted is None else foretold.predicted.at(run.steps)
+    numbers = measure_run(setting, predicted, run, (foretold.lazy_width, foretold.lazy_kappa))
+    about = {**made.configuration, "algorithm": str(run.algorithm)}
     peak = run.provenance.configuration.get("device_peak_memory")
     if peak is not None:
         about["device_peak_memory"] = peak
-    made = watch.provenance(about, seed=seed, device=run.provenance.device)
+    verdict = give_run_verdict(setting, predicted, numbers, foretold.reason, str(run.stopped), law_kind(run))
     return RunComparison(
         setting=setting,
         predicted=predicted,
-        reason=reason or missing,
+        reason=foretold.reason,
         numbers=numbers,
-        verdict=give_run_verdict(setting, predicted, numbers, reason or missing, str(run.stopped), law_kind(run)),
+        verdict=verdict,
         run=run,
-        provenance=replace(made, dtype=dtype),
+        provenance=replace(made, configuration=about),
     )
