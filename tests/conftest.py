@@ -28,6 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --doctest-modules pytest would import every file here; only tests are to be."""
+    own = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if own and config.getoption("doctestmodules", False) else None
+
+
 def pytest_unconfigure() -> None:
     if _KEPT:
         shutil.rmtree(_KEPT, ignore_errors=True)
