@@ -8,9 +8,10 @@ from away_cases import deep, unit_rows
 
 from overparam.audits.adversaries import Stated, findings
 from overparam.audits.conditions import drawn_as_stated
-from overparam.audits.laws import Law, fit_exponent, made
-from overparam.audits.page import give_words
+from overparam.audits.laws import Law, fit_exponent, made, not_measured
+from overparam.audits.page import _laws, _missing, _range, give_words
 from overparam.audits.subject import Subject
+from overparam.core.assumptions import checked
 from overparam.core.words import listed
 
 RADII = np.array([1e-3, 1e-2, 1e-1, 1.0])
@@ -108,3 +109,27 @@ def test_how_a_model_was_drawn(scale, bias, status):
 def test_names_with_commas_are_told_apart():
     told = listed(["backward stability", "backward stability, any few signs", "x"])
     assert told == "backward stability; backward stability, any few signs and x"
+
+
+def test_a_statement_of_another_paper_keeps_its_name():
+    law = Law("coupling", "beyond_two_layers, Lemma 5.5", "≤ O(1)", "upper")
+    (row,) = _laws({"coupling": [made(law, "start", [0.0], [1.0], [1.0])]}).rows
+    assert row[-1] == "beyond_two_layers, Lemma 5.5"
+
+
+def test_words_of_what_is_missing_and_of_what_holds_out_of_range():
+    one, two = (Law(name, "convergence, Thm 3", "≤ O(1)", "upper") for name in ("first", "second"))
+
+    class Told:
+        unseen = ()
+        findings = (not_measured(one, "start", "there is one row"), not_measured(two, "start", "no layer is trained"))
+
+    words = " ".join(_missing(Told()))
+    assert "first: there is one row" in words
+    assert "second: no layer is trained" in words
+    unmet = (checked("rows of norm 1", False),)
+    holds = [made(one, "start", [0.0], [1.0], [1.0], unmet) for _ in range(3)]
+    broken = [made(two, "start", [0.0], [99.0], [1.0], unmet) for _ in range(3)]
+    (sentence,) = _range(holds + broken)
+    assert sentence.startswith("All of what holds")
+    assert "rows of norm 1" in sentence

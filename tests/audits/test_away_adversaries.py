@@ -7,11 +7,20 @@ import pytest
 from away_cases import RADII, TINY, deep, subject_of, unit_rows
 
 from overparam.audits import conditions
+from overparam.audits import convergence_9_10_gradients as gradients
 from overparam.audits.adversaries import Climb, Stated, findings
 from overparam.audits.convergence_8_backward import backward_stability, intermediate_stability
 from overparam.audits.convergence_8_forward import forward_stability, sign_changes
 from overparam.audits.convergence_9_10_gradients import gradient_bounds
-from overparam.audits.convergence_11_smoothness import linearisation, semi_smoothness, tangent_drift
+from overparam.audits.convergence_11_smoothness import (
+    AT_START,
+    AWAY,
+    KERNEL,
+    Start,
+    linearisation,
+    semi_smoothness,
+    tangent_drift,
+)
 from overparam.audits.laws import Law
 from overparam.audits.perturbations import radius
 from overparam.networks import FullyConnected, TwoLayer
@@ -165,3 +174,66 @@ def test_what_cannot_be_measured_is_said():
 def test_fewer_rows_are_said(subject):
     few = subject.but(effort=replace(TINY, rows=2), omegas=(0.1,))
     assert all("On 2 of 4 rows." in f.words for f in linearisation(few))
+
+
+def test_measurements_tell_at_which_radii_their_statements_speak():
+    subject = subject_of(FullyConnected(width=8, depth=2), unit_rows(3, 3), omegas=(1e-3, 1.0))
+    speaks = conditions.speaks(conditions.of_forward, subject)
+    assert (speaks(1e-3), speaks(1.0)) == (True, False)  # the limit is 1/log³ 8 = 0.11
+
+
+def test_one_unit_next_to_zero_is_no_violation():
+    """mω^{2/3}L is far below 1 there, and the lemma's probability 1 − e^{−Ω(mω^{2/3}L)} is nothing."""
+    subject = subject_of(FullyConnected(width=64, depth=2), unit_rows(300, 5), omegas=(1e-5, 2e-5))
+    worst = next(f for f in sign_changes(subject) if f.law.name == "sign changes" and f.moment == "adversarial")
+    assert worst.values.max() >= 1
+    assert worst.constant > 10
+    assert worst.verdict == "out of range"
+
+
+def test_semi_smoothness_names_no_power_of_m():
+    """√m in one term and m in the other: which counts depends on ω."""
+    assert "m" not in AT_START.exponents
+    assert "m" not in AWAY.exponents
+
+
+def test_no_critical_point_has_an_adversary_of_its_own():
+    """Descent on ‖∇F‖²/F from the same starts finds no less than what is reported, but for a few percent."""
+    subject = deep(n=6, width=16, depth=4, omegas=RADII)
+    reported = next(
+        f for f in gradient_bounds(subject) if f.law.name == "no critical point" and f.moment == "adversarial"
+    )
+
+    own = findings(subject, [Stated(gradients.NO_CRITICAL, lambda omega: 1.0)], gradients.measured,
+                   [Climb("no critical point", gradients.towards_large_gradient, value=gradients.gradient_ratio)])[-1]  # fmt: skip
+    assert (reported.values <= 1.05 * own.values).all()
+
+
+def test_the_adversary_of_the_kernel_climbs_on_the_kernel():
+    """Ascent on K(x, x) of one sample finds several times what ascent on the drift of its gradient does."""
+
+    effort = replace(TINY, rows=16, ascent_steps=4, rank=4)
+    subject = subject_of(FullyConnected(width=64, depth=5), unit_rows(16, 10), omegas=(0.1, 0.5), effort=effort)
+    few, one = subject.on_rows(6), subject.on_rows(1)
+    starts = {id(own): Start(own, 0) for own in (few, one)}
+
+    def slope(own, weights):  # of K(x, x)/2, by a secant of our own
+        now = starts[id(own)]._tangent(weights, 0)
+        step = 1e-3 / np.sqrt(sum((G**2).sum() for G in now.values()))
+        ahead = starts[id(own)]._tangent({name: weights[name] + step * now[name] for name in now}, 0)
+        return {name: ahead[name] - now[name] for name in now}
+
+    by_hand = findings(few, [Stated(KERNEL, lambda omega: 1.0)], lambda own, W, omega: {KERNEL.name: starts[id(own)].changes(W)[1]},
+                       [Climb(KERNEL.name, slope)], few=one)[-1]  # fmt: skip
+    worst = next(f for f in tangent_drift(subject) if f.law.name == KERNEL.name and f.moment == "adversarial")
+    assert (worst.values >= 0.7 * by_hand.values).all()
+
+
+def test_no_gradient_at_the_start_has_no_relative_change():
+
+    base = deep()
+    params = replace(
+        base.params, trained={name: -np.abs(W) if name == "W1" else W for name, W in base.params.trained.items()}
+    )
+    dead = replace(base, params=params, _kept={}, _shared={})
+    assert {f.verdict for f in tangent_drift(dead)} == {"not measured"}

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from away_cases import TINY, deep, subject_of, unit_rows
 
+from overparam.audits import convergence_12_13_descent as descents
+from overparam.audits.convergence_9_10_gradients import gradient_bounds
 from overparam.audits.convergence_12_13_descent import Descent, descend, descent, falls_of, of_descent, of_run
 from overparam.audits.gradient_factors import own_kernel
 from overparam.data import as_dataset
@@ -114,3 +116,32 @@ def test_equal_rows_are_said():
     assert {f.verdict for f in found} == {"not measured"}
     assert any("singular" in f.words for f in found)
     assert any("two rows are equal" in f.words for f in found)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_kernel_of_equal_rows_is_singular_whatever_rounding_says(seed):
+    X = unit_rows(6, 5, seed)
+    X[3] = X[1]
+    found = descent(subject_of(FullyConnected(width=24, depth=3, outputs=2), X, key=seed))
+    against = [f for f in found if "against the kernel" in f.law.name]
+    assert len(against) == 2
+    assert all("singular" in f.words for f in against)
+
+
+def test_separations_beyond_one_over_L_count_as_that():
+    subject = deep()
+    L, m, n, k = 3, 8, 4, 2
+    assert subject.separation > 1 / L
+    lower = next(f for f in gradient_bounds(subject) if f.law.name == "gradient lower bound")
+    np.testing.assert_allclose(lower.bounds, m / (L * k * n))
+    steps = np.arange(5)
+    run = Descent("gradient descent", n, steps, np.exp(-0.1 * steps), np.ones(5), 0.1, n, 0.5, 2.0)
+    np.testing.assert_allclose(of_descent(subject, run)[0].bounds, m / (L * k * n**2))
+
+
+def test_many_outputs_are_looked_at_on_fewer_rows(monkeypatch):
+    monkeypatch.setattr(descents, "MOST", 12)
+    found = descent(subject_of(FullyConnected(width=6, depth=2, outputs=4), unit_rows(9, 3)))
+    measured = [f for f in found if f.verdict != "not measured"]
+    assert measured
+    assert all("On 3 of 9 rows." in f.words for f in measured)

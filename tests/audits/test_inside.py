@@ -24,7 +24,7 @@ NETS = {
     "all trained": (FullyConnected(width=6, depth=3, outputs=2, trained="all"), 5),
     "residual": (Residual(width=6, depth=4, outputs=2, c=0.2), 5),
     "three-layer ResNet": (ThreeLayerResNet(width=7, outputs=3), 4),
-    "positions": (networks.Convolutional(width=2, depth=3, positions=(3, 3), patch=2, outputs=2, separation=1.0), 9),
+    "positions": (networks.Convolutional(width=2, depth=2, positions=(3, 3), patch=2, outputs=2, separation=1.0), 9),
     "image": (Sequence(IMAGE, image=(5, 5, 1)), 25),
     "two layers": (TwoLayer(width=8), 4),
     "frozen": (Frozen(FullyConnected(width=6, depth=3), ("W2",)), 5),
@@ -176,8 +176,8 @@ def test_gradients_by_the_fact_are_the_automatic_ones(name):
 
 def test_batches_of_rows_change_nothing():
     """Seven rows in batches of three: the last one is filled up."""
-    net, params, X = drawn("image", n=7)
-    whole, parts = JaxInside(net, params, X), JaxInside(net, params, X, memory=14_000)
+    net, params, X = drawn("three-layer ResNet", n=7)
+    whole, parts = JaxInside(net, params, X), JaxInside(net, params, X, memory=2_500)
     assert len(whole._X) == 1
     assert len(parts._X) > 2
     assert 7 % len(parts._X[0])

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from overparam.audits.conditions import within
 from overparam.audits.laws import Law, made, not_measured
+from overparam.audits.page import _laws
 from overparam.core.assumptions import checked
 
 OMEGAS = np.geomspace(1e-4, 1, 6)
@@ -66,3 +68,20 @@ def test_what_is_not_finite_or_does_not_match_is_said():
     assert not_measured(HIDDEN, "random", "no ReLU").words == "Not measured: no ReLU."
     with pytest.raises(ValueError, match="2 radii, 1 values and 1 bounds"):
         made(HIDDEN, "random", [0.1, 1.0], [1.0], [1.0])
+
+
+@pytest.mark.parametrize(("times", "verdict"), [([50, 1, 1, 1], "fails"), ([1, 1, 50, 50], "out of range")])
+def test_a_law_that_breaks_where_its_statement_speaks_fails(times, verdict):
+    radii = np.array([1e-3, 1e-2, 1e-1, 1.0])
+    asked = (within(radii, 0.05, "ω ≤ 0.05"),)
+    found = made(HIDDEN, "random", radii, np.array(times) * radii, radii, asked, spoken=radii <= 0.05)
+    assert found.verdict == verdict
+
+
+def test_a_loose_law_says_by_how_much():
+    found = made(LOWER, "start", [0.0], [814_321.0], [1.0])
+    assert "loose by 814,000" in found.words
+    assert "loose by 20" in made(HIDDEN, "random", OMEGAS, 0.05 * OMEGAS, OMEGAS).words
+    assert "loose" not in made(HIDDEN, "random", OMEGAS, 2 * OMEGAS, OMEGAS).words
+    (row,) = _laws({"law": [found]}).rows
+    assert row[1].startswith("holds, loose by")

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from away_cases import deep
 from scipy.linalg import polar
 
 from overparam.audits import perturbations
@@ -154,3 +155,13 @@ def test_fewer_rows_keep_directions_and_weights(subject):
 
 def test_places_of_weights_are_found(subject):
     assert subject.places == {"W1": 1, "W2": 2, "W3": 3}
+
+
+def test_the_training_direction_is_the_displacement():
+    subject = deep(n=6, width=32, depth=4)
+    moved = subject.training_displacement
+    again = subject.perturbation("training", radius(moved))
+    for name in moved:
+        np.testing.assert_allclose(again[name], moved[name], rtol=1e-9, atol=1e-14)
+    norms = [spectral_norms(moved[name])[0] for name in moved]
+    assert max(norms) > 1.05 * min(norms)  # or scaling layer by layer would do as well

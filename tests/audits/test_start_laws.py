@@ -6,8 +6,11 @@ from itertools import combinations
 import jax
 import numpy as np
 import pytest
+from away_cases import TINY, subject_of, unit_rows
 
 from overparam.audits.convergence_7_initialisation import (
+    FAILURE,
+    allowed_logs,
     backward_norms,
     forward_norms,
     products_of_layers,
@@ -222,3 +225,57 @@ def test_rows_that_are_not_unit_are_named_and_leave_norms_to_ratios():
     assert long.constant == pytest.approx(unit.constant)
     assert [c.status for c in long.range] == ["met", "unmet"]
     assert [c.status for c in unit.range] == ["met", "met"]
+
+
+def test_conditions_count_the_rows_that_were_looked_at():
+    subject = subject_of(FullyConnected(width=256, depth=3), unit_rows(200, 5), effort=replace(TINY, rows=8))
+    for finding in (products_of_layers(subject)[0], backward_norms(subject)[1]):
+        assert "8 of 200 rows" in finding.words
+        (wide,) = [c for c in finding.range if "nL log(nL)" in c.statement]
+        assert wide.status == "met"  # 8 · 2 · log 16 = 44
+
+
+def test_vectors_of_one_entry_are_not_all_sparse_vectors():
+    base = subject_of(FullyConnected(width=256, depth=2), unit_rows(4, 5), effort=replace(TINY, rows=4))
+    params = replace(base.params, trained={name: 1.2 * W for name, W in base.params.trained.items()})
+    subject = replace(
+        base,
+        params=params,
+        architecture="fully connected",  # weights of a model of another kind would be said to be of another variance
+        _kept={},
+        _shared={},
+    )
+    sparse = products_of_layers(subject)[1]
+    sizes, gains = sparse.detail["sparsity"], sparse.detail["all sizes"]
+    assert gains[0] < 2 < gains[sizes * 10 >= sizes[-1]].min()
+    assert sparse.verdict == "fails"
+
+
+@pytest.mark.parametrize(("m", "depth", "samples"), [(16, 3, 40), (48, 3, 40), (48, 17, 40), (512, 5, 200)])
+def test_norms_of_the_papers_own_network_break_their_limits_as_seldom_as_they_say(m, depth, samples):
+    """‖h_ℓ‖²/‖h_{ℓ−1}‖² drawn as 2χ²/m of Binomial(m, ½) degrees, samples independent, which is the worst that they can be."""
+    rng, runs = np.random.default_rng(0), 1000
+    low, high = allowed_logs((m,) * depth, samples)
+    ratios = 2 * rng.chisquare(np.maximum(rng.binomial(m, 0.5, (runs, samples, depth)), 1e-9)) / m
+    logs = 0.5 * np.cumsum(np.log(np.maximum(ratios, 1e-300)), axis=2)
+    share = ((logs < -low) | (logs > high)).any(axis=(1, 2)).mean()
+    assert share <= FAILURE + 3 * np.sqrt(FAILURE / runs)
+    z, spread = np.sqrt(2 * np.log(2 * samples * depth / FAILURE)), np.sqrt(5 * np.arange(1, depth + 1) / (4 * m))
+    if m > 100:
+        np.testing.assert_allclose(low, z * spread, rtol=0.25)
+        np.testing.assert_allclose(high, z * spread, rtol=0.25)
+
+
+def test_weights_that_are_not_trained_have_no_gradient_from_below():
+    torch = pytest.importorskip("torch")
+    import overparam as op
+
+    module = torch.nn.Sequential(*(layer for i in (5, 20, 20) for layer in (torch.nn.Linear(i, 20), torch.nn.ReLU())))
+    module.append(torch.nn.Linear(20, 1))
+    module[4].requires_grad_(False)
+    X = unit_rows(8, 5)
+    found = op.audit(
+        op.from_torch(module, torch.zeros(1, 5)), (X, np.sign(X[:, 0])), laws="gradients at the start", effort="quick"
+    )
+    (last,) = found.find("gradient from below, fixed loss vectors")
+    assert last.verdict == "not measured"

@@ -194,7 +194,7 @@ def prepare_audit(
         parts.append(Part(END, _at_end, (), (SUBJECT,), kept=False))
     for name, row in table.items():
         needs = (SUBJECT, END) if run is not None and row.at_end else (SUBJECT,)
-        parts.append(Part(name, _measured, (name,), needs, _cost(row, subject, A_PASS, A_PASS), Measured))
+        parts.append(Part(name, _measured, (name,), needs, _cost(row, subject, A_PASS, A_PASS), Outcome))
     radii = count_of(len(subject.omegas), "radius", "radii")
     plan = Plan(
         f"{spec} on {rows.name}, {count_of(subject.samples, 'row')}, {radii}, {subject.effort.name} effort, "
@@ -226,7 +226,7 @@ audit = accepts_old("audit")(verb(prepare_audit))
 
 @final
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Outcome:
     """What one measurement found, and the seconds it took."""
 
     findings: tuple[Finding, ...]
@@ -241,11 +241,11 @@ def _at_end(work: Work, subject: Subject) -> Subject:
     return subject.at_end()
 
 
-def _measured(work: Work, name: str, *subjects: Subject) -> Measured:
+def _measured(work: Work, name: str, *subjects: Subject) -> Outcome:
     """The findings of a measurement: of the start, and of the end of a run where it looks there too."""
     begin = time.perf_counter()
     found = [finding for subject in subjects for finding in measurements.MEASUREMENTS[name].measure(subject)]
-    return Measured(tuple(found), time.perf_counter() - begin)
+    return Outcome(tuple(found), time.perf_counter() - begin)
 
 
 def _bytes(subject: Subject) -> int:
@@ -278,7 +278,7 @@ def _conclude(
     data: str,
     notes: tuple[str, ...],
     names: tuple[str, ...],
-    found: Mapping[str, Measured],
+    found: Mapping[str, Outcome],
     made: Provenance,
 ) -> Audit:
     inside = subject.inside

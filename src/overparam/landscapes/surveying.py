@@ -41,6 +41,8 @@ from overparam.training.trajectory import compares, require_loss_of, require_net
 
 OBJECTIVE, LAYERS = "objective", "curvature of the layers"
 """Parts of the work beside the surfaces."""
+ENDS = ("smallest", "largest", "smallest_error", "largest_error")
+"""Of a layer's spectrum, in the order of `LayerCurvature`."""
 SMOOTHING = 0.01
 """The noise of a weight where nobody says: this share of the root of the mean square of all weights."""
 LAYER_STEPS, MOST_LAYERS = 12, 12
@@ -144,14 +146,6 @@ class Seen:
     direction: np.ndarray
 
 
-@final
-@dataclass(frozen=True)
-class Layers:
-    """The curvature of every layer."""
-
-    layers: tuple[LayerCurvature, ...]
-
-
 def prepare_landscape(
     network: Any,
     data: Any,
@@ -246,7 +240,7 @@ def prepare_landscape(
         parts.append(Part(name, _seen, (step, weights, along, settings), (OBJECTIVE, *before), 1.0, Seen))
         names.append(name)
     if layer_steps:
-        parts.append(Part(LAYERS, _layers, (moments[-1][1], layer_steps, recipe.key), (OBJECTIVE,), 1.0, Layers))
+        parts.append(Part(LAYERS, _layers, (moments[-1][1], layer_steps, recipe.key), (OBJECTIVE,), 1.0))
     torch = isinstance(network, TorchModule)
     where = str(made.start.device) if torch else device_name(device)
     spec = spec_of(network.module if torch else network)
@@ -291,7 +285,7 @@ def prepare_landscape(
             batch=batch,
             digits=made.digits,
             views=tuple(found[name].view for name in names),
-            layers=found[LAYERS].layers if layer_steps else (),
+            layers=_by_layer(made, found[LAYERS]) if layer_steps else (),
             verdict=Verdict("good", ()),
             provenance=provenance,
         )
@@ -330,8 +324,15 @@ def _seen(
     return Seen(view, np.zeros(0) if found is None else objective.flat(found.direction))
 
 
-def _layers(work: Work, weights: Any, steps: int, key: int, objective: AbstractObjective) -> Layers:
-    return Layers(layer_curvatures(objective, weights, steps=steps, key=key, progress=work.progress))
+def _layers(work: Work, weights: Any, steps: int, key: int, objective: AbstractObjective) -> dict[str, np.ndarray]:
+    """The ends of each layer's spectrum with their errors, by name, an entry a layer."""
+    found = layer_curvatures(objective, weights, steps=steps, key=key, progress=work.progress)
+    return {name: np.array([getattr(one, name) for one in found]) for name in ENDS}
+
+
+def _by_layer(objective: AbstractObjective, ends: Mapping[str, np.ndarray]) -> tuple[LayerCurvature, ...]:
+    rows = zip(objective.layers, *(ends[name].tolist() for name in ENDS), strict=True)
+    return tuple(LayerCurvature(layer.name, layer.size, *own) for layer, *own in rows)
 
 
 def _counts(

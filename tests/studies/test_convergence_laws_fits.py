@@ -118,3 +118,20 @@ def test_slower_in_omega_is_not_called_steeper():
     (line,) = [block.body for block in frank(summarise(found)) if block.body.startswith("Powers of ω")]
     assert "falling slower with ω than the law" in line
     assert "steeper" not in line
+
+
+def test_the_study_of_n_looks_at_n_rows():
+    from overparam.studies import STUDIES, prepare_reproduce
+    from overparam.studies.convergence_laws import LawsSettings
+    from overparam.studies.measured_laws import findings_of
+
+    settings = LawsSettings("digits", (8, 2, 20), (8,), (2,), (20, 40), (1e-2, 1e-1), 1, "quick", ("gradient bounds",))
+    job, bounds = prepare_reproduce(STUDIES["convergence-laws"], settings=settings), []
+    audits = {cell.n: (name, cell) for name, (cell, _) in settings.audits().items() if "n" in cell.axes}
+    for n in (20, 40):
+        name, cell = audits[n]
+        found = findings_of(job.make(name), cell, 0)
+        upper = next(one for one in found if one.law == "gradient upper bound")
+        assert upper.rows == n
+        bounds.append(upper.bounds[0])
+    assert bounds[1] == pytest.approx(2 * bounds[0])  # F · L n m/k
