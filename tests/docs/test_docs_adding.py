@@ -51,10 +51,9 @@ def with_hunk(text, hunk):
     """`text` with one hunk of a diff: the lines around it must be there, once."""
     lines = hunk.rstrip("\n").split("\n")
     assert all(line == "" or line[0] in " +-" for line in lines), hunk
-    old = "\n".join(line[1:] for line in lines if not line.startswith("+"))
-    new = "\n".join(line[1:] for line in lines if not line.startswith("-"))
-    assert text.count(old) == 1, f"{text.count(old)} times in the file:\n{old}"
-    return text.replace(old, new)
+    old, new = ("".join(f"{line[1:]}\n" for line in lines if not line.startswith(sign)) for sign in "+-")
+    assert f"\n{text}".count(f"\n{old}") == 1, f"{text.count(old)} times in the file:\n{old}"
+    return f"\n{text}".replace(f"\n{old}", f"\n{new}")[1:]
 
 
 def put_into(copy, section):
