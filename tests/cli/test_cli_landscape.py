@@ -93,14 +93,14 @@ def test_the_plane_of_a_run_that_kept_its_weights(place, capsys):
     [
         (["--at", "0,5"], "--at names steps of a run"),
         (["--at", "first"], "--at is 'first'; expected recorded steps"),
-        (["--plane", "hill"], "`plane` is 'hill'"),
+        (["--plane", "hill"], "--plane is 'hill'"),
         (["--plane", "trajectory"], "needs weights along a run"),
-        (["--mode", "both"], "`mode` is 'both'"),
-        (["--points", "1"], "`points` is 1"),
+        (["--mode", "both"], "--mode is 'both'"),
+        (["--points", "1"], "--points is 1"),
         (["--run", "nowhere"], "nowhere"),
-        (["--rows", "0"], "`max_rows` is 0"),
-        (["--smoothing", "-1"], "`smoothing` is -1.0"),
-        (["--objective", "hinge"], "`objective` is 'hinge'"),
+        (["--rows", "0"], "--max-rows is 0"),
+        (["--smoothing", "-1"], "--smoothing is -1.0"),
+        (["--objective", "hinge"], "--objective is 'hinge'"),
     ],
 )
 def test_what_is_wrong_is_one_line(place, capsys, words, expected):
