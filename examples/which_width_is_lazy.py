@@ -8,6 +8,8 @@ stays near its linearisation; from about 1 on it does not, and the predicted cur
 
 import overparam as op
 
+TARGET = 0.1
+
 
 def main() -> None:
     data = op.data.preprocess(op.load("digits", classes=[0, 1]), "unit")
@@ -19,8 +21,8 @@ def main() -> None:
         for kappa in (0.01, 0.1, 1.0):
             run = op.laziness(q, steps, lr, width=width, kappa=kappa)
             print(f"{width:7,d}  {kappa:6g}  {run.value:9.3f}  {100 * run.flips:13.2f}%   {run.regime}")
-    needed = op.width_for_laziness(q, steps, lr, kappa=1.0)
-    print(f"a laziness of {needed.target:g} at kappa = 1 needs width {needed.value:,}")
+    needed = op.width_for_laziness(q, steps, lr, kappa=1.0, target=TARGET)
+    print(f"a laziness of {TARGET:g} at kappa = 1 needs width {needed.value:,}")
     assert op.laziness(q, steps, lr, width=int(needed.value), kappa=1.0).regime == "lazy"
 
 

@@ -1,4 +1,4 @@
-"""The scripts in examples/ and the Python blocks of the pages named below run as they stand."""
+"""The scripts in examples/ and the Python blocks of the pages named below run as they stand; what pages name is there."""
 
 import os
 import re
@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+
+import overparam as op
+from overparam.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -72,4 +76,40 @@ def test_every_path_the_pages_name_exists():
         for name in re.findall(r"`(?:python )?((?:src|docs|tests|examples|benchmarks)/[\w./-]+)", page.read_text()):
             if not (ROOT / name).exists():
                 missing.append(f"{page.name}: {name}")
+    assert not missing
+
+
+WRITTEN = [page for page in (ROOT / "docs").glob("*.md") if page.stem != "paper_index"]
+WRITTEN += [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+ADDED = {"kernels.Cauchy", "layers.Square"}
+"""What docs/adding.md adds."""
+
+
+def test_every_name_the_pages_type_exists():
+    """`op.…`, files of the package, and options of commands."""
+    missing = []
+    commands = typer.main.get_command(app).commands
+    for page in WRITTEN:
+        text = page.read_text(encoding="utf-8")
+        for name in set(re.findall(r"\bop\.([A-Za-z_][\w.]*)", text)) - ADDED:
+            thing = op
+            for word in name.rstrip(".").split("."):
+                if not hasattr(thing, word):
+                    missing.append(f"{page.name}: op.{name}")
+                    break
+                thing = getattr(thing, word)
+        for path in set(re.findall(r"`([a-z]+/[\w/]+\.(?:py|js|css))`", text)):
+            if not any((place / path).exists() for place in (ROOT, ROOT / "src" / "overparam")):
+                missing.append(f"{page.name}: {path}")
+        for command, rest in re.findall(r"\boverparam (\w+)([^\n`#]*)", text):
+            known = (
+                {word for option in commands[command].params for word in (*option.opts, *option.secondary_opts)}
+                if command in commands
+                else set()
+            )
+            missing += [
+                f"{page.name}: {command} {option}"
+                for option in re.findall(r"--[a-z-]+", rest)
+                if option not in known | {"--help"}
+            ]
     assert not missing
