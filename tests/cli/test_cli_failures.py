@@ -26,7 +26,7 @@ FILES = {
 }
 BAD = [
     (["analyze", "no-such-set"], "no-such-set"),
-    (["analyze", "two.csv"], "≥ 4"),
+    (["analyze", "two.csv"], "at least 4"),
     (["analyze", "one_class.csv"], "every training row has the label 'x'"),
     (["analyze", "constant.csv"], "every training target is 2.5"),
     (["analyze", "holes.csv"], "1 missing value"),

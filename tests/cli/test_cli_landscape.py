@@ -31,7 +31,7 @@ def test_the_plan_is_shown_and_nothing_is_done(place, capsys):
 def test_the_weights_of_a_run_are_looked_at(place, capsys):
     net = op.networks.FullyConnected(6, 2, outputs=3)
     data = op.data.split(op.load("wine", key=3), 0.2, key=3)
-    found = op.train_and_compare(data, net, steps=5, batch=20, lr=0.01, loss="mean", objective="cross-entropy", key=3)
+    found = op.train_and_compare(net, data, steps=5, batch=20, lr=0.01, loss="mean", objective="cross-entropy", key=3)
     found.save(place / "trained")
     capsys.readouterr()
     assert run([*SMALL[:3], *SMALL[5:], "--run", "trained", "--out", "o", "--json"]) == 0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from overparam.frame import Job
 
 
-@question("analyze", "digits")
+@question("analyze", "digits", "analysis")
 def command(
     given: Given,
     preprocess: Preprocess = "auto",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from overparam.frame import Job
 
 
-@question("audit", "digits")
+@question("audit", "digits", "audit")
 def command(
     given: Given,
     network: Network = "fully-connected",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from overparam.frame import Job
 
 
-@question("compare", "digits")
+@question("compare", "digits", "comparison")
 def command(
     given: Given,
     preprocess: Preprocess = "auto",

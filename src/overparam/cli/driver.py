@@ -138,15 +138,17 @@ class Given:
 
 
 def question(
-    name: str, data: str | None, *, folder: str = "", figures: bool = False
+    name: str, data: str | None, kind: str, *, folder: str = "", keeps: bool = False
 ) -> Callable[[Callable[..., Job[Any] | None]], Callable[..., None]]:
     """A command from a function `(given, …) -> Job`; it may give None where it has answered already.
 
     Args:
         name: of the command.
         data: the data set if none is named; None for a command without data.
+        kind: of the answer.
         folder: the name of the folder of results, made of the command's own options; NAME-DATA if not given.
-        figures: whether every figure is written as SVG and PNG too, where matplotlib is there.
+        keeps: whether finished parts stay when the answer is saved, since they serve other settings too, and every
+            figure is written as SVG and PNG, where matplotlib is there.
     """
 
     def decorate(prepare: Callable[..., Job[Any] | None]) -> Callable[..., None]:
@@ -167,7 +169,7 @@ def question(
             asked["out"] = asked["out"] or OUT / own
             given = Given(source, found, **asked)
             with _in_options({p.name: p for p in every}):
-                _ask(given, lambda ready: prepare(ready, **values), values.get("weights", True), figures)
+                _ask(given, lambda ready: prepare(ready, **values), kind, values.get("weights", True), keeps)
 
         command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in every}
@@ -198,7 +200,7 @@ def _is_argument(parameter: inspect.Parameter) -> bool:
     return any(isinstance(extra, typer.models.ArgumentInfo) for extra in typing.get_args(parameter.annotation)[1:])
 
 
-def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], weights: bool, figures: bool) -> None:
+def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, weights: bool, keeps: bool) -> None:
     """Plan, run, save and show one question."""
     from overparam.core.interruption import Interrupted
     from overparam.frame import Keeping
@@ -217,17 +219,18 @@ def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], weights: boo
                 words = json.dumps(job.plan.to_json()) if given.json_only else str(job.plan)
                 typer.echo(words)
                 return
+            _require_own_place(given, kind, job)
             if job.plan.seconds > LONG:
                 display.plain(str(job.plan))
             answer = job.run()
     except Interrupted as stop:
         raise Stopped(str(stop).replace("the same question", "the same command")) from None
-    _require_own_place(given, answer)
     answer = _with_asked(answer, given)
     where = answer.save(given.out, samples=not given.no_samples, weights=weights)
-    if figures:
+    if keeps:
         _draw(answer, where / "figures")
-    job.forget()
+    else:
+        job.forget()
     if given.json_only:
         print_result(where)
     else:
@@ -252,20 +255,20 @@ def _draw(answer: Any, place: Path) -> None:
             export_figures(answer.parts(), place, kind=kind)
 
 
-def _require_own_place(given: Given, answer: Any) -> None:
-    """Refuse to write over the result of another question."""
+def _require_own_place(given: Given, kind: str, job: Job[Any]) -> None:
+    """Refuse to write over the result of another question; the same one of the same data replaces its own answer."""
     if given.overwrite or not (given.out / RESULT).exists():
         return
     from overparam.core import folder
 
     try:
         there = folder.read(given.out)
-    except (ValueError, OSError):
+    except (ValueError, OSError):  # nothing that could be lost
         return
-    if (there.kind, there.title) != (answer.kind, answer.title):
-        raise ValueError(
-            f"{given.out} holds another result ({there.title}); pass --overwrite, or another --out: finished parts are kept"
-        )
+    asked = job.about.get("data", job.about.get("study"))
+    held = there.provenance.configuration.get("data", there.values.get("name"))
+    if there.kind != kind or held != asked:
+        raise ValueError(f"{given.out} holds another result ({there.title}); pass --overwrite, or another --out")
 
 
 def print_result(place: Path) -> None:

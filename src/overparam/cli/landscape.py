@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from overparam.landscapes import Landscape
 
 
-@question("landscape", "breast-cancer")
+@question("landscape", "breast-cancer", "landscape")
 def command(
     given: Given,
     network: Network,

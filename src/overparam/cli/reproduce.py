@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from overparam.studies import Study, StudyResult
 
 
-@question("reproduce", None, folder="{study}-{scale}", figures=True)
+@question("reproduce", None, "study", folder="{study}-{scale}", keeps=True)
 def command(
     given: Given,
     study: Annotated[str | None, typer.Argument(help="Its name; without one they are listed.")] = None,

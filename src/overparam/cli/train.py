@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from overparam.frame import Job
 
 
-@question("train", "breast-cancer")
+@question("train", "breast-cancer", "run-comparison")
 def command(
     given: Given,
     preprocess: Preprocess = "auto",

@@ -103,6 +103,11 @@ class Job(Generic[A]):
         self._progress = progress or silent
         self.keeping = Keeping(place)
 
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What was asked for, as it goes into the provenance of the answer."""
+        return self._provenance.configuration
+
     @functools.cached_property
     def marks(self) -> Mapping[str, str]:
         """What each part depends on, as a fingerprint: the verb, the version, `of`, and the parts it needs."""

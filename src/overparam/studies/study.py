@@ -134,7 +134,9 @@ def prepare_reproduce(
         study.parts(chosen, key, device),
         conclude,
         plan=Plan(f"{study.title}: {study.outline(chosen)}", device=where, dtype=dtypes),
-        provenance=Provenance({"scale": scale, "settings": asdict(chosen)}, seed=key, dtype=dtypes, device=where),
+        provenance=Provenance(
+            {"study": study.name, "scale": scale, "settings": asdict(chosen)}, seed=key, dtype=dtypes, device=where
+        ),
         place=place,
         progress=progress,
         device=device,
