@@ -220,6 +220,7 @@ def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, w
                 typer.echo(words)
                 return
             _require_own_place(given, kind, job)
+            job.plan.require_memory()
             if job.plan.seconds > LONG:
                 display.plain(str(job.plan))
             answer = job.run()
