@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis import run_forecast as forecast
-from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting, relative_error
+from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting, measure_run, relative_error
 from overparam.analysis.run_choices import (
     Recipe,
     choose_rate,
@@ -25,9 +25,7 @@ from overparam.analysis.run_choices import (
 )
 from overparam.analysis.run_cost import RunCost
 from overparam.analysis.run_forecast import Start, begin
-from overparam.analysis.run_law import law_kind
-from overparam.analysis.run_numbers import measure_run
-from overparam.analysis.run_page import make_run_sections
+from overparam.analysis.run_page import law_kind, make_run_sections
 from overparam.analysis.run_verdict import give_run_verdict
 from overparam.core.bracketed import Bracketed
 from overparam.core.checks import positive, whole_number
