@@ -1,5 +1,7 @@
 """Runs side by side are the runs alone; those that diverge hurt nobody; the best one and the mean over seeds."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from training_cases import NET, SIGNS, M, N, X, binary, in_order
@@ -18,6 +20,8 @@ from overparam.training import (
     side_by_side,
     sweep,
 )
+from overparam.training.algorithm import Problem
+from overparam.training.mini_batch import SGDState, make_sgd
 
 DATA = in_order(X, SIGNS)
 RATES, DECAYS, KEYS = [0.01, 0.05], [0.0, 0.1], [0, 3]
@@ -181,27 +185,48 @@ def test_wrong_arguments_are_one_line(change, said):
     assert "\n" not in str(caught.value)
 
 
-# 12 rows in batches of 5 and 4 make epochs of 2 and 3 steps: blocks of 8 steps hold whole epochs, or end inside one.
-@pytest.mark.parametrize(("batch", "sampling"), [(5, "epochs"), (4, "epochs"), (5, "independent")])
-def test_steps_in_blocks_are_the_steps_alone(batch, sampling, monkeypatch):
-    options = {"batch": batch, "sampling": sampling, "momentum": 0.9, "schedule": StepDecay((7,)), "keep_params": True}
+# 12 rows in batches of 5, 4 and 1 make epochs of 2, 3 and 12 steps: blocks hold whole epochs, end inside one, or are a part.
+@pytest.mark.parametrize(
+    ("batch", "sampling", "count"),
+    [
+        (5, "epochs", 8),
+        (4, "epochs", 8),
+        (4, "epochs", 6),
+        (1, "epochs", 6),
+        (5, "independent", 8),
+        (None, "epochs", 8),
+    ],
+)
+def test_rows_drawn_for_a_block_are_those_of_its_steps(batch, sampling, count):
+    algorithm = make_sgd(0.1, batch=batch, sampling=sampling)
+    problem = Problem(np.zeros((N, 1)), np.zeros(N))
+    state = SGDState(Params(()), (), jax.random.key(3), jnp.arange(N))
+    draw = jax.jit(lambda state, first: algorithm.draw(state, problem, first, count))
+    rows_of = jax.jit(lambda state, step: algorithm._rows(state, N, step))
+    for first in (0, count, 2 * count):
+        after, drawn = draw(state, first)
+        if batch is None:
+            assert drawn is None
+            continue
+        for step, rows in zip(range(first, first + count), drawn, strict=True):
+            order, wanted = rows_of(state, step)
+            state = state._replace(order=order)
+            np.testing.assert_array_equal(rows, wanted)
+        np.testing.assert_array_equal(after.order, state.order)
+
+
+def test_steps_in_blocks_are_the_steps_alone_and_go_on_as_such(monkeypatch, tmp_path):
+    """Three blocks of 8 steps, then kept in the middle of a block and taken up by steps alone."""
+    options = {"batch": 5, "momentum": 0.9, "schedule": StepDecay((7,)), "keep_params": True, "record": [8]}
     settings = [(0.05, 0.1, 0), (0.01, 0.0, 3)]
-    alone = side_by_side(NET, DATA, settings, 24, record=[8], **options)
+    alone = side_by_side(NET, DATA, settings, 30, **options)
     monkeypatch.setattr(loop, "LEAST_TOGETHER", 8)
     assert loop.steps_together([0, 8, 24]) == 8
-    found = side_by_side(NET, DATA, settings, 24, record=[8], **options)
+    side_by_side(NET, DATA, settings, 24, place=tmp_path, **options)
+    assert loop.steps_together([0, 8, 30]) == 1
+    found = side_by_side(NET, DATA, settings, 30, place=tmp_path, **options)
+    np.testing.assert_array_equal(found.steps, [0, 8, 24, 30])
     np.testing.assert_allclose(found.params.trained["W"], alone.params.trained["W"], rtol=1e-12, atol=1e-13)
-
-
-def test_a_part_of_an_epoch_a_block(monkeypatch, tmp_path):
-    """12 batches an epoch, blocks of 6; then taken up in the middle of an epoch by steps alone."""
-    options = {"batch": 1, "momentum": 0.9, "keep_params": True, "place": tmp_path}
-    monkeypatch.setattr(loop, "LEAST_TOGETHER", 6)
-    side_by_side(NET, DATA, [(0.05, 0.1, 0)], 18, record=[6], **options)
-    monkeypatch.setattr(loop, "LEAST_TOGETHER", 50)
-    found = side_by_side(NET, DATA, [(0.05, 0.1, 0)], 30, record=[6], **options)
-    alone = sgd(NET, DATA, 0.05, 30, weight_decay=0.1, batch=1, momentum=0.9, key=0)
-    np.testing.assert_allclose(found.params.trained["W"][0], alone.params.trained["W"], rtol=1e-12, atol=1e-13)
 
 
 def test_runs_with_rows_and_starts_of_their_own():

@@ -232,6 +232,7 @@ def options_of(*others: Callable[..., Any]) -> Callable[[Callable[P, R]], Callab
         named = {p.name: p for p in own}
         named |= {p.name: p for p in passed_on if p.kind is p.KEYWORD_ONLY and p.name not in named}
         options = [p.name for p in named.values() if p.kind is p.KEYWORD_ONLY]
+        required = [name for name in options if named[name].default is inspect.Parameter.empty]
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -240,9 +241,21 @@ def options_of(*others: Callable[..., Any]) -> Callable[[Callable[P, R]], Callab
                     near = difflib.get_close_matches(name, options, 1)
                     hint = f", perhaps {near[0]!r}" if near else ""
                     raise ValueError(f"{function.__name__}() has no option {name!r}{hint}; it has {', '.join(options)}")
+            if missing := [name for name in required if name not in kwargs]:
+                raise TypeError(f"{function.__name__}() needs {', '.join(missing)}")
             return function(*args, **kwargs)
 
         checked.__signature__ = inspect.Signature(list(named.values()))  # type: ignore[attr-defined]
         return checked
 
     return decorate
+
+
+def taken(options: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
+    """Those options that are the function's, taken out of the others.
+
+    >>> options = {"places": 3, "lr": 0.1}
+    >>> taken(options, lambda x, *, places: x), options
+    ({'places': 3}, {'lr': 0.1})
+    """
+    return {name: options.pop(name) for name in inspect.signature(function).parameters if name in options}

@@ -31,6 +31,7 @@ from overparam.training.arguments import (
     as_network,
     checked_measures,
     initial,
+    options_of,
     record_steps,
     require_classes,
     require_memory,
@@ -433,6 +434,7 @@ def started(
 
 
 @accepts_old("training.train")
+@options_of(Runner.run)
 def train(
     network: Trainee,
     data: Any,
@@ -441,16 +443,9 @@ def train(
     *,
     key: Any = 0,
     params: Any = None,
-    record: int | Sequence[int] | None = None,
-    measures: Sequence[str] | None = None,
-    kernel_rows: int = KERNEL_ROWS,
-    rows_at_once: int | None = None,
     dtype: str = "float64",
     device: str | None = None,
-    stop_below: float | None = None,
-    place: str | os.PathLike[str] | None = None,
-    keep_every: float = 60.0,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> Trajectory:
     """Train a network with an algorithm and record what happens on the way.
 
@@ -479,8 +474,5 @@ def train(
     """
     steps = checks.whole_number(steps, "steps")
     with started(network, data, algorithm, key, params, dtype, device) as runner:
-        state, stopped = runner.run(
-            steps, record=record, measures=measures, kernel_rows=kernel_rows, rows_at_once=rows_at_once,
-            stop_below=stop_below, place=place, keep_every=keep_every, progress=progress,
-        )  # fmt: skip
+        state, stopped = runner.run(steps, **options)
         return runner.trajectory(state, stopped)

@@ -15,7 +15,7 @@ from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork, Params
 from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_convention, loss_gradient
-from overparam.training.arguments import Trainee, options_of
+from overparam.training.arguments import Trainee, options_of, taken
 from overparam.training.loop import train
 from overparam.training.losses import AbstractLoss, Squared, as_loss
 from overparam.training.trajectory import Trajectory
@@ -169,23 +169,9 @@ def make_sgd(
 
 
 @accepts_old("training.sgd")
-@options_of(train)
+@options_of(make_sgd, train)
 def sgd(
-    network: Trainee,
-    data: Any,
-    lr: float,
-    steps: int,
-    *,
-    batch: int | None = 50,
-    momentum: float = 0.0,
-    nesterov: bool = False,
-    weight_decay: float = 0.0,
-    schedule: Callable[[Any], Any] | None = None,
-    sampling: Sampling = "epochs",
-    objective: Any = "squared",
-    loss: str = "sum",
-    key: Any = 0,
-    **options: Any,
+    network: Trainee, data: Any, lr: float, steps: int, *, batch: int | None = 50, key: Any = 0, **options: Any
 ) -> Trajectory:
     """Train by mini-batch SGD and record what happens on the way; updates as in PyTorch's SGD.
 
@@ -209,10 +195,7 @@ def sgd(
         key: an int or a JAX key, of the initialisation and the batches.
         options: see `train`.
     """
-    algorithm = make_sgd(
-        lr, batch=batch, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay, schedule=schedule,
-        sampling=sampling, objective=objective, loss=loss,
-    )  # fmt: skip
+    algorithm = make_sgd(lr, batch=batch, **taken(options, make_sgd))
     return train(network, data, algorithm, steps, key=key, **options)
 
 

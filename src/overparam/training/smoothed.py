@@ -19,7 +19,7 @@ from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.frame import AbstractAnswer
 from overparam.networks import ThreeLayer
-from overparam.training.arguments import options_of
+from overparam.training.arguments import options_of, taken
 from overparam.training.loop import Runner, started
 from overparam.training.losses import AbstractLoss
 from overparam.training.precision import computing
@@ -111,24 +111,14 @@ class SmoothedRun(AbstractAnswer):
 
 
 @accepts_old("training.smoothed_sgd")
-@options_of(Runner.run)
+@options_of(make_smoothed, Runner.run)
 def smoothed_sgd(
     network: ThreeLayer,
     data: Any,
     *,
-    lr: float,
     steps: int,
-    sigma_w: float,
-    sigma_v: float,
-    lambda_w: float,
-    lambda_v: float,
-    sigma_n: float = 0.0,
-    variant: str = "L1",
-    objective: Any = "smooth-absolute",
     epsilon: float = 0.1,
-    decay_constant: float = 1.0,
     draws: int | None = None,
-    batch: int = 1,
     key: Any = 0,
     params: Any = None,
     dtype: str = "float64",
@@ -183,10 +173,7 @@ def smoothed_sgd(
     """
     checked_three_layer(network)
     steps = checks.whole_number(steps, "steps")
-    algorithm = make_smoothed(
-        lr=lr, steps=steps, sigma_w=sigma_w, sigma_v=sigma_v, sigma_n=sigma_n, lambda_w=lambda_w, lambda_v=lambda_v,
-        epsilon=epsilon, decay_constant=decay_constant, variant=variant, batch=batch, objective=objective,
-    )  # fmt: skip
+    algorithm = make_smoothed(steps=steps, epsilon=epsilon, **taken(options, make_smoothed))
     tried = math.ceil(1 / epsilon**2) if draws is None else checks.whole_number(draws, "draws", least=1)
     with started(network, data, algorithm, key, params, dtype, device) as runner:
         state, stopped = runner.run(steps, **options)

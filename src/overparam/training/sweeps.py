@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,14 +23,11 @@ from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer
 from overparam.training.algorithm import spec_of_algorithm
-from overparam.training.arguments import Trainee, as_network, initial, options_of
+from overparam.training.arguments import Trainee, as_network, initial, options_of, taken
 from overparam.training.loop import Runner
 from overparam.training.mini_batch import make_sgd
 from overparam.training.precision import checked_dtype, computing
 from overparam.training.trajectory import Stop
-
-OF_SGD = frozenset(inspect.signature(make_sgd).parameters)
-"""The options that are those of SGD."""
 
 
 @final
@@ -180,7 +176,7 @@ def side_by_side(
     runs = len(settings)
     sets = _sets(data, runs)
     given = _starts(params, runs, "the settings") or [params] * runs
-    of_sgd = {name: options.pop(name) for name in OF_SGD & set(options)}
+    of_sgd = taken(options, make_sgd)
     algorithms = [make_sgd(rate, weight_decay=decay, **of_sgd) for rate, decay, _ in settings]
     with computing(dtype, device) as kind:
         house = as_network(network, given[0])
