@@ -353,7 +353,7 @@ def test_bad_calls_are_one_line():
         kernel.from_cosines(np, np.zeros((1, 1)), 1.0, 1.0)
     with pytest.raises(ValueError, match="rows of 3 numbers"):
         kernel.for_features(3)([[1.0]])
-    with pytest.raises(ValueError, match="2 or more"):
+    with pytest.raises(ValueError, match="whole number ≥ 2"):
         FullyConnected.of_convergence(1)
     with pytest.raises(ValueError, match="1 NaN"):
         kernel([[np.nan]])

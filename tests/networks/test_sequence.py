@@ -220,7 +220,7 @@ def test_bad_numbers_are_one_line():
         (lambda: dense(0), "`units` is 0"),
         (lambda: dense(3, W_std=-1.0), "`W_std` is -1.0"),
         (lambda: conv(3, padding="same").named("0", (3, 3, 1))[0].output((3, 3, 1)), "'CIRCULAR' or 'CENTRED'"),
-        (lambda: LayerNorm(epsilon=0.0), "more than 0"),
+        (lambda: LayerNorm(epsilon=0.0), "expected a finite number > 0"),
         (lambda: kernels.Residual(depth=4, per_block=2), "whole blocks"),
         (lambda: kernels.ResidualConvolutional(padding="VALID"), "which keep the positions"),
     ):
