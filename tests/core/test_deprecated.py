@@ -7,8 +7,9 @@ import warnings
 import pytest
 
 from overparam.core.deprecated import GONE_IN, TABLE, Row, accepts_old, new_name
+from overparam.networks import TwoLayer
 
-OLD_ORDERS: dict[str, tuple] = {}
+OLD_ORDERS: dict[str, tuple] = {"train_and_compare": (([[1.0]], [1.0]), TwoLayer(2))}
 """For every row that is an order: arguments in the old one."""
 
 
