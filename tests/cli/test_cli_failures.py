@@ -130,7 +130,7 @@ def test_ctrl_c_is_one_line_and_130(place):
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert err == "overparam: stopped; finished parts are kept, and the same command goes on from there\n"
+    assert err == "overparam: stopped; nothing was finished yet: start again\n"
     assert out == ""
     assert not (place / "o").exists()
 

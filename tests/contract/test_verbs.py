@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from contract_cases import VERBS, answer, rows
 
+import overparam as op
 from overparam.cli import run
 from overparam.core.interruption import Interrupted
-from overparam.frame import AbstractAnswer, Plan
+from overparam.frame import AbstractAnswer, Job, Plan
 
 every = pytest.mark.parametrize("name", list(VERBS))
 with_data = pytest.mark.parametrize("name", [name for name, verb in VERBS.items() if verb.data is not None])
@@ -60,7 +61,7 @@ def test_stopped_it_goes_on_and_ends_in_the_same_numbers(name: str, tmp_path: Pa
         if what == last:
             raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted, match="goes on from there"):
+    with pytest.raises(Interrupted, match="finished parts are kept"):
         VERBS[name].job(place=tmp_path, progress=stop).run()
     kept = [path for path in (tmp_path / "parts").iterdir() if path.is_file()]
     again = VERBS[name].job(place=tmp_path)
@@ -69,7 +70,31 @@ def test_stopped_it_goes_on_and_ends_in_the_same_numbers(name: str, tmp_path: Pa
     same(again.run(), answer(name))
     assert kept
     again.forget()
-    assert not (tmp_path / "parts").exists()
+    assert not (tmp_path / "parts").exists(), list((tmp_path / "parts").iterdir())
+
+
+def other_functions() -> list[tuple[Job[Any], Job[Any]]]:
+    """Pairs of questions that differ in a function alone."""
+    data, w = rows(), {"w": np.ones(3)}
+    deep = op.networks.FullyConnected(8, 2)
+    losses = [op.training.GivenLoss(f, "convex") for f in (lambda u, y: (u - y) ** 2, lambda u, y: (u - y) ** 4)]
+    train, survey = VERBS["train"].prepare, VERBS["landscape"].prepare
+    return [
+        (
+            train(lambda p, x: x @ p["w"], data, params=w, place="p"),
+            train(lambda p, x: (2 * x) @ p["w"], data, params=w, place="p"),
+        ),
+        (
+            survey(deep, data, objective=losses[0], points=3, place="p"),
+            survey(deep, data, objective=losses[1], points=3, place="p"),
+        ),
+    ]
+
+
+def test_questions_that_differ_in_a_function_share_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for one, other in other_functions():
+        assert not set(one.marks.values()) & set(other.marks.values())
 
 
 @every

@@ -108,9 +108,14 @@ def test_parts_that_are_kept_are_taken_up_again(tmp_path: Path) -> None:
     assert second.total == first.total
     np.testing.assert_array_equal(second.squares, first.squares)
     assert second.provenance.seconds > 0
-    prepare_sums(5, power=3, place=tmp_path).run()
+    other = prepare_sums(5, power=3, place=tmp_path)
+    other.run()
     assert CALLS == ["matrix", "squares", "total"]  # other settings are other parts
     again.forget()
+    CALLS.clear()
+    prepare_sums(5, power=3, place=tmp_path).run()
+    assert CALLS == []  # which stay
+    other.forget()
     assert not list(tmp_path.iterdir())
 
 

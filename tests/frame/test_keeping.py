@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,14 +63,18 @@ def test_a_state_is_replaced_and_refused_to_other_work(tmp_path: Path) -> None:
     assert not tmp_path.exists()
 
 
-def test_forgetting_leaves_other_files(tmp_path: Path) -> None:
+def test_forgetting_takes_ones_own_parts_and_leaves_the_others(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
-    keeping.keep("part", "mark", kept())
-    unfinished = keeping.unfinished("part", "mark")
+    for name in ("mine", "another question's"):
+        keeping.keep(name, "mark", kept())
+    unfinished = keeping.unfinished("mine", "mark")
     assert unfinished is not None
     State(unfinished, "training", "m").save(Kept({}))
     (tmp_path / "parts" / "notes.txt").write_text("mine")
-    keeping.forget()
+    keeping.forget([("mine", "mark")])
+    assert keeping.find("another question's", "mark") is not None
+    assert len(list((tmp_path / "parts").iterdir())) == 2
+    keeping.forget([("another question's", "mark")])
     assert [path.name for path in (tmp_path / "parts").iterdir()] == ["notes.txt"]
 
 
@@ -137,3 +143,43 @@ def test_fingerprints_tell_apart_what_differs() -> None:
     changed = large.copy()
     changed[-1] += 1
     assert fingerprint(large) != fingerprint(changed)
+
+
+def adding(step: float) -> Callable[[float], float]:
+    return lambda x: x + step
+
+
+class Model:
+    def __init__(self, size: int) -> None:
+        self.size, self.itself = size, self
+
+
+def test_functions_are_told_apart_by_what_they_do() -> None:
+    different = [
+        lambda x: x,
+        lambda x: -x,
+        lambda x, y=1: x,
+        adding(1.0),
+        adding(2.0),
+        partial(max, 1),
+        partial(max, 2),
+        partial(min, 1),
+        Model(1),
+        Model(2),
+        Model,
+    ]
+    assert len({fingerprint(thing) for thing in different}) == len(different)
+    assert fingerprint(adding(1.0)) == fingerprint(adding(1.0))
+    assert fingerprint(Model(1)) == fingerprint(Model(1))
+
+
+def test_models_of_pytorch_are_told_apart_by_structure_and_weights() -> None:
+    torch = pytest.importorskip("torch")
+
+    def model(bend: type, seed: int = 0) -> object:
+        torch.manual_seed(seed)
+        return torch.nn.Sequential(torch.nn.Linear(2, 3), bend(), torch.nn.Linear(3, 1))
+
+    relu, tanh = torch.nn.ReLU, torch.nn.Tanh
+    assert fingerprint(model(relu)) == fingerprint(model(relu))
+    assert len({fingerprint(m) for m in (model(relu), model(tanh), model(relu, 1))}) == 3

@@ -1,6 +1,7 @@
 """Result folders of the first edition are read and shown."""
 
 import html
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from overparam.core.bracketed import Bracketed
 from overparam.core.network import Params
 from overparam.core.records import put_together, take_apart
 from overparam.core.spec import spec_of
-from overparam.frame import AbstractAnswer
+from overparam.frame import AbstractAnswer, Stored
 from overparam.frame.answer import KINDS, class_of
 from overparam.frame.upgrades import upgraded
 from overparam.report import render_page
@@ -146,3 +147,13 @@ def test_functions_and_losses_of_users_in_schema_1() -> None:
         training.Trajectory.from_parts(old_run(network="EquinoxNetwork(params=Params())")).network.name
         == "EquinoxNetwork"
     )
+
+
+def test_what_has_no_fields_any_more_is_shown_saved_and_read_again(tmp_path: Path) -> None:
+    parts = folder.read(FIRST[0])
+    strange = replace(parts, kind="trajectory", values={"verdict": {"tone": "good", "sentences": ["It went well."]}})
+    found = op.read(folder.write(strange, tmp_path / "a"))
+    assert isinstance(found, Stored)
+    again = op.read(found.save(tmp_path / "b"))
+    assert isinstance(again, Stored)
+    assert (again.of, again.verdict.sentences, again.sections()) == ("trajectory", ("It went well.",), found.sections())

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
+from overparam._version import __version__
 from overparam.analysis.comparison_data import (
     LEAST_ROWS,
     SEVERAL_BELOW,
@@ -237,12 +238,12 @@ def prepare_compare(
     source = as_dataset(data, y, key=key, **reading)
     ground = split_data(source, preprocess=preprocess, max_rows=max_rows, max_test=max_test, seed=key)
     chosen = checked_sizes(sizes, ground, max_rows)
-    design = _kept_design(
-        Keeping(place),
-        (ground, sizes, max_rows, seeds, seconds, width, steps, dtype),
-        partial(make_design, ground, chosen, sizes is None, seeds, seconds, width, steps, dtype, device),
+    here = device_name(device)
+    mark = fingerprint("design", __version__, here, ground, sizes, max_rows, seeds, seconds, width, steps, dtype)
+    design = _kept_design(Keeping(place), mark) or make_design(
+        ground, chosen, sizes is None, seeds, seconds, width, steps, dtype, device
     )
-    n, here = design.sizes[-1], device_name(device)
+    n = design.sizes[-1]
     runs = len(RATES) * len(DECAYS)
     about = {
         "data": ground.name,
@@ -278,21 +279,17 @@ def prepare_compare(
         device=device,
         place=place,
         progress=progress,
+        also=[("design", mark, Kept({}, {"values": take_apart(design)[0]}))],
     )
 
 
 compare = accepts_old("compare")(verb(prepare_compare))
 
 
-def _kept_design(keeping: Keeping, depends: tuple[Any, ...], make: Any) -> Design:
-    """The design, or the one kept: work that was stopped goes on with the width and steps it had."""
-    mark = fingerprint("design", *depends) if keeping.place is not None else ""
+def _kept_design(keeping: Keeping, mark: str) -> Design | None:
+    """The design that work which was stopped had: it goes on with its width and steps."""
     kept = keeping.find("design", mark)
-    if kept is not None:
-        return put_together(Design, kept.about["values"], kept.arrays)
-    design = make()
-    keeping.keep("design", mark, Kept({}, {"values": take_apart(design)[0]}))
-    return design
+    return None if kept is None else put_together(Design, kept.about["values"], kept.arrays)
 
 
 def make_design(

@@ -141,7 +141,7 @@ def prepare_analyze(
 
     return Job(
         "analyze",
-        _parts(rows, threads),
+        _parts(rows, threads, where),
         partial(_conclude, rows, int(source.X.shape[1])),
         plan=Plan(
             f"{source.name}: {used} of {count_of(source.d, 'feature')}",
@@ -162,11 +162,11 @@ def prepare_analyze(
 analyze = accepts_old("analyze")(verb(prepare_analyze))
 
 
-def _parts(rows: Rows, threads: int | None) -> list[Part]:
+def _parts(rows: Rows, threads: int | None, where: str) -> list[Part]:
     """The matrix and what costs are made once and serve the answers, which are kept."""
     of = (rows,)
     return [
-        Part("matrix", _matrix, (rows, threads), seconds=0.1, kept=False),
+        Part("matrix", _matrix, (rows, where), seconds=0.1, kept=False, beside={"threads": threads}),
         Part("sweeps", make_sweeps, of, ("matrix",), seconds=SHARES["sweeps"], kept=False),
         Part("trial", make_trial, of, ("matrix",), kept=False),
         Part("learnability", learnability, of, ("sweeps",), SHARES["learnability"], Learnability),
@@ -179,7 +179,8 @@ def _parts(rows: Rows, threads: int | None) -> list[Part]:
     ]
 
 
-def _matrix(work: Work, rows: Rows, threads: int | None) -> AbstractGram:
+def _matrix(work: Work, rows: Rows, where: str, *, threads: int | None) -> AbstractGram:
+    """`where` names the part: what a GPU leaves out (held-out rows) is not taken for an answer of the CPU."""
     return gram(TwoLayer(), rows.X, "dense", device=work.device, threads=threads)
 
 

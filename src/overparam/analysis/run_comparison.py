@@ -235,10 +235,11 @@ def prepare_train_and_compare(
         Part(
             "run",
             _run,
-            (house, recipe, steps, key, tuple(chosen), measures, stop_below, keep_every),
+            (house, recipe, steps, key, tuple(chosen), measures, stop_below),
             ("start", "prediction"),
             cost.run_guess,
             Trajectory,
+            beside={"keep_every": keep_every},
         ),
     ]
     about = {"data": ready.name, "network": words, "steps": steps, "loss": loss, "preprocess": preprocess}
@@ -337,9 +338,10 @@ def _run(
     chosen: tuple[int, ...],
     measures: tuple[str, ...],
     stop_below: float | None,
-    keep_every: float,
     start: Start,
     foretold: Foretold,
+    *,
+    keep_every: float,
 ) -> Trajectory:
     return train(
         house,

@@ -183,7 +183,7 @@ def prepare_audit(
     spec = spec_of_network(network)
     with computing(dtype, device):
         subject, rows, notes = prepare_subject(
-            network, as_dataset(data, y, **reading), params=params, key=key, omegas=omegas, max_rows=max_rows, run=run,
+            network, as_dataset(data, y, key=key, **reading), params=params, key=key, omegas=omegas, max_rows=max_rows, run=run,
             effort=effort, preprocess=preprocess, dtype=dtype,
         )  # fmt: skip
     table = chosen(laws, subject.architecture)

@@ -203,13 +203,8 @@ def _is_argument(parameter: inspect.Parameter) -> bool:
 def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, weights: bool, keeps: bool) -> None:
     """Plan, run, save and show one question."""
     from overparam.core.interruption import Interrupted
-    from overparam.frame import Keeping
 
     display = Display(quiet=given.json_only)
-    if not given.plan:
-        require_writable(given.out)
-    if not given.resume and not given.plan:
-        Keeping(given.out).forget()
     try:
         with display.progress() as progress:
             job = prepare(replace(given, progress=progress))
@@ -219,13 +214,17 @@ def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, w
                 words = json.dumps(job.plan.to_json()) if given.json_only else str(job.plan)
                 typer.echo(words)
                 return
+            require_writable(given.out)
             _require_own_place(given, kind, job)
             job.plan.require_memory()
+            if not given.resume:
+                job.forget()
             if job.plan.seconds > LONG:
                 display.plain(str(job.plan))
             answer = job.run()
     except Interrupted as stop:
-        raise Stopped(str(stop).replace("the same question", "the same command")) from None
+        how = "finished parts are kept, and the same command goes on from there"
+        raise Stopped(f"{stop.head}; {how if stop.kept else 'nothing was finished yet: start again'}") from None
     answer = _with_asked(answer, given)
     where = answer.save(given.out, samples=not given.no_samples, weights=weights)
     if keeps:
@@ -266,9 +265,9 @@ def _require_own_place(given: Given, kind: str, job: Job[Any]) -> None:
         there = folder.read(given.out)
     except (ValueError, OSError):  # nothing that could be lost
         return
-    asked = job.about.get("data", job.about.get("study"))
-    held = there.provenance.configuration.get("data", there.values.get("name"))
-    if there.kind != kind or held != asked:
+    held = there.provenance.configuration
+    same = all(held.get(name) == job.about.get(name) for name in ("data", "network", "study", "scale"))
+    if there.kind != kind or not same:
         raise ValueError(f"{given.out} holds another result ({there.title}); pass --overwrite, or another --out")
 
 

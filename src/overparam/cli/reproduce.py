@@ -31,8 +31,9 @@ def command(
         return None
     if study not in STUDIES:
         raise ValueError(f"there is no study {study!r}; expected one of {', '.join(STUDIES)}")
-    options = {name: value for name, value in given.shared.items() if name != "dtype"}  # settings name it
-    return prepare_reproduce(STUDIES[study], scale, **options)  # pyright: ignore[reportArgumentType]
+    if given.dtype is not None:
+        raise ValueError("--dtype is named by the settings of a study; leave it out")
+    return prepare_reproduce(STUDIES[study], scale, **given.shared)  # pyright: ignore[reportArgumentType]
 
 
 def _list(studies: dict[str, Study], json_only: bool) -> None:

@@ -27,7 +27,7 @@ from overparam.core.provenance import Provenance
 
 SCHEMA = 2
 READABLE = (1, 2)
-"""Schemas that this version reads; how the fields of an older one become those of today is told in `frame/answer.py`."""
+"""Schemas that this version reads; how the fields of an older one become those of today is told in `frame/upgrades.py`."""
 _DAMAGE = (
     ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error,
     NotImplementedError,  # zipfile's word for a damaged header that names an unknown compression
@@ -90,7 +90,7 @@ def _settle(path: Path, staged: Path) -> None:
 def to_document(parts: Parts) -> dict[str, Any]:
     """What result.json holds; numbers that are not finite become null."""
     return {
-        "schema": SCHEMA,
+        "schema": parts.schema,
         "kind": parts.kind,
         "title": parts.title,
         "provenance": plain(parts.provenance.to_json()),

@@ -6,8 +6,11 @@ from typing import Any
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of a quadrature or a run: `partial` is what was done until then, None where nothing was."""
+    """Ctrl-C in the middle of a quadrature or a run: `partial` is what was done until then, None where nothing was.
 
-    def __init__(self, partial: Any, words: str) -> None:
+    head: where it was. kept: whether the same work goes on from there.
+    """
+
+    def __init__(self, partial: Any, words: str, *, head: str = "stopped", kept: bool = False) -> None:
         super().__init__(words)
-        self.partial = partial
+        self.partial, self.head, self.kept = partial, head, kept

@@ -134,9 +134,7 @@ def _room_of(thing: Any) -> str | None:
 
 def _plain(value: Any) -> Any:
     """A field as JSON."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
+    if value is None or isinstance(value, bool | int | str | float):
         return value
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]

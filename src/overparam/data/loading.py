@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -74,8 +75,23 @@ def load(
     return _assemble(raw if name is None else replace(raw, name=name), classes, train, test, task, key)
 
 
-as_dataset = load
-"""`load` by the name that says what it does for a verb: whatever it was given as a Dataset."""
+READING = ("label", "group", "classes", "train", "test", "task", "missing", "key", "name", "seed")
+"""The options of `load` that every question takes."""
+
+
+def as_dataset(data: Any, y: Any = None, **options: Any) -> Dataset:
+    """`load` for a verb: whatever it was given as a Dataset; an option that is none of its own is one line.
+
+    >>> as_dataset([[1.0], [2.0]], [1, -1], lable="y")
+    Traceback (most recent call last):
+    ValueError: `lable` is no option here; did you mean `label`?
+    """
+    for name in options:
+        if name not in READING:
+            near = difflib.get_close_matches(name, READING, 1)
+            fix = f"did you mean `{near[0]}`?" if near else f"those of reading data are {', '.join(READING[:-1])}"
+            raise ValueError(f"`{name}` is no option here; {fix}")
+    return load(data, y, **options)
 
 
 def _with_labels(data: Any, y: Any, label: Any) -> tuple[Any, Any]:

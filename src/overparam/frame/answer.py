@@ -156,7 +156,7 @@ def read(place: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{os.fspath(place)} holds {error}") from None
     try:
         return kind.from_parts(parts)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         if parts.schema < folder.SCHEMA:
             verdict = parts.values.get("verdict") or {"tone": "good", "sentences": ()}
             told = Verdict(verdict["tone"], tuple(verdict["sentences"]))

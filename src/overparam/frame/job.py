@@ -7,7 +7,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, final
 
@@ -61,6 +61,8 @@ class Part:
     seconds: float = 0.0
     gives: type | None = None
     kept: bool = True
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments that change no number, and so no name."""
 
 
 @final
@@ -78,7 +80,7 @@ class Job(Generic[A]):
         device: as the user named it, for the parts.
         place: the folder under which finished parts are kept.
         progress: called with the planned seconds that are done.
-        partial: (results so far, what the stopped part had) to an Answer, for ctrl-C.
+        also: name, mark and content of what else is kept from the start of the run until it is forgotten.
     """
 
     def __init__(
@@ -94,12 +96,12 @@ class Job(Generic[A]):
         device: str | None = None,
         place: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
-        partial: Callable[[Mapping[str, Any], Any], A | None] | None = None,
+        also: Sequence[tuple[str, str, Kept]] = (),
     ) -> None:
         self.verb, self.parts = verb, tuple(parts)
         self._by_name = _in_order(self.parts)
         self._conclude, self._plan, self._provenance, self._timed = conclude, plan, provenance, timed
-        self._within, self._partial, self._device = within, partial, device
+        self._within, self._device, self._also = within, device, tuple(also)
         self._progress = progress or silent
         self.keeping = Keeping(place)
 
@@ -131,6 +133,8 @@ class Job(Generic[A]):
     def run(self) -> A:
         """Do the work, part by part, and conclude; what is kept is taken up again."""
         self._plan.require_memory()
+        for name, mark, kept in self._also:
+            self.keeping.keep(name, mark, kept)
         watch, made = Stopwatch(), _Made(self)
         try:
             with self._within():
@@ -155,8 +159,9 @@ class Job(Generic[A]):
             return _Made(self).result(name)
 
     def forget(self) -> None:
-        """Delete what was kept: the Answer is saved."""
-        self.keeping.forget()
+        """Delete what this Job kept: the Answer is saved, or all is to be made again."""
+        own = [(part.name, self.marks[part.name]) for part in self.parts] if self.keeping.place is not None else []
+        self.keeping.forget([*own, *((name, mark) for name, mark, _ in self._also)])
 
     def _is_kept(self, part: Part) -> bool:
         return part.kept and self.keeping.holds(part.name, self.marks[part.name])
@@ -165,13 +170,17 @@ class Job(Generic[A]):
         return {part.name for part in self.parts if name in part.needs}
 
     def _interrupted(self, stop: KeyboardInterrupt, made: _Made) -> Interrupted:
-        inner = getattr(stop, "partial", None)
-        partial = None if self._partial is None else self._partial(made.found, inner)
-        if self.keeping.place is None:
-            words = "stopped; nothing was kept: with `place` finished parts are"
+        """What a stopped part had so far is handed on; the words say what goes on from where."""
+        step = getattr(stop, "step", None)
+        kept = self.keeping.place is not None and (bool(made.found) or step is not None)
+        head = "stopped" if step is None else f"stopped at step {step:,}"
+        if kept:
+            words = f"{head}; finished parts are kept, and the same question goes on from there"
+        elif self.keeping.place is None:
+            words = f"{head}; nothing was kept: with `place` finished parts are"
         else:
-            words = "stopped; finished parts are kept, and the same question goes on from there"
-        return Interrupted(partial, f"{stop}; the same question goes on from there" if str(stop) else words)
+            words = f"{head}; nothing was finished yet, and the same question starts again"
+        return Interrupted(getattr(stop, "partial", None), words, head=head, kept=kept)
 
 
 class _Made:
@@ -223,7 +232,7 @@ class _Made:
         mark = job.marks[part.name] if keeping.place is not None else ""
         place = keeping.unfinished(part.name, mark) if part.kept and keeping.place is not None else None
         start = time.perf_counter()
-        given = part.make(Work(tell, place, job._device), *part.of, *needed)
+        given = part.make(Work(tell, place, job._device), *part.of, *needed, **part.beside)
         seconds = time.perf_counter() - start
         if not part.kept:
             return given

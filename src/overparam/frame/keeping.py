@@ -8,12 +8,13 @@ whole. Both are arrays and plain values behind a checksum; nothing is unpickled,
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
-import re
 import shutil
-from collections.abc import Mapping
+import types
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, final
@@ -26,7 +27,6 @@ PARTS = "parts"
 """The folder of parts and states, under the place of the work."""
 ENDING = ".kept"
 MAGIC = "overparam-kept-1"
-_OURS = re.compile(r".+-[0-9a-f]{12}(\.kept)?|[a-z-]+\.state\.kept")
 
 
 class OtherWork(ValueError):
@@ -104,17 +104,15 @@ class Keeping:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)
 
-    def forget(self) -> None:
-        """Delete all parts and states under the place; other files in it stay."""
-        for path in self.place.iterdir() if self.place is not None and self.place.is_dir() else ():
-            if _OURS.fullmatch(path.name):
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
-        if self.place is not None:
-            with contextlib.suppress(OSError):  # other files are in it, or it is not there
-                self.place.rmdir()
+    def forget(self, parts: Iterable[tuple[str, str]]) -> None:
+        """Delete these parts (name and mark) and what they had not finished; those of other questions stay."""
+        if self.place is None:
+            return
+        for name, mark in parts:
+            self._path(name, mark).unlink(missing_ok=True)
+            self.discard(name, mark)
+        with contextlib.suppress(OSError):  # other parts are in it, or it is not there
+            self.place.rmdir()
 
     def _path(self, name: str, mark: str) -> Path:
         assert self.place is not None
@@ -165,45 +163,81 @@ class State:
 
 
 def fingerprint(*things: Any) -> str:
-    """A hash of plain values, arrays, dataclasses and Specs; what has a `digest` of its own (a `Dataset`) gives that.
+    """A hash of plain values, arrays, dataclasses, Specs, functions (by their code and what they close over) and models.
+
+    What has a `digest` of its own (a `Dataset`) gives that.
 
     >>> fingerprint(1, "a", np.zeros(2)) == fingerprint(1, "a", np.zeros(2)), fingerprint(1.0) == fingerprint(1)
     (True, False)
+    >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
+    False
     """
     digest = hashlib.sha256()
     for thing in things:
-        _feed(digest, thing)
+        _feed(digest, thing, ())
     return digest.hexdigest()[:32]
 
 
-def _feed(digest: Any, thing: Any) -> None:
-    own = getattr(thing, "digest", None)
+def _feed(digest: Any, thing: Any, above: tuple[int, ...]) -> None:
+    """`above`: what this is inside of, so that what holds itself ends."""
     if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | np.generic):
         digest.update(f"{type(thing).__name__} {thing!r};".encode())
-    elif isinstance(own, str):
+        return
+    if id(thing) in above:
+        digest.update(b"again;")
+        return
+    above = (*above, id(thing))
+    own = getattr(thing, "digest", None)
+    if isinstance(own, str):
         digest.update(f"{type(thing).__name__} {own};".encode())
     elif isinstance(thing, Mapping):
         digest.update(f"mapping {len(thing)};".encode())
         for key in sorted(thing, key=str):
-            _feed(digest, key)
-            _feed(digest, thing[key])
+            _feed_all(digest, (key, thing[key]), above)
     elif isinstance(thing, tuple | list):
         digest.update(f"list {len(thing)};".encode())
-        for item in thing:
-            _feed(digest, item)
-    elif hasattr(thing, "dtype") and hasattr(thing, "shape"):
-        _feed_array(digest, thing)
+        _feed_all(digest, thing, above)
+    elif isinstance(thing, np.ndarray):
+        _feed_array(digest, thing, above)
+    elif callable(getattr(thing, "named_parameters", None)) and callable(getattr(thing, "modules", None)):
+        _feed_model(digest, thing, above)
     elif is_dataclass(thing) and not isinstance(thing, type):
         digest.update(f"{type(thing).__module__}.{type(thing).__name__};".encode())
-        for part in fields(thing):
-            _feed(digest, getattr(thing, part.name))
+        _feed_all(digest, [getattr(thing, part.name) for part in fields(thing)], above)
+    elif hasattr(thing, "dtype") and hasattr(thing, "shape"):
+        _feed_array(digest, thing, above)
+    elif isinstance(thing, functools.partial):
+        _feed_all(digest, ("partial", thing.func, thing.args, thing.keywords), above)
+    elif isinstance(thing, types.MethodType):
+        _feed_all(digest, ("method", thing.__func__, thing.__self__), above)
+    elif isinstance(thing, types.FunctionType):
+        inside = [cell.cell_contents for cell in thing.__closure__ or ()]
+        _feed_all(digest, ("function", thing.__code__, thing.__defaults__, thing.__kwdefaults__, inside), above)
+    elif isinstance(thing, types.CodeType):
+        _feed_all(digest, ("code", thing.co_code, thing.co_consts, thing.co_names), above)
+    elif isinstance(thing, type) or not hasattr(thing, "__dict__"):
+        words = getattr(thing, "__qualname__", type(thing).__qualname__)
+        digest.update(f"{getattr(thing, '__module__', '')}.{words};".encode())
     else:
-        from overparam.core.spec import spec_of
+        wrapped = getattr(thing, "__wrapped__", None)  # a jitted function is the function it wraps
+        digest.update(f"{type(thing).__module__}.{type(thing).__qualname__};".encode())
+        _feed(digest, vars(thing) if wrapped is None else wrapped, above)
 
-        _feed(digest, spec_of(thing).to_json())
+
+def _feed_all(digest: Any, things: Iterable[Any], above: tuple[int, ...]) -> None:
+    for thing in things:
+        _feed(digest, thing, above)
 
 
-def _feed_array(digest: Any, array: Any) -> None:
+def _feed_model(digest: Any, model: Any, above: tuple[int, ...]) -> None:
+    """A PyTorch module: its structure, what its classes do going forward, and its weights."""
+    kinds = {type(inner) for inner in model.modules()}
+    _feed_all(digest, (str(model), [kind.forward for kind in sorted(kinds, key=lambda kind: kind.__qualname__)]), above)
+    for name, weight in model.state_dict().items():
+        _feed_all(digest, (name, weight.detach().cpu().numpy()), above)
+
+
+def _feed_array(digest: Any, array: Any, above: tuple[int, ...]) -> None:
     if not isinstance(array, np.ndarray):
         import jax
         import jax.numpy as jnp
@@ -212,7 +246,7 @@ def _feed_array(digest: Any, array: Any) -> None:
     plain = np.asarray(array)
     digest.update(f"array {plain.dtype} {plain.shape};".encode())
     if plain.dtype == object:
-        _feed(digest, plain.tolist())
+        _feed(digest, plain.tolist(), above)
         return
     step = max(1, 2**24 // max(1, plain[:1].nbytes)) if plain.ndim else 1
     for start in range(0, len(plain) if plain.ndim else 1, step):

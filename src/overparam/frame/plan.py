@@ -61,7 +61,7 @@ class Plan:
     def __str__(self) -> str:
         place = ", ".join(word for word in (self.engine and f"{self.engine} engine", self.dtype, self.device) if word)
         lines = [self.what, f"  runs on   {place}"]
-        lines += [f"  {name:<9} {value}" for name, value in self.details.items()]
+        lines += [f"  {name.replace('_', ' '):<9} {_said(value)}" for name, value in self.details.items()]
         if self.memory:
             lines.append(f"  memory    {byte_size(self.memory)} of {byte_size(self.free_memory)} free")
         if self.disk:
@@ -70,3 +70,12 @@ class Plan:
             lines.append(f"  kept      {len(self.kept)} of {len(self.seconds_by)} parts are finished already")
         lines.append(f"  about {duration(self.seconds, rough=True)} in all")
         return "\n".join(lines)
+
+
+def _said(value: Any) -> str:
+    """A detail as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(_said(item) for item in value)
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -217,7 +217,7 @@ def prepare_landscape(
     points = whole_number(points, "points", least=3)
     oja_steps = whole_number(oja_steps, "oja_steps", least=1)
     y, params = _params_third(data, y, params)
-    rows = as_dataset(data, y, **reading)
+    rows = as_dataset(data, y, key=key, **reading)
     recipe = _recipe(network, rows, params, run, objective, loss, mode, max_rows, chunk, key, dtype, device)
     made, path = recipe.objective, _path(run)
     moments = _moments(network, run, at, plane, mode, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite, sqrt
 from typing import Any, ClassVar, Literal, final
 
@@ -16,7 +17,7 @@ from overparam.core.provenance import Provenance
 from overparam.core.spec import Spec, spec_of
 from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
-from overparam.frame import AbstractAnswer
+from overparam.frame import AbstractAnswer, fingerprint
 
 WORDS = {
     "loss": "training loss",
@@ -131,6 +132,11 @@ class Trajectory(AbstractAnswer):
     def dominance(self) -> float | None:
         """σ of a gradient-dominant objective, see `AbstractLoss`."""
         return self.algorithm["objective"]["dominance"]
+
+    @cached_property
+    def digest(self) -> str:
+        """Of what was trained and what happened, times aside."""
+        return fingerprint(self.network, self.algorithm, self.n, self.steps, self.records, self.params)
 
     @property
     def total_movement(self) -> np.ndarray:
