@@ -192,7 +192,7 @@ class _Made:
         self.passing: dict[str, Any] = {}
         self.finished: set[str] = set()
         self.devices: dict[str, None] = {}
-        self.before = 0.0
+        self.before = self.told = 0.0
         planned = job.__dict__.get("plan")  # with measured times, where the plan was asked for
         self.seconds = {part.name: part.seconds for part in job.parts} if planned is None else dict(planned.seconds_by)
 
@@ -221,13 +221,15 @@ class _Made:
     def _made(self, part: Part) -> Any:
         job, keeping = self.job, self.job.keeping
         needed = [self.result(name) for name in part.needs]
-        done = sum(self.seconds[name] for name in self.finished)
+        done = sum(seconds for name, seconds in self.seconds.items() if name in self.finished)
         total = sum(self.seconds.values())
-        job._progress(done, total, part.name)
 
         def tell(inner: float, of: float | None, what: str) -> None:
             share = min(1.0, inner / of) if of else 0.0
-            job._progress(done + share * self.seconds[part.name], total, what or part.name)
+            self.told = min(total, max(self.told, done + share * self.seconds[part.name]))  # it never falls
+            job._progress(self.told, total, what or part.name)
+
+        tell(0.0, None, part.name)
 
         mark = job.marks[part.name] if keeping.place is not None else ""
         place = keeping.unfinished(part.name, mark) if part.kept and keeping.place is not None else None
