@@ -91,13 +91,16 @@ SLOW = 1e10
 @final
 @dataclass(frozen=True)
 class Design:
-    """What is compared: numbers of training rows, seeds, the size and length of networks, and what each side will take.
+    """What is compared: numbers of training rows, seeds, features and outputs, the size and length of networks, and what
+    each side will take.
 
     timed: whether steps were timed on this machine.
     """
 
     sizes: tuple[int, ...]
     seeds: int
+    features: int
+    outputs: int
     width: int
     steps: int
     dtype: str
@@ -324,7 +327,8 @@ def make_design(
     if steps is None:
         steps = int(np.clip(room / per_step, LEAST_STEPS, MOST_STEPS))
         steps -= steps % RECORDS
-    return Design(sizes, seeds, m, steps, dtype, kernels, starting + per_step * steps, timed)
+    features = ground.X.shape[1]
+    return Design(sizes, seeds, features, ground.k, m, steps, dtype, kernels, starting + per_step * steps, timed)
 
 
 def _seconds_a_step(

@@ -90,7 +90,18 @@ def _comparison(parts: folder.Parts) -> folder.Parts:
     """What was compared stood in the plan."""
     values = dict(parts.values)
     plan = dict(values.pop("plan"))
-    names = ("sizes", "seeds", "width", "steps", "dtype", "kernel_seconds", "network_seconds", "timed")
+    names = (
+        "sizes",
+        "seeds",
+        "features",
+        "outputs",
+        "width",
+        "steps",
+        "dtype",
+        "kernel_seconds",
+        "network_seconds",
+        "timed",
+    )
     design = {name: plan[name] for name in names}
     return replace(parts, values=values | {"design": design, "test_rows": plan["test_rows"]})
 
