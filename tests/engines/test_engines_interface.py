@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from overparam.engines import as_gram, gram
-from overparam.engines.plan import Plan
+from overparam.engines.plan import EnginePlan
 from overparam.kernels import TwoLayer
 
 ENGINES = [("dense", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
@@ -133,7 +133,7 @@ def test_unknown_choices() -> None:
 
 def test_plan_prints_and_adds_up(H) -> None:
     plan = H.plan
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, EnginePlan)
     text = str(plan)
     assert all(word in text for word in (plan.engine, "30 rows of 4 features", "memory", "matrix", "product", "sweep"))
     assert plan.seconds(100) == pytest.approx(plan.gram_seconds + 100 * plan.product_seconds)

@@ -92,7 +92,7 @@ OWN_ROWS = 64
 
 @final
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Captures:
     """What two samples tell: outputs, which weights have a closed form and which not, bytes a sample takes.
 
     live: what autograd keeps of a forward pass, the layers' inputs among it; kept: for one output, the cotangents of
@@ -116,7 +116,7 @@ class _StructureChanged(Exception):
         self.names = names
 
 
-def plan_from(model: Weighted, x: Tensor) -> Plan:
+def plan_from(model: Weighted, x: Tensor) -> Captures:
     """Run the first and the last sample together and alone: are samples independent, and which weights have a closed form?
 
     Raises where a sample's outputs depend on the others. Gradients in closed form are compared with those of autograd on
@@ -142,7 +142,7 @@ def plan_from(model: Weighted, x: Tensor) -> Plan:
     structured -= wrong
     general = (together.general.union(*(one.general for one in alone)) | wrong) - structured
     with_bias = weights_with_bias(model)
-    return Plan(k, structured, frozenset(general), with_bias, live, kept)
+    return Captures(k, structured, frozenset(general), with_bias, live, kept)
 
 
 def _measured(model: Weighted, x: Tensor) -> tuple[Pass, int]:
@@ -212,7 +212,7 @@ def _in_closed_form(captured: Captured, name: str, row: int, like: Tensor) -> Te
 def contraction(model: Weighted, x: Tensor, z: Tensor | None, chosen: int | None, trace: bool) -> Tensor:
     """(n, p, s, s) in float64 on the CPU: s = k, or s = 1 for the chosen output or the trace, which is divided by k."""
 
-    def made(plan: Plan) -> Tensor:
+    def made(plan: Captures) -> Tensor:
         outputs = range(plan.k) if chosen is None else range(chosen, chosen + 1)
         if not trace:
             return _contraction(model, plan, x, z, outputs, len(outputs))
@@ -228,7 +228,7 @@ def contraction(model: Weighted, x: Tensor, z: Tensor | None, chosen: int | None
 def diagonal(model: Weighted, x: Tensor, chosen: int | None) -> Tensor:
     """(n,) in float64 on the CPU: squared norms of each sample's gradients; their mean over outputs, or the chosen one's."""
 
-    def made(plan: Plan) -> Tensor:
+    def made(plan: Captures) -> Tensor:
         outputs = range(plan.k) if chosen is None else range(chosen, chosen + 1)
         at_once = min(len(outputs), _outputs_at_once(model, plan, x[:OWN_ROWS], None))
         step = max(1, model.memory // _bytes_a_sample(model, plan, at_once))
@@ -241,7 +241,7 @@ def diagonal(model: Weighted, x: Tensor, chosen: int | None) -> Tensor:
     return _planned(model, x, made)
 
 
-def _own(model: Weighted, plan: Plan, x: Tensor, outputs: Sequence[int]) -> Tensor:
+def _own(model: Weighted, plan: Captures, x: Tensor, outputs: Sequence[int]) -> Tensor:
     """(n,) of one block, summed over these outputs, on the module's device."""
     captured = capture(model, plan, x, outputs)
     with torch.no_grad():
@@ -251,7 +251,7 @@ def _own(model: Weighted, plan: Plan, x: Tensor, outputs: Sequence[int]) -> Tens
     return _finite(total)
 
 
-def _planned(model: Weighted, x: Tensor, made: Callable[[Plan], Tensor]) -> Tensor:
+def _planned(model: Weighted, x: Tensor, made: Callable[[Captures], Tensor]) -> Tensor:
     """What is made with the plan of the first samples, or, where later ones do not follow it, with a more general one."""
     plan = plan_from(model, x)
     while True:
@@ -261,12 +261,12 @@ def _planned(model: Weighted, x: Tensor, made: Callable[[Plan], Tensor]) -> Tens
             plan = replace(plan, structured=plan.structured - change.names, general=plan.general | change.names)
 
 
-def _bytes_a_sample(model: Weighted, plan: Plan, outputs: int) -> int:
+def _bytes_a_sample(model: Weighted, plan: Captures, outputs: int) -> int:
     largest = max((model.leaves[name].numel() for name in plan.general), default=0)
     return max(1, outputs * (plan.kept + 8 * largest) + 2 * plan.live)
 
 
-def _outputs_at_once(model: Weighted, plan: Plan, x: Tensor, z: Tensor | None) -> int:
+def _outputs_at_once(model: Weighted, plan: Captures, x: Tensor, z: Tensor | None) -> int:
     """As many as leave all samples in one block: a second block costs more passes than a second sweep of outputs."""
     samples = len(x) if z is None else 2 * max(len(x), len(z))
     for count in range(plan.k, 1, -1):
@@ -276,7 +276,7 @@ def _outputs_at_once(model: Weighted, plan: Plan, x: Tensor, z: Tensor | None) -
 
 
 def _contraction(
-    model: Weighted, plan: Plan, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int
+    model: Weighted, plan: Captures, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int
 ) -> Tensor:
     """Block by block, each pair of blocks once; at most two blocks are held."""
     a_sample = _bytes_a_sample(model, plan, len(outputs))
@@ -301,7 +301,7 @@ def _contraction(
 
 
 def _pair(
-    model: Weighted, plan: Plan, left: Captured, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int
+    model: Weighted, plan: Captures, left: Captured, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int
 ) -> Tensor:
     """(n, p, s, s) of one block with itself (z=None) or with another, on the module's device."""
     right = left if z is None else capture(model, plan, z, outputs)
@@ -318,7 +318,7 @@ def _finite(values: Tensor) -> Tensor:
     return values
 
 
-def capture(model: Weighted, plan: Plan, x: Tensor, outputs: Sequence[int]) -> Captured:
+def capture(model: Weighted, plan: Captures, x: Tensor, outputs: Sequence[int]) -> Captured:
     """Inputs and cotangents of the known layers on a block, for these outputs."""
     passed = forward(model, x, plan.general)
     lost = plan.structured & passed.general | (passed.general | passed.structured) - plan.structured - plan.general
@@ -330,7 +330,7 @@ def capture(model: Weighted, plan: Plan, x: Tensor, outputs: Sequence[int]) -> C
     return backward(passed, seeds, plan.structured, plan.with_bias)
 
 
-def _add_general(model: Weighted, plan: Plan, sums: Sums, x: Tensor, z: Tensor, outputs: Sequence[int]) -> None:
+def _add_general(model: Weighted, plan: Captures, sums: Sums, x: Tensor, z: Tensor, outputs: Sequence[int]) -> None:
     for names in _groups(model, plan.general, max(len(x), len(z)) * len(outputs)):
         left = _jacobian(model, plan, x, names, outputs)
         right = left if sums.symmetric else _jacobian(model, plan, z, names, outputs)
@@ -338,7 +338,7 @@ def _add_general(model: Weighted, plan: Plan, sums: Sums, x: Tensor, z: Tensor, 
             sums.add_gradients(left, right)
 
 
-def _jacobian(model: Weighted, plan: Plan, x: Tensor, names: Sequence[str], outputs: Sequence[int]) -> Tensor:
+def _jacobian(model: Weighted, plan: Captures, x: Tensor, names: Sequence[str], outputs: Sequence[int]) -> Tensor:
     """(n, len(outputs), size): gradients by weights without a closed form; halves as float32."""
     size = sum(model.leaves[name].numel() for name in names)
     at_once = max(1, model.room // (len(outputs) * (plan.live + 8 * size)))

@@ -13,7 +13,7 @@ from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractHostGram
 from overparam.engines.panels import Cosines, UnitRows, fill_panel, mirror, panel_ranges
-from overparam.engines.plan import Plan
+from overparam.engines.plan import EnginePlan
 from overparam.engines.tiles import Tiles, mirrored
 from overparam.engines.workers import Workers, worker_count
 
@@ -22,7 +22,7 @@ from overparam.engines.workers import Workers, worker_count
 class DenseGram(AbstractHostGram):
     """H held in memory. `values` is the matrix itself: do not write to it."""
 
-    def __init__(self, values: np.ndarray, plan: Plan | None = None, threads: int | None = None) -> None:
+    def __init__(self, values: np.ndarray, plan: EnginePlan | None = None, threads: int | None = None) -> None:
         self.values = values
         self.n = len(values)
         self.plan = plan
@@ -36,7 +36,7 @@ class DenseGram(AbstractHostGram):
         kernel: AbstractInnerProductKernel,
         X: np.ndarray,
         get: str,
-        plan: Plan,
+        plan: EnginePlan,
         threads: int | None,
         progress: Progress,
     ) -> DenseGram:
@@ -58,7 +58,7 @@ class DenseGram(AbstractHostGram):
 
     @classmethod
     def of_blocks(
-        cls, kernel: AbstractKernel, X: np.ndarray, get: str, plan: Plan | None, tiles: Tiles, threads: int | None
+        cls, kernel: AbstractKernel, X: np.ndarray, get: str, plan: EnginePlan | None, tiles: Tiles, threads: int | None
     ) -> DenseGram:
         """Tiles of the lower triangle by `kernel.block`, mirrored; the way of kernels that are no epilogue of cosines."""
         n = len(X)

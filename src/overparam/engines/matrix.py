@@ -18,7 +18,7 @@ from overparam.core.machine import available_memory, has_accelerator
 from overparam.core.progress import Progress, silent
 from overparam.core.words import byte_size
 from overparam.engines.cross import require_alike, require_kernel
-from overparam.engines.plan import Plan, make_plan
+from overparam.engines.plan import EnginePlan, make_plan
 
 EngineName = Literal["auto", "dense", "matrix_free"]
 
@@ -31,7 +31,7 @@ class AbstractGram(abc.ABC):
     """
 
     n: int
-    plan: Plan | None
+    plan: EnginePlan | None
     kernel: AbstractKernel | None
     X: np.ndarray | None
     get: str

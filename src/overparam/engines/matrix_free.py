@@ -12,7 +12,7 @@ from overparam.core.progress import Progress, silent
 from overparam.engines.dense import DenseGram
 from overparam.engines.matrix import AbstractHostGram
 from overparam.engines.panels import Cosines, UnitRows, fill_panel, mirror, panel_ranges, triangular_product
-from overparam.engines.plan import Plan
+from overparam.engines.plan import EnginePlan
 from overparam.engines.tiles import Tiles, mirrored, tile_size
 from overparam.engines.workers import Workers, worker_count
 
@@ -22,7 +22,7 @@ class MatrixFreeGram(AbstractHostGram):
     """H known through its products. `square_sum` is gathered during the first product, at no cost."""
 
     def __init__(
-        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: Plan | None, threads: int | None
+        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: EnginePlan | None, threads: int | None
     ) -> None:
         self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
         self.n = len(X)
@@ -85,7 +85,9 @@ class MatrixFreeGram(AbstractHostGram):
 class RecomputedGram(AbstractHostGram):
     """H known through its products. `square_sum` is gathered during the first product, at no cost."""
 
-    def __init__(self, kernel: AbstractKernel, X: np.ndarray, get: str, plan: Plan | None, threads: int | None) -> None:
+    def __init__(
+        self, kernel: AbstractKernel, X: np.ndarray, get: str, plan: EnginePlan | None, threads: int | None
+    ) -> None:
         self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
         self.n = len(X)
         self.repaired = None

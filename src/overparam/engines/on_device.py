@@ -27,7 +27,7 @@ from overparam.engines.cross import require_alike
 from overparam.engines.dense import DenseGram
 from overparam.engines.matrix import AbstractGram
 from overparam.engines.panels import UnitRows, exact_values
-from overparam.engines.plan import Plan, Rates
+from overparam.engines.plan import EnginePlan, Rates
 from overparam.engines.workers import Workers, worker_count
 
 TILE = 8192
@@ -263,7 +263,7 @@ class _DeviceGram(AbstractGram):
     """What the two device engines share."""
 
     def __init__(
-        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: Plan | None, device: str
+        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: EnginePlan | None, device: str
     ) -> None:
         self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
         self.n = len(X)
@@ -382,7 +382,7 @@ class DeviceDenseGram(_DeviceGram):
 
     @classmethod
     def of_kernel(
-        cls, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: Plan | None, device: str
+        cls, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: EnginePlan | None, device: str
     ) -> DeviceDenseGram:
         made = cls(kernel, X, get, plan, device)
         made.build()
@@ -421,7 +421,7 @@ class DeviceMatrixFreeGram(_DeviceGram):
     """H known through its products, tiles recomputed each time, near-parallel pairs mended apart."""
 
     def __init__(
-        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: Plan | None, device: str
+        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: EnginePlan | None, device: str
     ) -> None:
         super().__init__(kernel, X, get, plan, device)
         self._pairs: tuple[Any, Any, Any, float] | None = None

@@ -27,7 +27,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EnginePlan:
     """What an engine will cost; `print(plan)` shows it."""
 
     engine: Literal["dense", "matrix_free"]
@@ -83,7 +83,7 @@ def make_plan(
     memory: int | float | str | None,
     get: str = "ntk",
     samples: np.ndarray | None = None,
-) -> Plan:
+) -> EnginePlan:
     """The plan of the engine asked for, or of the one that fits; one line where the one asked for does not.
 
     `samples` are given where the matrix is made by `kernel.block` of them on the CPU, and not from cosines.
@@ -123,7 +123,7 @@ def make_plan(
             f"the {engine} engine needs {byte_size(need)} for {n:,} rows of {d:,} features and "
             f"{byte_size(limit)} can be used{other}"
         )
-    return Plan(
+    return EnginePlan(
         engine="dense" if engine == "dense" else "matrix_free",
         n=n,
         d=d,

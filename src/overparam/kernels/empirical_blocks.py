@@ -31,7 +31,7 @@ SMALLEST = {"float64": 1e-150, "float32": 1e-18}
 
 @final
 @dataclass(frozen=True)
-class Plan:
+class Pieces:
     """What a row and a pair of rows hold, and how much there is for all.
 
     outputs: k, of one sample. chunk: outputs at once. part_bytes: of what a row leaves. row_bytes: of it and of the pass.
@@ -169,7 +169,7 @@ class Rows:
                     raise
             return pushed_forward(*arguments, True)
 
-    def plan(self, X: np.ndarray, outputs: Outputs) -> Plan:
+    def plan(self, X: np.ndarray, outputs: Outputs) -> Pieces:
         """What rows like these hold."""
         sample = self._samples(X, range(1), 1)
         shapes = tuple((leaf.shape, leaf.dtype) for leaf in (*self.trained, *self.others))
@@ -211,7 +211,7 @@ class Rows:
             )
         return jnp.asarray(samples, self.dtype)
 
-    def _parts(self, X: np.ndarray, block: range, step: int, chunk: range, plan: Plan) -> Any:
+    def _parts(self, X: np.ndarray, block: range, step: int, chunk: range, plan: Pieces) -> Any:
         cotangents = np.zeros((plan.chunk, plan.outputs), self.dtype)
         cotangents[np.arange(len(chunk)), chunk] = 1.0
         samples = self._samples(X, block, step)
@@ -240,7 +240,7 @@ def _plan(
     outputs: Outputs,
     dtype: str,
     memory: int,
-) -> Plan:
+) -> Pieces:
     leaves = [jax.ShapeDtypeStruct(*shape) for shape in shapes]
     weights, others = leaves[:trained], leaves[trained:]
     sample = jax.ShapeDtypeStruct(sample_shape, sample_dtype)
@@ -266,7 +266,7 @@ def _plan(
         found = parts(chunk)
     full = outputs == "full"
     pair = itemsize * (2 * (chunk**2 if full else 1) + max(part.pair_numbers(full) for part in found))
-    return Plan(k, chunk, part_bytes(found), row_bytes(found, chunk), pair, memory, read.program.eps)
+    return Pieces(k, chunk, part_bytes(found), row_bytes(found, chunk), pair, memory, read.program.eps)
 
 
 def blocks(count: int, step: int) -> list[range]:
@@ -331,7 +331,7 @@ def _first_line(error: Exception) -> str:
     return text.splitlines()[0].rstrip(":") if text else type(error).__name__
 
 
-def _divisor(plan: Plan, outputs: Outputs) -> int:
+def _divisor(plan: Pieces, outputs: Outputs) -> int:
     return plan.outputs if outputs == "trace" else 1
 
 
