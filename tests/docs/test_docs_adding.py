@@ -44,6 +44,11 @@ def test_they_worked_where_users_call_them(tmp_path):
     assert (data.name, data.task) == ("table", "binary")
     found = op.nearest(data)
     assert op.read(found.save(tmp_path / "out")).distance == found.distance
+    from overparam.cli import run
+
+    assert run(["nearest", str(tmp_path / "table.json"), "--out", str(tmp_path / "o"), "--dtype", "float64"]) == 0
+    assert op.read(tmp_path / "o").distance == found.distance
+    assert run(["reproduce", "random-labels", "--plan"]) == 0
 """
 
 
