@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from overparam.core import checks
 from overparam.core.files import write_whole
 from overparam.core.folder import Parts
@@ -156,17 +158,18 @@ def _path(words: str) -> Any:
         n = [float(value) for value in rest.split()]
         if command in "Zz":
             points.append((x, y))
-            codes.append(Outline.CLOSEPOLY)
+            codes.append(int(Outline.CLOSEPOLY))
             continue
         if command == "a":  # half a circle around the middle of its ends
             centre, radius = x + n[5] / 2, n[5] / 2
             half = Outline.arc(180, 360)
-            points += [(centre + radius * u, y - radius * v) for u, v in half.vertices[1:].tolist()]
-            codes += half.codes[1:].tolist()
+            ends, kinds = np.asarray(half.vertices)[1:].tolist(), np.asarray(half.codes)[1:].tolist()
+            points += [(centre + radius * u, y - radius * v) for u, v in ends]
+            codes += kinds
             x += n[5]
             continue
         x = {"H": n[0], "V": x, "v": x}.get(command, x + n[0] if command in "hl" else n[0])
         y = {"H": y, "h": y, "V": n[0]}.get(command, y + n[-1] if command in "vl" else n[-1])
         points.append((x, y))
-        codes.append(Outline.MOVETO if command == "M" else Outline.LINETO)
+        codes.append(int(Outline.MOVETO if command == "M" else Outline.LINETO))
     return Outline(points, codes)
