@@ -22,6 +22,7 @@ class Explained:
 
 IGNORED: tuple[tuple[str, str], ...] = (
     ("value *seconds*", "time"),
+    ("value *ms_a_step", "time"),
     ("array *seconds*", "time"),
     ("value *plan.timed", "time"),
     ("section * column seconds", "time"),
@@ -53,4 +54,13 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "train*", "value *params.*.dict.*", "result.json says which array holds the weights, and arrays are named anew"
     ),
+    Explained("*", "value *.certified", "a bracket says in which sense it holds, of which certified follows"),
+    Explained(
+        "analyze*", "value speed.targets.*", "a target is the loss itself, as in op.steps_to_loss, not its share"
+    ),
+    Explained("train*", "value run.loss_convention", "it is a field of the algorithm's Spec"),
+    Explained("train*", "value run.stopped", "why a run ended is data: a reason and a step"),
+    Explained("audit-plan", "printed *", "plans of all questions are said in one way"),
+    Explained("landscape*", "section Verdict / text *", "shares are said with a decimal"),
+    Explained("landscape*", "value verdict.sentences.*", "shares are said with a decimal"),
 )
