@@ -30,6 +30,7 @@ RUNS = ("train", "gradient_descent", "sgd", "sgd_one_sample", "smoothed_sgd", "s
 """The functions of `overparam.training` that make a run."""
 
 TABLE = (
+    Row("engines", "Plan", "EnginePlan"),
     Row("analyze", "seed", "key"),
     *(Row(f"training.{name}", "checkpoint", "place") for name in RUNS),
     *(Row(f"training.{name}", "checkpoint_seconds", "keep_every") for name in RUNS),

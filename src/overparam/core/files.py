@@ -9,7 +9,6 @@ import platform
 import re
 import secrets
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 HERE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
@@ -40,28 +39,18 @@ def make_folder(path: Path, what: str = "the result") -> Path:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is either there whole or as it was before."""
-    write_all({path: content})
-
-
-def write_all(files: Mapping[Path, bytes]) -> None:
-    """Write all files beside their places, then move them there: a full disk leaves every one as it was."""
-    staged: dict[Path, Path] = {}
-    path = next(iter(files))
+    """Write a file beside its place, then move it there: it is whole or as it was before, on a full disk too."""
+    staged = temporary(path.parent)
     try:
-        for path, content in files.items():
-            staged[path] = temporary(path.parent)
-            _write_new(staged[path], content)
-        for path, name in staged.items():
-            os.replace(name, path)
+        _write_new(staged, content)
+        os.replace(staged, path)
     except OSError as error:
         raise ValueError(
             f"cannot write {path} ({error.strerror}); what was there before is unchanged. "
             "Free some disk or name another folder"
         ) from None
     finally:
-        for name in staged.values():
-            name.unlink(missing_ok=True)
+        staged.unlink(missing_ok=True)
 
 
 def temporary(folder: Path) -> Path:
