@@ -48,6 +48,7 @@ def tones(sections: tuple[Section, ...], part: str) -> list[str]:
 def concluded(study: Study, settings: object, found: Mapping[str, Mapping[str, np.ndarray]]) -> StudyResult:
     """What a study makes of parts that are given; its page holds nothing that JSON does not have."""
     values, arrays = study.conclude(settings, found)
+    values = folder.plain(values)
     page = tuple(study.page(settings, values, arrays))
     json.dumps(to_json(page), allow_nan=False)
     words = tuple(claim.body for claim in study.claims(settings, values))

@@ -8,8 +8,7 @@ from scipy import stats
 from study_cases import check
 
 from overparam.studies import STUDIES, prepare_reproduce, reproduce
-from overparam.studies.convergence_laws import LawsSettings
-from overparam.studies.convergence_laws_page import frank, page
+from overparam.studies.convergence_laws import LawsSettings, frank, page
 from overparam.studies.measured_laws import Cell, Measured, slope_along, summarise
 
 STUDY = STUDIES["convergence-laws"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from overparam.studies.convergence_laws_page import frank
+from overparam.studies.convergence_laws import frank
 from overparam.studies.measured_laws import Cell, Measured, exponent_in_omega, slope_along, summarise
 
 OMEGAS = np.array([1e-3, 1e-2, 1e-1])

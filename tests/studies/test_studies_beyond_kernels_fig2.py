@@ -26,7 +26,7 @@ from overparam.studies.beyond_kernels_fig2 import (
     search_name,
     seeds_name,
 )
-from overparam.studies.beyond_kernels_fig2_numbers import first_learnt, summary
+from overparam.studies.beyond_kernels_fig2_page import first_learnt, summary
 
 STUDY = STUDIES["beyond-kernels-fig2"]
 SMOKE = STUDY.settings["smoke"]

@@ -7,7 +7,7 @@ them later without computing anything. Everything here is JSON: strings, numbers
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -117,16 +117,32 @@ def series(
     *,
     lower: Any = None,
     upper: Any = None,
+    spread: Any = None,
     mark: Mark = "line",
     role: Role = "accent",
     dashed: bool = False,
 ) -> Series:
-    """A `Series` from arrays; values that are not finite become gaps, since JSON has no NaN.
+    """A `Series` from arrays; values that are not finite become gaps, since JSON has no NaN; `spread` draws the band y ± spread.
 
-    >>> series("loss", [0, 1], [1.0, float("nan")]).y
-    (1.0, None)
+    >>> series("loss", [0, 1], [1.0, float("nan")]).y, series("loss", [0], [1.0], spread=[0.25]).lower
+    ((1.0, None), (0.75,))
     """
+    if spread is not None:
+        y, spread = np.asarray(y, float), np.asarray(spread, float)
+        lower, upper = y - spread, y + spread
     return Series(name, _x(x), _y(y), _y(lower), _y(upper), mark, role, dashed)
+
+
+def table(
+    columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]], caption: str = "", *, missing: str | None = None
+) -> Table:
+    """A `Table` of what every row holds under the names of `columns`, each under its head; `missing` stands for None.
+
+    >>> table({"m": "width", "error": "test error"}, [{"m": 8, "error": None}], missing="—").rows
+    ((8, '—'),)
+    """
+    cells = (tuple(missing if row[name] is None else row[name] for name in columns) for row in rows)
+    return Table(tuple(columns.values()), tuple(cells), caption)
 
 
 def surface(

@@ -6,7 +6,7 @@ from overparam.studies import (
     beyond_kernels_theorem2_page,
     beyond_two_layers_page,
     convergence_fig1_page,
-    convergence_laws_page,
+    convergence_laws,
     convergence_rates_page,
     fine_grained_fig1,
     fine_grained_fig2,
@@ -26,7 +26,7 @@ STUDIES: dict[str, Study] = {
         beyond_kernels_fig3_page,
         beyond_kernels_theorem2_page,
         convergence_fig1_page,
-        convergence_laws_page,
+        convergence_laws,
         laws_by_width,
         convergence_rates_page,
     )

@@ -1,4 +1,4 @@
-"""The page of `beyond-kernels-fig2`: what the paper says, and beside it what was found."""
+"""What the runs of `beyond-kernels-fig2` add up to, errors with their spread, and the page: the paper, and beside it what we found."""
 
 from __future__ import annotations
 
@@ -8,13 +8,149 @@ from typing import Any
 import numpy as np
 
 from overparam.core import sections
-from overparam.studies.beyond_kernels_fig2 import NETWORKS, SETTINGS, ParitySettings, outline, parts
-from overparam.studies.beyond_kernels_fig2_numbers import conclude
-from overparam.studies.study import Arrays, Study, Values
+from overparam.studies.beyond_kernels_fig2 import (
+    COUPLING,
+    NETWORKS,
+    SETTINGS,
+    ParitySettings,
+    beta_name,
+    kernels_name,
+    layers_name,
+    outline,
+    parts,
+    search_name,
+    seeds_name,
+)
+from overparam.studies.study import Arrays, Found, Study, Values, mean_and_error, or_none
 
 ROLES: dict[str, sections.Role] = {"3resnet": "true", "3layer": "random", "2layer": "observed"}
 WORDS = {"3resnet": "three-layer ResNet", "3layer": "three layers", "2layer": "two layers"}
 Row = Mapping[str, Any]
+
+
+def conclude(settings: ParitySettings, found: Found) -> tuple[Values, Arrays]:
+    """Every number of the page, plain enough for JSON, and the tables of all parts."""
+    search = {(name, N): found[search_name(name, N)] for name in NETWORKS for N in settings.searched}
+    sizes = [(m, N) for m, samples in zip(settings.widths, settings.samples, strict=True) for N in samples]
+    seeds = {(name, m, N): found[seeds_name(name, m, N)] for name in NETWORKS for m, N in sizes}
+    kernels = {cell: found[kernels_name(*cell)] for cell in settings.kernel_cells()}
+    beta = {name: found[beta_name(name)] for name in NETWORKS}
+    wide, N = settings.widths[0], settings.beta_samples
+    beta_kernels = {one: found[kernels_name(wide, N, one)] for one in settings.betas}
+    layers = {N: found[layers_name(N)] for N in settings.layer_wise_samples}
+    errors = [{"m": m, "N": N, "method": name} | summary(seeds[name, m, N]) for m, N in sizes for name in NETWORKS]
+    for (m, N), own in kernels.items():
+        errors += [{"m": m, "N": N, "method": name} | spread(one) for name, one in own.items()]
+    values = {
+        "plateau": settings.plateau,
+        "errors": errors,
+        "first": first_learnt(settings, errors),
+        "beta": _betas(settings, beta, beta_kernels),
+        "layer_wise": [{"N": N} | _layer_wise(table) for N, table in layers.items()],
+        "coupling": {name: [float(v) for v in own] for name, own in found[COUPLING].items()},
+        "search": [{"method": name, "N": N} | _chosen(table) for (name, N), table in search.items()],
+        "milliseconds": {
+            f"{name}, m = {m}": 1e3 * float(np.mean([seeds[name, m, N]["seconds_per_step"] for N in samples]))
+            for m, samples in zip(settings.widths, settings.samples, strict=True)
+            for name in NETWORKS
+        },
+    }
+    kept: Mapping[str, Mapping[Any, Arrays]] = {
+        "search": search, "seeds": seeds, "kernels": kernels, "beta": beta, "beta kernels": beta_kernels,
+        "layer by layer": layers,
+    }  # fmt: skip
+    arrays = {
+        f"{kind}/{' '.join(map(str, cell)) if isinstance(cell, tuple) else cell}/{key}": np.asarray(array)
+        for kind, tables in kept.items()
+        for cell, table in tables.items()
+        for key, array in table.items()
+    }
+    return values, arrays
+
+
+def spread(values: np.ndarray) -> dict[str, Any]:
+    """Mean and standard error over seeds; None where they are not finite or there is one seed.
+
+    >>> spread(np.array([1.0, 3.0]))
+    {'error': 2.0, 'standard_error': 1.0, 'seeds': 2}
+    """
+    error, bar = mean_and_error(values)
+    return {"error": or_none(error), "standard_error": bar, "seeds": len(values)}
+
+
+def summary(table: Arrays, beta: float = 1.0) -> dict[str, Any]:
+    """Of the settings that got all seeds: the one of least mean test error, as the paper shows it, and beside it
+    `by_validation`, the test error of the one of least mean validation error; `lost`: how many runs diverged in all."""
+    pairs = dict.fromkeys(zip(table["lr"].tolist(), table["decay"].tolist(), table["beta"].tolist(), strict=True))
+    found = []
+    for lr, decay, own_beta in pairs:
+        if own_beta == beta:
+            own = (table["lr"] == lr) & (table["decay"] == decay) & (table["beta"] == beta)
+            row = spread(table["test"][own]) | {"lr": lr, "decay": decay, "fit": spread(table["fit"][own])["error"]}
+            found.append((_number(row), float(table["validation"][own].mean()), row))
+    shown = min(found, key=lambda one: one[0])[2]
+    honest = min(found, key=lambda one: one[1])[2]
+    lost = int(np.sum(~np.isfinite(table["test"][table["beta"] == beta])))
+    return shown | {"by_validation": honest["error"], "by_validation_error": honest["standard_error"], "lost": lost}
+
+
+def first_learnt(settings: ParitySettings, errors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For every method: the least N with an error two standard errors below 8α² (G is being learnt), and below half."""
+    found = []
+    for m, method in dict.fromkeys((row["m"], row["method"]) for row in errors):
+        own = sorted((row for row in errors if (row["m"], row["method"]) == (m, method)), key=lambda row: row["N"])
+        found.append(
+            {
+                "m": m, "method": method, "most": own[-1]["N"], "last": own[-1]["error"],
+                "some": _first(own, settings.plateau), "half": _first(own, settings.plateau / 2),
+            }
+        )  # fmt: skip
+    return found
+
+
+def _first(rows: Sequence[Mapping[str, Any]], level: float) -> int | None:
+    """The first N whose error is two standard errors below a level, one error bar being known at least.
+
+    >>> _first([{"N": 5, "error": 0.9, "standard_error": 0.1}, {"N": 9, "error": 0.7, "standard_error": 0.1}], 1.0)
+    9
+    """
+    bars = [row["standard_error"] for row in rows if row["standard_error"] is not None]
+    for row in rows:
+        bar = row["standard_error"] if row["standard_error"] is not None else max(bars, default=0.0)
+        if row["error"] is not None and row["error"] + 2 * bar < level:
+            return row["N"]
+    return None
+
+
+def _betas(
+    settings: ParitySettings, trained: Mapping[str, Arrays], kernels: Mapping[float, Arrays]
+) -> list[dict[str, Any]]:
+    rows = [
+        {"beta": beta, "method": name} | summary(table, beta)
+        for name, table in trained.items()
+        for beta in settings.betas
+    ]
+    for beta, found in kernels.items():
+        rows += [{"beta": beta, "method": name} | spread(own) for name, own in found.items()]
+    return rows
+
+
+def _layer_wise(table: Arrays) -> dict[str, Any]:
+    first = spread(table["first_test"][: len(np.unique(table["seed"]))])
+    return summary(table) | {"first_error": first["error"], "first_standard_error": first["standard_error"]}
+
+
+def _chosen(table: Arrays) -> dict[str, Any]:
+    """The best of a search, by validation; how many diverged; whether it sits at an end of the grid."""
+    score = np.where(np.isfinite(table["validation"]), table["validation"], np.inf)
+    i = int(np.argmin(score))
+    lr, decay = float(table["lr"][i]), float(table["decay"][i])
+    ends = [
+        word
+        for word, value, grid in (("rate", lr, table["lr"]), ("decay", decay, table["decay"]))
+        if value in (grid.min(), grid.max())
+    ]
+    return {"lr": lr, "decay": decay, "test": float(table["test"][i]), "at_end": ends, "runs": len(score)}
 
 
 def page(settings: ParitySettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
@@ -149,14 +285,15 @@ def _layer_wise_claim(values: Values) -> sections.Text:
 
 
 def _layer_by_layer(values: Values) -> sections.Section:
-    heads = ("N", "out₁ alone", "± one s.e.", "then V", "± one s.e.", "chosen by validation", "rate of V", "decay of V")
-    keys = ("N", "first_error", "first_standard_error", "error", "standard_error", "by_validation", "lr", "decay")
-    rows = tuple(tuple("—" if row[key] is None else row[key] for key in keys) for row in values["layer_wise"])
+    columns = {
+        "N": "N", "first_error": "out₁ alone", "first_standard_error": "± one s.e.", "error": "then V",
+        "standard_error": "± one s.e.", "by_validation": "chosen by validation", "lr": "rate of V", "decay": "decay of V",
+    }  # fmt: skip
     text = sections.Text(
         "W is trained first, out₁ alone against H, with the best rate and decay of two layers; then V, with W fixed, at "
         "half of the ResNet's grid. Each gets all epochs."
     )
-    return sections.Section("Layer by layer", (text, sections.Table(heads, rows)))
+    return sections.Section("Layer by layer", (text, sections.table(columns, values["layer_wise"], missing="—")))
 
 
 def _how(settings: ParitySettings, values: Values) -> sections.Section:
@@ -190,49 +327,36 @@ def _against_samples(settings: ParitySettings, values: Values) -> sections.Secti
     blocks: list[sections.Block] = []
     for m, samples in zip(settings.widths, settings.samples, strict=True):
         rows = [row for row in values["errors"] if row["m"] == m]
-        drawn = []
-        for name in NETWORKS:
-            drawn.append(_curve(WORDS[name], rows, name, "N", role=ROLES[name]))
-        for name in NETWORKS:
-            drawn.append(_curve(f"{WORDS[name]} (NTK)", rows, f"{name} (NTK)", "N", role=ROLES[name], dashed=True))
-        for name in NETWORKS:
-            last = f"{name} (last)"
-            drawn.append(_curve(f"{WORDS[name]} (last)", rows, last, "N", role=ROLES[name], mark="points"))
+        drawn = _curves(rows, "N", "", " (NTK)", " (last)")
         house = [row for row in values["errors"] if row["m"] is None and row["N"] in samples]
         tried = sorted({row["N"] for row in house})
         best = [min((row for row in house if row["N"] == N), key=_number) | {"method": "best"} for N in tried]
         drawn.append(_curve("best other kernel", best, "best", "N", role="muted"))
-        blocks.append(
-            sections.Figure(
-                f"Panel (a): error against N, width {m}",
-                "Lines: hidden layers trained by SGD, bands of one standard error over seeds. Dashed: the tangent kernel "
-                "of the finite network. Points: its last layer alone. Both by exact ridge regression.",
-                "N",
-                "E‖H − out‖²",
-                tuple(drawn),
-                x_scale="log",
-                y_scale="log",
-                lines=(sections.Line("F alone", y=values["plateau"]),),
-            )
+        words = (
+            "Lines: hidden layers trained by SGD, bands of one standard error over seeds. Dashed: the tangent kernel "
+            "of the finite network. Points: its last layer alone. Both by exact ridge regression."
         )
+        blocks.append(_figure(values, f"Panel (a): error against N, width {m}", words, "N", drawn))
         blocks.append(_errors(values, m, samples))
     blocks.append(_first_table(values))
     return sections.Section("Error against samples", tuple(blocks))
 
 
+def _figure(values: Values, title: str, words: str, axis: str, drawn: Sequence[sections.Series]) -> sections.Figure:
+    """Errors on logarithmic axes, and the error of learning F alone."""
+    alone = sections.Line("F alone", y=values["plateau"])
+    return sections.Figure(title, words, axis, "E‖H − out‖²", tuple(drawn), "log", "log", (alone,))
+
+
 def _first_table(values: Values) -> sections.Table:
-    rows = tuple(
-        (
-            row["method"],
-            row["m"] or "—",
-            *(f"not by {row['most']}" if row[k] is None else row[k] for k in ("some", "half")),
-        )
+    columns = {"method": "method", "m": "m"}
+    columns |= {"some": "first N two s.e. below F alone", "half": "first N two s.e. below half of that"}
+    rows = [
+        row | {k: f"not by {row['most']}" if row[k] is None else row[k] for k in ("some", "half")}
         for row in values["first"]
-    )
-    heads = ("method", "m", "first N two s.e. below F alone", "first N two s.e. below half of that")
-    return sections.Table(
-        heads, rows, "The number of rows at which each method first learns some of G, and half of it."
-    )
+    ]
+    words = "The number of rows at which each method first learns some of G, and half of it."
+    return sections.table(columns, rows, words, missing="—")
 
 
 def _errors(values: Values, m: int, samples: Sequence[int]) -> sections.Table:
@@ -249,67 +373,44 @@ def _errors(values: Values, m: int, samples: Sequence[int]) -> sections.Table:
 
 def _settings_used(values: Values) -> tuple[sections.Table, sections.Table]:
     """What the search found, and what the curves show."""
-    heads = ("method", "N", "rate", "decay", "test error", "runs", "at an end of the grid")
-    rows = tuple(
-        (r["method"], r["N"], r["lr"], r["decay"], r["test"], r["runs"], ", ".join(r["at_end"]) or "no")
-        for r in values["search"]
-    )
-    search = sections.Table(heads, rows, "The best of each search, by validation error.")
-    keys = ("method", "m", "N", "lr", "decay", "error", "by_validation", "fit", "seeds", "lost")
-    heads = (
-        "method",
-        "m",
-        "N",
-        "rate",
-        "decay",
-        "error",
-        "chosen by validation",
-        "training error",
-        "seeds",
-        "diverged",
-    )
-    trained = (row for row in values["errors"] if "lr" in row)
-    rows = tuple(tuple("—" if row[key] is None else row[key] for key in keys) for row in trained)
-    return search, sections.Table(
-        heads, rows, "What the curves show. Diverged: runs of all settings that got all seeds."
-    )
+    columns = {
+        "method": "method", "N": "N", "lr": "rate", "decay": "decay", "test": "test error", "runs": "runs",
+        "at_end": "at an end of the grid",
+    }  # fmt: skip
+    rows = [row | {"at_end": ", ".join(row["at_end"]) or "no"} for row in values["search"]]
+    search = sections.table(columns, rows, "The best of each search, by validation error.")
+    columns = {
+        "method": "method", "m": "m", "N": "N", "lr": "rate", "decay": "decay", "error": "error",
+        "by_validation": "chosen by validation", "fit": "training error", "seeds": "seeds", "lost": "diverged",
+    }  # fmt: skip
+    trained, said = [row for row in values["errors"] if "lr" in row], "What the curves show. Diverged: runs of all "
+    return search, sections.table(columns, trained, f"{said}settings that got all seeds.", missing="—")
 
 
 def _against_beta(settings: ParitySettings, values: Values) -> sections.Section:
     """Panel (c)."""
     rows, m = values["beta"], settings.widths[0]
-    drawn = [_curve(WORDS[name], rows, name, "beta", role=ROLES[name]) for name in NETWORKS]
-    for name in NETWORKS:
-        drawn.append(_curve(f"{WORDS[name]} (NTK)", rows, f"{name} (NTK)", "beta", role=ROLES[name], dashed=True))
-    figure = sections.Figure(
-        "Panel (c): error against β",
-        f"H = βF + αG(F), N = {settings.beta_samples}, width {m}; rates and decays searched for every β.",
-        "β",
-        "E‖H − out‖²",
-        tuple(drawn),
-        x_scale="log",
-        y_scale="log",
-        lines=(sections.Line("F alone", y=values["plateau"]),),
-    )
-    text = "; ".join(
-        f"β = {beta:g}: {', '.join(_best_of(rows, beta, name) for name in ('3resnet', '3layer', '2layer'))}, best kernel "
-        f"{min(_number(row) for row in rows if row['beta'] == beta and row['method'] not in NETWORKS):.3g}"
-        for beta in settings.betas
-    )
-    under = [
-        beta
-        for beta in settings.betas
-        if any(_below(r, values["plateau"]) for r in rows if r["beta"] == beta and r["method"] == "3resnet")
-    ]
-    said = f"The ResNet is below F alone at β = {', '.join(f'{b:g}' for b in under)}" if under else (
-        "The ResNet is not below F alone at any β"
-    )  # fmt: skip
-    return sections.Section("Panel (c): how strong F is", (figure, sections.Text(f"{text}. {said}.")))
+    words = f"H = βF + αG(F), N = {settings.beta_samples}, width {m}; rates and decays searched for every β."
+    figure = _figure(values, "Panel (c): error against β", words, "β", _curves(rows, "beta", "", " (NTK)"))
+    told, under = [], []
+    for beta in settings.betas:
+        own = {row["method"]: row for row in rows if row["beta"] == beta}
+        nets = ", ".join(f"{WORDS[name]} {_shown(own[name])}" for name in NETWORKS)
+        least = min(_number(row) for name, row in own.items() if name not in NETWORKS)
+        told.append(f"β = {beta:g}: {nets}, best kernel {least:.3g}")
+        under += [f"{beta:g}"] if _below(own["3resnet"], values["plateau"]) else []
+    said = f"below F alone at β = {', '.join(under)}" if under else "not below F alone at any β"
+    text = sections.Text(f"{'; '.join(told)}. The ResNet is {said}.")
+    return sections.Section("Panel (c): how strong F is", (figure, text))
 
 
-def _best_of(rows: Sequence[Row], beta: float, name: str) -> str:
-    row = next(row for row in rows if row["beta"] == beta and row["method"] == name)
-    return f"{WORDS[name]} {_shown(row)}"
+def _curves(rows: Sequence[Row], axis: str, *kinds: str) -> list[sections.Series]:
+    """Of every network: SGD on its hidden layers (""), its tangent kernel " (NTK)", its last layer alone " (last)"."""
+    return [
+        _curve(f"{WORDS[name]}{kind}", rows, f"{name}{kind}", axis, role=ROLES[name], dashed=kind == " (NTK)",
+               mark="points" if kind == " (last)" else "line")
+        for kind in kinds for name in NETWORKS
+    ]  # fmt: skip
 
 
 def _curve(
@@ -317,10 +418,8 @@ def _curve(
     dashed: bool = False,
 ) -> sections.Series:  # fmt: skip
     own = sorted((row for row in rows if row["method"] == method), key=lambda row: row[axis])
-    mean = np.array([_number(row) for row in own])
-    bar = np.array([row["standard_error"] or 0.0 for row in own])
-    x = [row[axis] for row in own]
-    return sections.series(label, x, mean, lower=mean - bar, upper=mean + bar, mark=mark, role=role, dashed=dashed)
+    x, spread = [row[axis] for row in own], [row["standard_error"] or 0.0 for row in own]
+    return sections.series(label, x, list(map(_number, own)), spread=spread, mark=mark, role=role, dashed=dashed)
 
 
 def _below(row: Row, level: float) -> bool:
@@ -342,13 +441,6 @@ def _shown(row: Row, prefix: str = "") -> str:
 
 
 STUDY = Study(
-    name="beyond-kernels-fig2",
-    title="Parities of parities: a three-layer ResNet, plain networks and kernels",
-    reference="beyond_kernels, Fig. 2, App. A",
-    settings=SETTINGS,
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
-)
+    "beyond-kernels-fig2", "Parities of parities: a three-layer ResNet, plain networks and kernels",
+    "beyond_kernels, Fig. 2, App. A", SETTINGS, outline, parts, conclude, claims, page,
+)  # fmt: skip

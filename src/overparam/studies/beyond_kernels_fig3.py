@@ -20,7 +20,7 @@ from overparam.studies.beyond_kernels_fig3_existence import (
     smallest,
     trained_on_the_cube,
 )
-from overparam.studies.study import Arrays, Found, Scale, Values, planned
+from overparam.studies.study import Arrays, Found, Scale, Values, or_none, planned
 from overparam.training import StepDecay, side_by_side
 from overparam.training.precision import chosen_device, computing
 
@@ -321,11 +321,6 @@ def over_cells(cells: Sequence[Mapping[str, Any]], done: Done, d: int) -> dict[s
 
 def _sizes(cell: Cell, papers: bool) -> dict[str, Any]:
     return {"m": cell.m, "epochs": list(cell.epochs), "on_grid": papers}
-
-
-def or_none(value: Any) -> float | None:
-    """The value, or None where it is not finite: JSON has neither NaN nor infinity."""
-    return float(value) if np.isfinite(value) else None
 
 
 def outline(settings: NormSettings) -> str:

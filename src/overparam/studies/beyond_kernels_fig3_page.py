@@ -196,29 +196,20 @@ def _existence(settings: NormSettings, values: Values) -> sections.Section:
         ("trained at d = 6", row["decay"], row["norm"], row["error"], row["least_norm"], *_bounds(row["norm"]))
         for row in values["existing"]
     ]
-    rows.append(
-        ("by hand", None, values["smallest_norm"], 0.0, values["smallest_norm"], *_bounds(values["smallest_norm"]))
-    )
+    least = values["smallest_norm"]
+    rows.append(("by hand", None, least, 0.0, least, *_bounds(least)))
+    bounds = (f"2‖W‖_F/√N, d = {d}, N = {N}" for d, N in SIZES)
     table = sections.Table(
-        (
-            "network",
-            "decay",
-            "‖W‖_F/√d",
-            "error",
-            "least ‖W‖_F/√d at that error",
-            *(f"2‖W‖_F/√N, d = {d}, N = {N}" for d, N in SIZES),
-        ),
-        tuple(rows),
-        caption="Networks that exist. The last columns are the bound on the Rademacher complexity.",
-    )
-    copies = sections.Table(
-        ("from decay", "d", "m", "‖W‖_F/√d", "error, all 64 patterns", "error on samples", "± one s.e."),
-        tuple(
-            (settings.cube_decays[c["from"]], c["d"], c["m"], c["norm"], c["error"], c["fresh"], c["standard_error"])
-            for c in values["copies"]
-        ),
-        caption=f"The same networks padded with zero columns and copied; {settings.test} sampled points.",
-    )
+        ("network", "decay", "‖W‖_F/√d", "error", "least ‖W‖_F/√d at that error", *bounds), tuple(rows),
+        "Networks that exist. The last columns are the bound on the Rademacher complexity.",
+    )  # fmt: skip
+    columns = {
+        "from": "from decay", "d": "d", "m": "m", "norm": "‖W‖_F/√d", "error": "error, all 64 patterns",
+        "fresh": "error on samples", "standard_error": "± one s.e.",
+    }  # fmt: skip
+    copied = [copy | {"from": settings.cube_decays[copy["from"]]} for copy in values["copies"]]
+    words = f"The same networks padded with zero columns and copied; {settings.test} sampled points."
+    copies = sections.table(columns, copied, words)
     return sections.Section("Networks that exist", (table, copies))
 
 
@@ -231,23 +222,20 @@ def _bounds(norm: float) -> tuple[float, ...]:
 
 def _sgd(values: Values, done: Done, d: int) -> sections.Section:
     cells = [cell for cell in values["cells"] if cell["d"] == d]
-    table = sections.Table(
-        ("m", "epochs", "runs", "not finite", "rate", "decay", "κ", "training error", "test error", "± one s.e.", "‖W‖_F/√d"),
-        tuple(
-            (c["m"], f"{c['epochs'][0]} + {c['epochs'][1]}", c["runs"], c["diverged"], c["rate"], c["decay"], c["scale"],
-             c["train"], c["fresh"], c["standard_error"], c["norm"])
-            for c in cells
-        ),
-        caption="The best run of each program, chosen by test error; its test error here is on fresh rows.",
-    )  # fmt: skip
+    columns = {
+        "m": "m", "epochs": "epochs", "runs": "runs", "diverged": "not finite", "rate": "rate", "decay": "decay", "scale": "κ",
+        "train": "training error", "fresh": "test error", "standard_error": "± one s.e.", "norm": "‖W‖_F/√d",
+    }  # fmt: skip
+    rows = [cell | {"epochs": " + ".join(map(str, cell["epochs"]))} for cell in cells]
+    words = "The best run of each program, chosen by test error; its test error here is on fresh rows."
+    table = sections.table(columns, rows, words)
     title = f"SGD, d = {d}, N = {cells[0]['N']}"
     return sections.Section(title, (_scatter(values, done, d), _widths(cells, d), _paths(done, d), table))
 
 
 def _scatter(values: Values, done: Done, d: int) -> sections.Figure:
-    norm = np.concatenate([found["norm"] for found in done.values()])
-    train = np.concatenate([found["train"][:, -1] for found in done.values()])
-    test = np.concatenate([found["test"][:, -1] for found in done.values()])
+    runs = [(found["norm"], found["train"][:, -1], found["test"][:, -1]) for found in done.values()]
+    norm, train, test = map(np.concatenate, zip(*runs, strict=True))
     shown = np.isfinite(norm) & (test <= SHOWN) & (train <= SHOWN)
     errors = np.linspace(0, 0.9, 60) ** 2  # from norm 0.1 of the least on: a logarithm has no 0
     made = values["existing"]
@@ -255,19 +243,16 @@ def _scatter(values: Values, done: Done, d: int) -> sections.Figure:
         f"Norm and error, d = {d}",
         f"Every run at its end ({int(shown.sum())} of {len(norm)}; the others diverged or have an error above {SHOWN:g}), and the "
         "networks that exist.",
-        "‖W‖_F/√d",
-        "E (F − y)²",
+        "‖W‖_F/√d", "E (F − y)²",
         (
             sections.series("training error of SGD", norm[shown], train[shown], mark="points", role="muted"),
             sections.series("test error of SGD", norm[shown], test[shown], mark="points", role="observed"),
             sections.series("least norm at that error", least_norm(errors), errors, role="true", dashed=True),
-            sections.series(
-                "W*, ours", [r["norm"] for r in made], [r["error"] for r in made], mark="points", role="true"
-            ),
+            sections.series("W*, ours", [r["norm"] for r in made], [r["error"] for r in made], mark="points", role="true"),
             sections.series("W*, the paper's", *zip(*PAPER_PAIRS, strict=True), mark="points", role="accent"),
         ),
         x_scale="log",
-    )
+    )  # fmt: skip
 
 
 def _widths(cells: Sequence[Mapping[str, Any]], d: int) -> sections.Figure:
@@ -275,30 +260,19 @@ def _widths(cells: Sequence[Mapping[str, Any]], d: int) -> sections.Figure:
     for name, longer in ((f"up to {PAPER_EPOCHS} epochs", False), ("longer", True)):
         own = sorted((c for c in cells if c["longer"] == longer and c["fresh"] is not None), key=lambda c: c["m"])
         if own:
-            mean, spread = (np.array([c[key] for c in own]) for key in ("fresh", "standard_error"))
-            x = [c["m"] for c in own]
-            role: sections.Role = "accent" if longer else "observed"
-            drawn.append(
-                sections.series(
-                    name,
-                    x,
-                    mean,
-                    lower=mean - spread,
-                    upper=mean + spread,
-                    role=role,
-                    mark="points" if len(x) == 1 else "line",
-                )
-            )
+            x, mean, spread = ([c[key] for c in own] for key in ("m", "fresh", "standard_error"))
+            mark = "points" if len(x) == 1 else "line"
+            drawn.append(sections.series(name, x, mean, spread=spread, role=_role(longer), mark=mark))
     lines = (sections.Line(f"the paper's best, {PAPER_BEST[d]}", y=PAPER_BEST[d]),) if d in PAPER_BEST else ()
-    return sections.Figure(
+    title, words = (
         f"Best test error against width, d = {d}",
         "Of the best run of each width, on fresh rows; bands: one standard error.",
-        "m",
-        "test error",
-        tuple(drawn),
-        x_scale="log",
-        lines=lines,
     )
+    return sections.Figure(title, words, "m", "test error", tuple(drawn), "log", lines=lines)
+
+
+def _role(longer: bool) -> sections.Role:
+    return "accent" if longer else "observed"
 
 
 def _paths(done: Done, d: int) -> sections.Figure:
@@ -314,7 +288,7 @@ def _paths(done: Done, d: int) -> sections.Figure:
         if not own:
             continue
         _, cell, found = min(own, key=lambda entry: float(entry[0]))
-        best, role = best_of(found["test"]), "accent" if longer else "observed"
+        best, role = best_of(found["test"]), _role(longer)
         for key in ("train", "test"):
             y = np.where(found[key][best] <= 2 * SHOWN, found[key][best], np.nan)
             name = f"{'training' if key == 'train' else 'test'} error, m = {cell.m}, {sum(cell.epochs)} epochs"
@@ -323,20 +297,11 @@ def _paths(done: Done, d: int) -> sections.Figure:
         f"How the best runs went, d = {d}",
         "Errors by epoch of the best run within the paper's epochs, and of the best longer one; the rate falls to a tenth near the "
         "end.",
-        "epoch",
-        "E (F − y)²",
-        tuple(drawn),
-    )
+        "epoch", "E (F − y)²", tuple(drawn),
+    )  # fmt: skip
 
 
 STUDY = Study(
-    name="beyond-kernels-fig3",
-    title="Two-layer networks of small norm for a product of six coordinates, and what SGD finds instead",
-    reference="beyond_kernels, App. A.1, Fig. 3",
-    settings=SETTINGS,
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
-)
+    "beyond-kernels-fig3", "Two-layer networks of small norm for a product of six coordinates, and what SGD finds instead",
+    "beyond_kernels, App. A.1, Fig. 3", SETTINGS, outline, parts, conclude, claims, page,
+)  # fmt: skip

@@ -17,7 +17,7 @@ from overparam.studies.beyond_kernels_theorem2 import (
     SeparationSettings,
     network_name,
 )
-from overparam.studies.study import Arrays, Found, Values
+from overparam.studies.study import Arrays, Found, Values, mean_and_error
 from overparam.theory.kernel_certificates import dimension_certificate, printed_range
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -73,18 +73,6 @@ def chosen(run: Arrays) -> dict[str, np.ndarray]:
     }
 
 
-def mean_and_error(values: Any) -> tuple[float, float | None]:
-    """Mean and standard error; None of one value.
-
-    >>> mean_and_error([1.0, 3.0])
-    (2.0, 1.0)
-    """
-    values = np.asarray(values, dtype=float)
-    if len(values) < 2 or not np.isfinite(values).all():
-        return float(values.mean()), None
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
-
-
 def curve(settings: SeparationSettings, kernels: Kernels, network: Arrays, d: int) -> list[dict[str, Any]]:
     """At one d, N by N: the kernel that leave-one-out chooses, the range of all kernels, bounds, and the ResNet."""
     result, picked = [], chosen(network)
@@ -93,8 +81,8 @@ def curve(settings: SeparationSettings, kernels: Kernels, network: Arrays, d: in
         own = np.array([place for place, cell in enumerate(cells) if cell[0] == N])
         error, spread = mean_and_error(picked["error"][own])
         result.append({"d": d, "N": N} | _of_kernels(settings, kernels, d, N) | {
-            "network": or_none(error), "network_spread": spread,
-            "network_least": or_none(float(picked["least"][own].mean())), "fit": or_none(float(picked["fit"][own].mean())),
+            "network": error, "network_spread": spread,
+            "network_least": picked["least"][own].mean(), "fit": picked["fit"][own].mean(),
             "rate": float(np.quantile([settings.rates[i] for i in picked["rate"][own]], 0.5, method="lower")),
             "decay": float(np.quantile([settings.decays[i] for i in picked["decay"][own]], 0.5, method="lower")),
         })  # fmt: skip
@@ -241,8 +229,8 @@ def exponents(settings: SeparationSettings, by_alpha: Mapping[tuple[str, int], n
         result.append({
             "learner": learner, "N": N, "slope": slope, "spread": spread, "at_one": at_one,
             "below_fourth": int(np.sum(mean <= alphas**4)), "below_quarter": int(np.sum(mean <= alphas**2 / 4)),
-            "of": len(alphas), "least_ratio": or_none(float(np.min(mean / alphas**4))),
-            "most_ratio": or_none(float(np.max(mean / alphas**4))),
+            "of": len(alphas), "least_ratio": np.min(mean / alphas**4),
+            "most_ratio": np.max(mean / alphas**4),
         })  # fmt: skip
     return result
 
@@ -253,7 +241,7 @@ def over_alpha(settings: SeparationSettings, by_alpha: Mapping[tuple[str, int], 
     for (learner, N), errors in by_alpha.items():
         for i, alpha in enumerate(settings.alphas):
             mean, spread = mean_and_error(errors[:, i])
-            result.append({"learner": learner, "N": N, "alpha": alpha, "error": or_none(mean), "spread": spread})
+            result.append({"learner": learner, "N": N, "alpha": alpha, "error": mean, "spread": spread})
     return result
 
 
@@ -277,8 +265,3 @@ def _printed(settings: SeparationSettings) -> dict[str, Any]:
         "first": found.smallest_dimension,
         "subsets": subsets,
     }
-
-
-def or_none(value: float) -> float | None:
-    """The value, or None where it is not finite: JSON has neither NaN nor infinity."""
-    return value if np.isfinite(value) else None

@@ -232,7 +232,7 @@ def _curves(settings: SeparationSettings, values: Values) -> sections.Section:
         f"{s['predicted_ratio']['least']:.3f} to {s['predicted_ratio']['most']:.3f}."
     )
     rows = values["curves"]
-    tables = _table(rows, kernels, of_kernels), check, _table(rows, networks, of_networks)
+    tables = sections.table(kernels, rows, of_kernels), check, sections.table(networks, rows, of_networks)
     return sections.Section("Error against samples", (*figures, *tables))
 
 
@@ -258,9 +258,9 @@ def _certificates(settings: SeparationSettings, values: Values, arrays: Arrays) 
     blocks = (
         _tightness_figure({what: arrays[f"cases/{what}"] for what in ("N", "d", "spectral", "error", "tuned")}),
         tight,
-        _table(values["kernels"], kernels, "Every kernel at the largest N up to d^(k/2), mean over seeds."),
-        _table(
-            values["spans"], spans, f"All S and all points at d = {settings.span_dimension}, α = {settings.alpha:g}."
+        sections.table(kernels, values["kernels"], "Every kernel at the largest N up to d^(k/2), mean over seeds."),
+        sections.table(
+            spans, values["spans"], f"All S and all points at d = {settings.span_dimension}, α = {settings.alpha:g}."
         ),
     )
     return sections.Section("Certificates", blocks)
@@ -278,85 +278,55 @@ def _alphas(settings: SeparationSettings, values: Values) -> sections.Section:
         f"Slope of log error in log α, mean over {settings.alpha_seeds} seeds of rows and weights, with its standard error. "
         f"The best of {len(settings.alpha_kernels)} kernels by leave-one-out: {', '.join(settings.alpha_kernels)}."
     )
-    return sections.Section("Error against α", (*figures, _table(rows, columns, caption)))
-
-
-def _table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], caption: str = "") -> sections.Table:
-    return sections.Table(tuple(columns.values()), tuple(tuple(row[c] for c in columns) for row in rows), caption)
+    return sections.Section("Error against α", (*figures, sections.table(columns, rows, caption)))
 
 
 def _curve_figure(settings: SeparationSettings, d: int, rows: Sequence[Mapping[str, Any]]) -> sections.Figure:
     """Error against N at one d; the shaded part cannot be reached on average over S, whatever the kernel."""
-    N = [row["N"] for row in rows]
-    spread = [row["network_spread"] or 0.0 for row in rows]
-    mean = _column(rows, "network")
+    N, spread = [row["N"] for row in rows], [row["network_spread"] or 0.0 for row in rows]
+    mean, kernel, least, most, predicted, spectral, bound = (
+        np.array([row[what] for row in rows], float)  # nothing is drawn where there is None
+        for what in ("network", "kernel_error", "least_kernel", "most_kernel", "predicted", "spectral", "dimension")
+    )
     floor = min(v for v in (*mean, settings.alpha**2 / 4) if np.isfinite(v)) / 2
-    bound = np.array([row["dimension"] for row in rows])
     bound = np.where(bound > floor, bound, np.nan)
-    low = np.maximum(np.array(mean) - spread, floor)
     drawn = (
-        sections.series("ResNet", N, mean, lower=low, upper=np.array(mean) + spread, role="true"),
-        sections.series(
-            "best kernel by leave-one-out",
-            N,
-            _column(rows, "kernel_error"),
-            lower=_column(rows, "least_kernel"),
-            upper=_column(rows, "most_kernel"),
-            role="random",
-        ),
-        sections.series("predicted for it", N, _column(rows, "predicted"), role="accent", dashed=True),
-        sections.series(
-            "certificate (i)",
-            N,
-            [_shown(value, floor) for value in _column(rows, "spectral")],
-            role="worst",
-            dashed=True,
-        ),
+        sections.series("ResNet", N, mean, lower=np.maximum(mean - spread, floor), upper=mean + spread, role="true"),
+        sections.series("best kernel by leave-one-out", N, kernel, lower=least, upper=most, role="random"),
+        sections.series("predicted for it", N, predicted, role="accent", dashed=True),
+        sections.series("certificate (i)", N, np.where(spectral > floor, spectral, np.nan), role="worst", dashed=True),
         sections.series(
             "certificate (ii)", N, bound, lower=np.where(np.isnan(bound), np.nan, floor), upper=bound, role="muted"
         ),
     )
     k, alpha = settings.k, settings.alpha
+    levels = sections.Line("kα²: F alone", y=k * alpha**2), sections.Line("α²/4", y=alpha**2 / 4)
     return sections.Figure(
         f"Kernels and the ResNet, d = {d}",
         f"Error against samples, k = {k}, α = {alpha:g}. Band of the kernels: least and largest of "
         f"{len(settings.kernels)}; of the ResNet: one standard error over seeds. Shaded down from certificate (ii): no kernel, "
         "on average over S. Certificate (i) is of the kernel drawn.",
-        "N",
-        "error",
-        drawn,
-        x_scale="log",
-        y_scale="log",
-        lines=(
-            sections.Line("kα²: F alone", y=k * alpha**2),
-            sections.Line("α²/4", y=alpha**2 / 4),
-            sections.Line("N = d^(k/2)", x=settings.d_power(d)),
-        ),
-    )
+        "N", "error", drawn, "log", "log", (*levels, sections.Line("N = d^(k/2)", x=settings.d_power(d))),
+    )  # fmt: skip
 
 
 def _tightness_figure(cases: Arrays) -> sections.Figure:
     """Certificate (i) over the exact error, case by case: below 1 everywhere if it holds."""
     samples, ratio = cases["N"] / cases["d"], cases["spectral"] / cases["error"]
+    tuned = cases["tuned"].astype(bool)
+    groups = {"ridge by leave-one-out": tuned, "ridge drawn at random": ~tuned}
+    roles: tuple[sections.Role, ...] = ("true", "random")
     drawn = tuple(
         sections.series(name, samples[own], ratio[own], mark="points", role=role)
-        for name, own, role in _groups(cases["tuned"].astype(bool))
+        for (name, own), role in zip(groups.items(), roles, strict=True)
         if own.any()
     )
     return sections.Figure(
         "How tight certificate (i) is",
         "The certificate over the exact error in every random case, against N/d; at 1 it would be the error itself, above it "
         "would be wrong.",
-        "N/d",
-        "certificate (i) / exact error",
-        drawn,
-        x_scale="log",
-        lines=(sections.Line("the error itself", y=1.0),),
-    )
-
-
-def _groups(tuned: np.ndarray) -> tuple[tuple[str, np.ndarray, sections.Role], ...]:
-    return ("ridge by leave-one-out", tuned, "true"), ("ridge drawn at random", ~tuned, "random")
+        "N/d", "certificate (i) / exact error", drawn, "log", lines=(sections.Line("the error itself", y=1.0),),
+    )  # fmt: skip
 
 
 def _alpha_figure(
@@ -376,48 +346,24 @@ def _alpha_figure(
                 drawn.append(sections.series(name, alphas, line, role=ROLES[learner], dashed=True))
         drawn.append(sections.series("α⁴", alphas, alphas**4, role="muted", dashed=True))
         drawn.append(sections.series("α²/4", alphas, alphas**2 / 4, role="worst", dashed=True))
-        figures.append(
-            sections.Figure(
-                f"Error against α, N = {N}",
-                f"d = {settings.alpha_dimension}; kernels and ResNet on the same N = {N} rows, one pass on "
-                f"{settings.online_samples}. Bands: one standard error over {settings.alpha_seeds} seeds.",
-                "α",
-                "error",
-                tuple(drawn),
-                x_scale="log",
-                y_scale="log",
-            )
+        words = (
+            f"d = {settings.alpha_dimension}; kernels and ResNet on the same N = {N} rows, one pass on "
+            f"{settings.online_samples}. Bands: one standard error over {settings.alpha_seeds} seeds."
         )
+        figures.append(sections.Figure(f"Error against α, N = {N}", words, "α", "error", tuple(drawn), "log", "log"))
     return figures
 
 
 def _curve(settings: SeparationSettings, rows: Sequence[Mapping[str, Any]], learner: str, N: int) -> sections.Series:
     own = [row for row in rows if (row["learner"], row["N"]) == (learner, N)]
-    mean = np.array([np.nan if row["error"] is None else row["error"] for row in own])
+    mean = np.array([row["error"] for row in own], float)
     spread = np.array([row["spread"] or 0.0 for row in own])
     name = WORDS[learner] + (f", N = {N}" if learner == "one pass" else "")
     lower = np.maximum(mean - spread, mean / 10)
     return sections.series(name, settings.alphas, mean, lower=lower, upper=mean + spread, role=ROLES[learner])
 
 
-def _column(rows: Sequence[Mapping[str, Any]], what: str) -> list[float]:
-    """Numbers of all rows; nothing is drawn where there is none."""
-    return [np.nan if row[what] is None else row[what] for row in rows]
-
-
-def _shown(value: float, floor: float) -> float:
-    """A bound on a logarithmic axis: nothing is drawn below its floor."""
-    return value if value > floor else float("nan")
-
-
 STUDY = Study(
-    name="beyond-kernels-theorem2",
-    title="Where no kernel learns and a three-layer ResNet does",
-    reference="beyond_kernels, Thm 1, Thm 2, Cor 7.1",
-    settings=SETTINGS,
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
-)
+    "beyond-kernels-theorem2", "Where no kernel learns and a three-layer ResNet does", "beyond_kernels, Thm 1, Thm 2, Cor 7.1",
+    SETTINGS, outline, parts, conclude, claims, page,
+)  # fmt: skip

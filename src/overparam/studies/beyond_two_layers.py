@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from overparam.data import Dataset, SmoothFunction, ThreeLayerTarget, generator
 from overparam.frame import Part, Work
 from overparam.networks import BiasedTwoLayer, ThreeLayer
-from overparam.studies.study import Arrays, Found, Scale, Values, planned
+from overparam.studies.study import Arrays, Found, Scale, Values, mean_and_error, planned
 from overparam.training import sgd, sgd_one_sample, smoothed_sgd
 
 Cell = tuple[str, int, int, int]
@@ -198,14 +198,8 @@ def one_run(
     """
     data = rows(settings, ground_truth(settings), N, seed, key)
     assert data.test is not None
-    options = {
-        "key": 1000 * key + seed,
-        "measures": ("outputs", "movement"),
-        "dtype": settings.dtype,
-        "device": work.device,
-        "place": work.place,
-        "progress": work.progress,
-    }
+    options = {"key": 1000 * key + seed, "measures": ("outputs", "movement"), "dtype": settings.dtype}
+    options |= {"device": work.device, "place": work.place, "progress": work.progress}
     found = trained(settings, learner, m, data, options)
     run, outputs, y = found["run"], found["outputs"], data.test.y
     noisy = y + settings.noise * generator([key, seed, 2]).standard_normal(len(y))
@@ -273,10 +267,8 @@ def over_seeds(runs: Runs, learner: str, m: int, N: int, what: str = "error") ->
     """Mean, standard error (NaN of one seed) and number of seeds of one number; a run that diverged counts as infinite."""
     own = [run for cell, run in runs.items() if cell[:3] == (learner, m, N)]
     values = np.array([float(r["risk"] - r["fit"]) if what == "gap" else float(r[what]) for r in own])
-    values = np.where(np.isnan(values), np.inf, values)
-    if len(values) < 2 or not np.isfinite(values).all():
-        return float(values.mean()) if len(values) else float("nan"), float("nan"), len(values)
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), len(values)
+    mean, error = mean_and_error(np.where(np.isnan(values), np.inf, values)) if len(values) else (np.nan, None)
+    return mean, float("nan") if error is None else error, len(values)
 
 
 def samples_to_reach(samples: np.ndarray, errors: np.ndarray, level: float) -> float | None:
@@ -297,9 +289,9 @@ def samples_to_reach(samples: np.ndarray, errors: np.ndarray, level: float) -> f
 def summary(settings: TwoLayersSettings, runs: Runs, learner: str, m: int, N: int) -> dict[str, Any]:
     """One learner at one m and N, over its seeds."""
     error, spread, seeds = over_seeds(runs, learner, m, N)
-    row: dict[str, Any] = {"learner": learner, "m": m, "N": N, "seeds": seeds, "error": or_none(error)}
-    row |= {"standard_error": or_none(spread), "lr": settings.rate(learner, m)}
-    row |= {key: or_none(over_seeds(runs, learner, m, N, key)[0]) for key in ("risk", "fit", "gap", "scale")}
+    row: dict[str, Any] = {"learner": learner, "m": m, "N": N, "seeds": seeds, "error": error}
+    row |= {"standard_error": spread, "lr": settings.rate(learner, m)}
+    row |= {key: over_seeds(runs, learner, m, N, key)[0] for key in ("risk", "fit", "gap", "scale")}
     return row | {"milliseconds": 1e3 * over_seeds(runs, learner, m, N, "seconds_per_step")[0]}
 
 
@@ -338,11 +330,6 @@ def reached(settings: TwoLayersSettings, runs: Runs, m: int, share: float, level
         ranges.append([np.inf if end is None else end for end in ends])
     (low1, high1), (low2, high2) = ranges
     return found | {"order_is_clear": bool(high1 < low2 or high2 < low1)}
-
-
-def or_none(value: float) -> float | None:
-    """The value, or None where it is not finite: JSON has neither NaN nor infinity."""
-    return value if np.isfinite(value) else None
 
 
 def outline(settings: TwoLayersSettings) -> str:

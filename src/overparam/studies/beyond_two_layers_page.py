@@ -31,19 +31,10 @@ WORDS = {
     "two layers": "Algorithm 1, two layers",
 }
 COLUMNS = {
-    "m": "m",
-    "N": "N",
-    "learner": "learner",
-    "seeds": "seeds",
-    "error": "error",
-    "standard_error": "± one s.e.",
-    "fit": "training loss",
-    "risk": "loss on new noisy labels",
-    "gap": "new less training loss",
-    "scale": "λ_T",
-    "lr": "η",
+    "m": "m", "N": "N", "learner": "learner", "seeds": "seeds", "error": "error", "standard_error": "± one s.e.",
+    "fit": "training loss", "risk": "loss on new noisy labels", "gap": "new less training loss", "scale": "λ_T", "lr": "η",
     "milliseconds": "ms a step",
-}
+}  # fmt: skip
 """What a row of a table may have, and how its column is headed."""
 
 
@@ -159,42 +150,29 @@ def _learning(settings: TwoLayersSettings, runs: Runs, constant: float) -> secti
         path = runs[learner, m, N, 0]
         points = np.asarray(path["steps"]) * (1 if learner == "two layers" else settings.batch)
         drawn.append(sections.series(WORDS[learner], points[1:], path["error_path"][1:], role=ROLES[learner]))
+    words = f"Error against sampled points, m = {m}, N = {N}, the first seed. Of Algorithm 2 it is λ_t F without noise."
     figure = sections.Figure(
-        "Learning a three-layer ground truth",
-        f"Error against sampled points, m = {m}, N = {N}, the first seed. Of Algorithm 2 it is λ_t F without noise.",
-        "points sampled",
-        "error",
-        tuple(drawn),
-        x_scale="log",
-        y_scale="log",
-        lines=(sections.Line("best constant", y=constant),),
-    )
+        "Learning a three-layer ground truth", words, "points sampled", "error", tuple(drawn), "log", "log",
+        (sections.Line("best constant", y=constant),),
+    )  # fmt: skip
     return sections.Section("Learning", (figure,))
 
 
-def _curve(runs: Runs, learner: str, name: str, cells: list[tuple[int, int]], x: Any, what: str) -> sections.Series:
-    found = [over_seeds(runs, learner, m, N, what) for m, N in cells]
-    mean, spread = np.array([f[0] for f in found]), np.array([f[1] for f in found])
-    return sections.series(name, x, mean, lower=mean - spread, upper=mean + spread, role=ROLES[learner])
+def _curve(runs: Runs, learner: str, cells: list[tuple[int, int]], x: Any, what: str = "error") -> sections.Series:
+    mean, spread, _ = zip(*(over_seeds(runs, learner, m, N, what) for m, N in cells), strict=True)
+    return sections.series(WORDS[learner], x, mean, spread=spread, role=ROLES[learner])
 
 
 def _table(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> sections.Table:
-    shown = tuple(tuple(WORDS[row[c]] if c == "learner" else row[c] for c in columns) for row in rows)
-    return sections.Table(tuple(COLUMNS[c] for c in columns), shown)
+    named = ({**row} | {"learner": WORDS[row["learner"]]} for row in rows)
+    return sections.table({name: COLUMNS[name] for name in columns}, named)
 
 
 def _width(settings: TwoLayersSettings, runs: Runs, values: Values) -> sections.Section:
     N = settings.samples
-    cells = [(m, N) for m in settings.widths]
-    figure = sections.Figure(
-        "Width at a fixed number of samples",
-        f"Error at N = {N} after {settings.steps * settings.batch} sampled points; bands: one standard error over seeds.",
-        "m",
-        "error",
-        tuple(_curve(runs, v, WORDS[v], cells, settings.widths, "error") for v in LEARNERS),
-        x_scale="log",
-        y_scale="log",
-    )
+    drawn = tuple(_curve(runs, v, [(m, N) for m in settings.widths], settings.widths) for v in LEARNERS)
+    words = f"Error at N = {N} after {settings.steps * settings.batch} sampled points; bands: one standard error over seeds."
+    figure = sections.Figure("Width at a fixed number of samples", words, "m", "error", drawn, "log", "log")
     columns = ("m", "learner", "seeds", "error", "standard_error", "fit", "risk", "scale", "lr", "milliseconds")
     return sections.Section("Width", (figure, _table(values["widths"], columns)))
 
@@ -208,30 +186,16 @@ def _samples(settings: TwoLayersSettings, runs: Runs, values: Values) -> section
     for m in settings.curve_widths:
         cells = [(m, N) for N in settings.curve_samples]
         for what, title in (("error", "Error"), ("gap", "New less training loss")):
-            figures.append(
-                sections.Figure(
-                    f"{title} against samples, m = {m}",
-                    f"{title} of both variants against N, {budget}",
-                    "N",
-                    title.lower(),
-                    tuple(_curve(runs, v, WORDS[v], cells, settings.curve_samples, what) for v in ("L1", "L2")),
-                    x_scale="log",
-                    y_scale="log" if what == "error" else "linear",
-                    lines=levels if what == "error" else (),
-                )
-            )
+            drawn = tuple(_curve(runs, v, cells, settings.curve_samples, what) for v in ("L1", "L2"))
+            scale, lines = ("log", levels) if what == "error" else ("linear", ())
+            words = f"{title} of both variants against N, {budget}"
+            heading = f"{title} against samples, m = {m}"
+            figures.append(sections.Figure(heading, words, "N", title.lower(), drawn, "log", scale, lines))
     columns = ("m", "N", "learner", "seeds", "error", "standard_error", "fit", "risk", "gap")
     return sections.Section("Samples", (*figures, _table(values["samples"], columns)))
 
 
 STUDY = Study(
-    name="beyond-two-layers",
-    title="Smoothed SGD on a three-layer ground truth: width, samples, and the two objectives",
-    reference="beyond_two_layers, Thm 4.1, Thm 4.2, Thm 4.3",
-    settings=SETTINGS,
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
-)
+    "beyond-two-layers", "Smoothed SGD on a three-layer ground truth: width, samples, and the two objectives",
+    "beyond_two_layers, Thm 4.1, Thm 4.2, Thm 4.3", SETTINGS, outline, parts, conclude, claims, page,
+)  # fmt: skip

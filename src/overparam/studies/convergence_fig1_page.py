@@ -33,17 +33,7 @@ def page(settings: LandscapeSettings, values: Values, arrays: Arrays) -> tuple[s
         sections.Section("What the paper shows, and what was found", tuple(claims(settings, values))),
         sections.Section("How far the objective falls", (_falls_table(rows), *_falls_figures(rows))),
         sections.Section("The training", (_ends_table(values["runs"]), *_curves(settings, values["runs"], arrays))),
-        *(
-            sections.Section(
-                f"Surfaces: {end['network']}, {end['task']}",
-                tuple(
-                    _surface(row, arrays)
-                    for row in rows
-                    if (row["network"], row["task"]) == (end["network"], end["task"])
-                ),
-            )
-            for end in values["runs"]
-        ),
+        *(_surfaces(end["network"], end["task"], rows, arrays) for end in values["runs"]),
     )
 
 
@@ -126,34 +116,25 @@ def _setting(settings: LandscapeSettings, values: Mapping[str, Any]) -> tuple[se
         ),
     ]
     for name in values["missing"]:
-        texts.append(
-            sections.Text(
-                f"{Task(name).words} is not here. To add it, put train.bin and test.bin of its binary version into "
-                f"$OVERPARAM_DATA/{name} and run the study again.",
-                "warning",
-            )
-        )
+        words = f"{Task(name).words} is not here. To add it, put train.bin and test.bin of its binary version into "
+        texts.append(sections.Text(f"{words}$OVERPARAM_DATA/{name} and run the study again.", "warning"))
     return tuple(texts)
 
 
 def _falls_table(rows: Sequence[Row]) -> sections.Table:
-    return sections.Table(
-        (
-            "network", "labels", "epoch", "rate", "F now", "‖∇F‖", "least along −∇F", "at distance", "falls by",
-            "least along ±v", "at distance", "falls by", "vᵀHv smoothed", "± error", "vᵀHv here", "largest", "dᵀHd",
-        ),
-        tuple(
-            (
-                row["network"], row["task"], row["epoch"], row["rate"], row["here"], row["gradient_norm"], row["gradient_least"],
-                row["gradient_distance"], f"{row['gradient_share']:.1%}", row["curvature_least"], row["curvature_distance"],
-                f"{row['curvature_share']:.1%}", row["curvature"], row["curvature_error"], row["curvature_here"], row["largest"],
-                row["gradient_curvature"],
-            )
-            for row in rows
-        ),
+    columns = {
+        "network": "network", "task": "labels", "epoch": "epoch", "rate": "rate", "here": "F now", "gradient_norm": "‖∇F‖",
+        "gradient_least": "least along −∇F", "gradient_distance": "at distance", "gradient_share": "falls by",
+        "curvature_least": "least along ±v", "curvature_distance": "at distance", "curvature_share": "falls by",
+        "curvature": "vᵀHv smoothed", "curvature_error": "± error", "curvature_here": "vᵀHv here", "largest": "largest",
+        "gradient_curvature": "dᵀHd",
+    }  # fmt: skip
+    words = (
         "v: unit direction of most negative curvature. H: the Hessian. largest: the largest |curvature| power iteration saw. "
-        "d: minus the gradient at norm 1.",
-    )  # fmt: skip
+        "d: minus the gradient at norm 1."
+    )
+    shares = ("gradient_share", "curvature_share")
+    return sections.table(columns, ({**row} | {name: f"{row[name]:.1%}" for name in shares} for row in rows), words)
 
 
 def _falls_figures(rows: Sequence[Row]) -> tuple[sections.Figure, ...]:
@@ -164,27 +145,20 @@ def _falls_figures(rows: Sequence[Row]) -> tuple[sections.Figure, ...]:
             own = [row for row in rows if (row["network"], row["task"]) == (name, task)]
             epochs, role = [row["epoch"] for row in own], ROLES[place % len(ROLES)]
             for which, words in (("gradient", "−∇F"), ("curvature", "±v")):
-                shares = [1 - row[f"{which}_share"] for row in own]
-                curves.append(
-                    sections.series(f"{task}, along {words}", epochs, shares, role=role, dashed=which == "curvature")
-                )
-        figures.append(
-            sections.Figure(
-                f"{name}: what is left of F", "The least value of F along each line through the point, over F at the point.",
-                "epoch", "least F / F now", tuple(curves),
-            )
-        )  # fmt: skip
+                left, dashed = [1 - row[f"{which}_share"] for row in own], which == "curvature"
+                curves.append(sections.series(f"{task}, along {words}", epochs, left, role=role, dashed=dashed))
+        said = "The least value of F along each line through the point, over F at the point."
+        figures.append(sections.Figure(f"{name}: what is left of F", said, "epoch", "least F / F now", tuple(curves)))
     return tuple(figures)
 
 
 def _ends_table(ends: Sequence[Row]) -> sections.Table:
-    return sections.Table(
-        ("network", "labels", "epochs", "training loss", "training accuracy", "test accuracy", "ms a step"),
-        tuple(
-            (e["network"], e["task"], e["epochs"], e["loss"], e["accuracy"], e["test_accuracy"], e["milliseconds"])
-            for e in ends
-        ),
-        "At the end, batch norm by its running averages. Test labels are the true ones.",
+    columns = {
+        "network": "network", "task": "labels", "epochs": "epochs", "loss": "training loss", "accuracy": "training accuracy",
+        "test_accuracy": "test accuracy", "milliseconds": "ms a step",
+    }  # fmt: skip
+    return sections.table(
+        columns, ends, "At the end, batch norm by its running averages. Test labels are the true ones."
     )
 
 
@@ -198,18 +172,19 @@ def _curves(settings: LandscapeSettings, ends: Sequence[Row], arrays: Arrays) ->
         if f"{words}/test_accuracy" in arrays:
             test = arrays[f"{words}/test_accuracy"]
             accuracy.append(sections.series(f"{words}: test", epochs, test, role=role, dashed=True))
-    return (
-        sections.Figure(
-            "Training loss", "Mean cross-entropy on all training rows.", "epoch", "loss", tuple(loss), y_scale="log"
-        ),
-        sections.Figure(
-            "Accuracy",
-            "On training rows with their training labels, and on test rows.",
-            "epoch",
-            "accuracy",
-            tuple(accuracy),
-        ),
+    losses, both = (
+        "Mean cross-entropy on all training rows.",
+        "On training rows with their training labels, and on test rows.",
     )
+    return (
+        sections.Figure("Training loss", losses, "epoch", "loss", tuple(loss), y_scale="log"),
+        sections.Figure("Accuracy", both, "epoch", "accuracy", tuple(accuracy)),
+    )
+
+
+def _surfaces(network: str, task: str, rows: Sequence[Row], arrays: Arrays) -> sections.Section:
+    own = [_surface(row, arrays) for row in rows if (row["network"], row["task"]) == (network, task)]
+    return sections.Section(f"Surfaces: {network}, {task}", tuple(own))
 
 
 def _surface(row: Row, arrays: Arrays) -> sections.Surface:
@@ -222,13 +197,6 @@ def _surface(row: Row, arrays: Arrays) -> sections.Surface:
 
 
 STUDY = Study(
-    name="convergence-fig1",
-    title="Landscapes near the trajectory of SGD: the gradient and the most negative curvature",
-    reference="convergence, Fig. 1",
-    settings=SETTINGS,
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
-)
+    "convergence-fig1", "Landscapes near the trajectory of SGD: the gradient and the most negative curvature",
+    "convergence, Fig. 1", SETTINGS, outline, parts, conclude, claims, page,
+)  # fmt: skip

@@ -18,7 +18,7 @@ from overparam.studies.convergence_rates import (
     class_name,
     count_name,
 )
-from overparam.studies.study import Arrays, Found, Values
+from overparam.studies.study import Arrays, Found, Values, mean_and_error
 from overparam.theory.descent_laws import PERFECT
 from overparam.theory.iteration_laws import iteration_law, straight_line
 
@@ -105,14 +105,12 @@ def summary(cell: Cell, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One network, loss and algorithm over its seeds: mean ratios of fitted to predicted rates, with standard errors."""
     found: dict[str, Any] = dict(zip(("network", "loss", "algorithm"), cell, strict=True)) | {"runs": len(rows)}
     for key in ("rate", "from_start"):
-        found[key] = mean_and_error([row[key] for row in rows])[0]
+        found[key] = mean_of_known([row[key] for row in rows])[0]
     for key in ("start", "end", "limit"):
         ratios = [ratio(row["rate"], row[f"from_{key}"]) for row in rows]
-        found[f"over_{key}"], found[f"over_{key}_error"] = mean_and_error(ratios)
-    return found | {
-        "kinks": sum(row["on_a_kink"] for row in rows),
-        "pl": min((row["pl"] for row in rows), default=None),
-    }
+        found[f"over_{key}"], found[f"over_{key}_error"] = mean_of_known(ratios)
+    kinks, pl = sum(row["on_a_kink"] for row in rows), min((row["pl"] for row in rows), default=None)
+    return found | {"kinks": kinks, "pl": pl}
 
 
 def ratio(a: float | None, b: float | None) -> float | None:
@@ -130,13 +128,13 @@ def law_row(cell: Cell, run: Arrays) -> dict[str, Any]:
     seeds = [v for v in values if np.isfinite(v).all() and v[0] > 0]
     exponents = [late_exponent(run["steps"], own) for own in seeds]
     laws = [law for own in seeds if (law := _law(run["steps"], own, objective)) is not None]
-    p, error = mean_and_error(exponents)
+    p, error = mean_of_known(exponents)
     return {
         "network": cell[0], "loss": cell[1], "algorithm": cell[2], "kind": objective.kind, "runs": len(seeds),
         "theorem": EXPONENTS.get(objective.kind), "exponent": p, "exponent_error": error,
-        "straight": mean_and_error([law.r_squared for law in laws])[0] if objective.kind == "gradient-dominant" else None,
+        "straight": mean_of_known([law.r_squared for law in laws])[0] if objective.kind == "gradient-dominant" else None,
         "constant": max((law.needed for law in laws if np.isfinite(law.needed)), default=None),
-        "first": mean_and_error([v[0] for v in seeds])[0], "last": mean_and_error([v[-1] for v in seeds])[0],
+        "first": mean_of_known([v[0] for v in seeds])[0], "last": mean_of_known([v[-1] for v in seeds])[0],
         "diverged": len(values) - len(seeds),
     }  # fmt: skip
 
@@ -173,7 +171,7 @@ def iteration_row(settings: RatesSettings, found: Found, network: str, variable:
         told[key], told[f"{key}_error"] = exponent(x, [point[key] for point in points])
     slower = [ratio(point["steps"], point["expected"]) for point in points]
     means = [
-        mean_and_error([s for s, p in zip(slower, points, strict=True) if p["x"] == value])[0]
+        mean_of_known([s for s, p in zip(slower, points, strict=True) if p["x"] == value])[0]
         for value in dict.fromkeys(x)
     ]
     missing = sum(point["steps"] is None for point in points)
@@ -198,7 +196,7 @@ def class_rows(cell: tuple[str, str], run: Arrays) -> list[dict[str, Any]]:
                 "all_right": None if first is None else int(steps[first]),
                 "loss_there": None if first is None else float(loss[first]),
                 "below": int(steps[np.argmax(low)]) if low.any() else None,
-                "steps": int(steps[-1]), "loss": _finite(loss[-1]), "accuracy": float(accuracy[-1]),
+                "steps": int(steps[-1]), "loss": loss[-1], "accuracy": float(accuracy[-1]),
                 "holds": not bool((low & ~right).any()),
             }
         )  # fmt: skip
@@ -215,17 +213,8 @@ def width_asked(settings: RatesSettings, starts: Mapping[str, Arrays]) -> dict[s
         return None
     delta = float(np.median(starts[dense[0]]["separation"]))
     asked = 24 * np.log10(settings.samples) + 12 * np.log10(settings.layers) - 8 * np.log10(delta)
-    return {
-        "n": settings.samples,
-        "L": settings.layers,
-        "separation": delta,
-        "log10_m": float(asked),
-        "m": settings.width,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    sizes = {"n": settings.samples, "L": settings.layers, "m": settings.width}
+    return sizes | {"separation": delta, "log10_m": asked}
 
 
 def tail_rate(
@@ -336,13 +325,12 @@ def late_exponent(steps: np.ndarray, values: np.ndarray, last: float = 4.0) -> f
     return float(spread @ T / (spread @ spread)) if spread @ spread > 0 else None
 
 
-def mean_and_error(values: Any) -> tuple[float | None, float | None]:
+def mean_of_known(values: Any) -> tuple[float | None, float | None]:
     """Mean and its standard error over those that are there; None of none, and for the error of one.
 
-    >>> mean_and_error([1.0, None, 3.0])
+    >>> mean_of_known([1.0, None, 3.0])
     (2.0, 1.0)
     """
     found = np.array([v for v in values if v is not None and np.isfinite(v)], float)
-    if not len(found):
-        return None, None
-    return float(found.mean()), None if len(found) < 2 else float(round(found.std(ddof=1) / len(found) ** 0.5, 15))
+    mean, error = mean_and_error(found) if len(found) else (None, None)
+    return mean, None if error is None else round(error, 15)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from overparam.studies.convergence_rates import (
     outline,
     parts,
 )
-from overparam.studies.convergence_rates_numbers import STEPS, conclude, mean_and_error
+from overparam.studies.convergence_rates_numbers import STEPS, conclude, mean_of_known
 from overparam.studies.study import Arrays, Study, Values
 
 NEAR = 0.1
@@ -80,46 +80,34 @@ def _headline(values: Values) -> list[sections.Text]:
     if not rows:
         return []
     off = np.array([abs(r["rate"] / r["from_end"] - 1) for r in rows])
-    return [
-        sections.Text(
-            f"The loss falls at a linear rate, and it is the one that the smallest eigenvalue of the network's own kernel gives: "
-            f"half of {len(rows)} runs are within {np.median(off):.0%} of it, all within {off.max():.0%}.",
-            "good" if np.median(off) < NEAR else "warning",
-        )
-    ]
+    words = (
+        f"The loss falls at a linear rate, and it is the one that the smallest eigenvalue of the network's own kernel gives: "
+        f"half of {len(rows)} runs are within {np.median(off):.0%} of it, all within {off.max():.0%}."
+    )
+    return [sections.Text(words, "good" if np.median(off) < NEAR else "warning")]
 
 
 def _rate_words(values: Values) -> list[sections.Text]:
     found = []
-    for algorithm, said in (
-        ("GD", "Thm 1, 7 and 8 say that the loss falls at a linear rate under GD, and not at which"),
-        ("SGD", "Thm 2, 7 and 8 say that the loss falls at a linear rate under mini-batch SGD, and not at which"),
-    ):
+    for algorithm, theorem, under in (("GD", 1, "GD"), ("SGD", 2, "mini-batch SGD")):
         rows = [r for r in values["rates"] if r["algorithm"] == algorithm and r["rate"] is not None]
         if not rows:
             continue
-        parts, last = [], None
+        parts, agree = [], False
         for kernel, words in (("end", "at the end"), ("start", "at the start"), ("limit", "of infinite width")):
             ratios = np.array([r["rate"] / r[f"from_{kernel}"] for r in rows if r[f"from_{kernel}"]])
             if len(ratios):
-                parts.append(
-                    f"{np.median(ratios):.2f} ({ratios.min():.2f} to {ratios.max():.2f}) with the kernel {words}"
-                )
-                last = ratios if kernel == "end" else last
-        agree = last is not None and abs(np.median(last) - 1) < NEAR
-        found.append(
-            sections.Text(
-                f"{said}. We found in {len(rows)} runs with the squared and the rippled loss: the "
-                f"rate at the end over the rate of λ_min, median and range, is {'; '.join(parts)}. "
-                + (
-                    "The rate is that of the network's own kernel where it ends up; what the kernel at the start gets wrong "
-                    "is how the kernel moves."
-                    if agree
-                    else "The rate is not that of the network's own kernel."
-                ),
-                "good" if agree else "warning",
-            )
-        )  # fmt: skip
+                middle = np.median(ratios)
+                parts.append(f"{middle:.2f} ({ratios.min():.2f} to {ratios.max():.2f}) with the kernel {words}")
+                agree = abs(middle - 1) < NEAR if kernel == "end" else agree
+        said = "The rate is not that of the network's own kernel."
+        if agree:
+            said = "The rate is that of the network's own kernel where it ends up; what the kernel at the start gets wrong is how the kernel moves."
+        words = (
+            f"Thm {theorem}, 7 and 8 say that the loss falls at a linear rate under {under}, and not at which. We found in {len(rows)} runs "
+            f"with the squared and the rippled loss: the rate at the end over the rate of λ_min, median and range, is {'; '.join(parts)}. {said}"
+        )
+        found.append(sections.Text(words, "good" if agree else "warning"))
     return found
 
 
@@ -127,18 +115,20 @@ def _constant_words(values: Values) -> list[sections.Text]:
     least = values["least_constant"]
     if least is None:
         return []
+    words = (
+        f"(12.2) says that the rate is at least cηδm/(kn²) with a constant c it hides. We found: every run of the fully "
+        f"connected and the residual network has it with c = {least:.3g}, and with no larger one."
+    )
+    return [sections.Text(words, "good" if least > 0 else "bad")]
+
+
+def _with_errors(rows: Iterable[Mapping[str, Any]], *names: str) -> list[dict[str, Any]]:
+    """Rows of a table in which numbers have their standard errors beside them."""
     return [
-        sections.Text(
-            f"(12.2) says that the rate is at least cηδm/(kn²) with a constant c it hides. We found: every run of the fully "
-            f"connected and the residual network has it with c = {least:.3g}, and with no larger one.",
-            "good" if least > 0 else "bad",
-        )
+        {**row}
+        | {name: with_error(row[name], error, 3) for name in names if (error := row[f"{name}_error"]) is not None}
+        for row in rows
     ]
-
-
-def _with_error(value: float | None, error: float | None) -> str | float | None:
-    """A cell of a table."""
-    return value if error is None else with_error(value, error, 3)
 
 
 def _iteration_words(settings: RatesSettings, values: Values, network: str) -> sections.Text:
@@ -157,25 +147,24 @@ def _iteration_words(settings: RatesSettings, values: Values, network: str) -> s
         said += f"; worst case and measurement part in {' and '.join(far)}." if far else "."
     steep = _exceeds(rows["δ"], "time")
     if rows["δ"]["time"] is not None:
-        said += f" ηmT, which the proof bounds by n²/δ whatever η is, goes like δ^({with_error(rows['δ']['time'], rows['δ']['time_error'], sign=True)})"
+        power = with_error(rows["δ"]["time"], rows["δ"]["time_error"], sign=True)
+        said += f" ηmT, which the proof bounds by n²/δ whatever η is, goes like δ^({power})"
         said += ": steeper than 1/δ, which it promises only to far wider networks." if steep else "."
     by_width = [s for s in rows["m"]["slower"] if s is not None]
-    by_kernel = (
-        f" The kernel at the start alone would say n: {with_error(rows['n']['expected'], None, sign=True)}, L: {with_error(rows['L']['expected'], None, sign=True)}, "
-        f"δ: {with_error(rows['δ']['expected'], None, sign=True)}; the runs take {by_width[0]:.1f} times its steps at m = {settings.m[0]} and "
-        f"{by_width[-1]:.1f} times at m = {settings.m[-1]}. Opposite labels δ apart move the weights by about √(n/(mδ)), which "
-        f"is less than δ, so that few signs change, only for m far above n/δ³ = {settings.base[0] / settings.base[3] ** 3:.0f}."
-        if by_width
-        else ""
-    )
-    left = (
-        f" {missing} runs did not get there within {MOST} times the steps of the kernel, and are in no exponent."
-        if missing
-        else ""
-    )
+    if by_width:
+        start = ", ".join(f"{v}: {decimal(rows[v]['expected'], sign=True)}" for v in ("n", "L", "δ"))
+        said += (
+            f" The kernel at the start alone would say {start}; the runs take {by_width[0]:.1f} times its steps at m = {settings.m[0]} and "
+            f"{by_width[-1]:.1f} times at m = {settings.m[-1]}. Opposite labels δ apart move the weights by about √(n/(mδ)), which "
+            f"is less than δ, so that few signs change, only for m far above n/δ³ = {settings.base[0] / settings.base[3] ** 3:.0f}."
+        )
+    if missing:
+        said += (
+            f" {missing} runs did not get there within {MOST} times the steps of the kernel, and are in no exponent."
+        )
     return sections.Text(
         f"{THEOREMS[network]} says T = O(n⁶L²/δ² log 1/ε), whatever the width. We found for the {network} network, steps to "
-        f"{settings.share:g} of the first loss at η = 1/λ_max, exponents of {'; '.join(parts)}.{said}{by_kernel}{left}",
+        f"{settings.share:g} of the first loss at η = 1/λ_max, exponents of {'; '.join(parts)}.{said}",
         "warning" if above or steep or missing else "good",
     )
 
@@ -206,19 +195,16 @@ def _accuracy_words(settings: RatesSettings, values: Values) -> sections.Text:
         steps = f", after {_span([f'{step:,}' for step in sorted(there)])} steps" if there else ""
         parts.append(f"{len(there)} of {len(own)} runs with {labels} labels{steps}")
     whole = all(r["all_right"] is not None for r in rows)
-    broken = [r for r in rows if not r["holds"]]
-    losses = [r["loss_there"] for r in rows if r["loss_there"] is not None]
-    early = (
-        f" The summed loss is still {min(losses):.3g} to {max(losses):.3g} then, where the proof waits for ¼."
-        if losses
-        else ""
-    )
-    return sections.Text(
+    broken, losses = sum(not r["holds"] for r in rows), [r["loss_there"] for r in rows if r["loss_there"] is not None]
+    words = (
         f"Thm 6 says that GD under cross-entropy gets every training label right, and footnote 16 that a summed loss of ¼ is "
-        f"enough. We found on {settings.class_samples} rows of ten classes: all labels right in {' and '.join(parts)}.{early}"
-        + (f" {len(broken)} runs had a loss below ¼ and a label wrong." if broken else ""),
-        "bad" if broken else "good" if whole else "warning",
+        f"enough. We found on {settings.class_samples} rows of ten classes: all labels right in {' and '.join(parts)}."
     )
+    if losses:
+        words += f" The summed loss is still {min(losses):.3g} to {max(losses):.3g} then, where the proof waits for ¼."
+    if broken:
+        words += f" {broken} runs had a loss below ¼ and a label wrong."
+    return sections.Text(words, "bad" if broken else "good" if whole else "warning")
 
 
 def _law_words(values: Values) -> list[sections.Text]:
@@ -230,140 +216,118 @@ def _law_words(values: Values) -> list[sections.Text]:
         rows = [r for r in values["laws"] if r["kind"] == kind and r["exponent"] is not None]
         if not rows:
             continue
-        ends = [r["exponent"] for r in rows]
-        theorem = rows[0]["theorem"]
-        within = max(ends) <= theorem + NEAR
-        near = min(ends) > theorem - 2 * NEAR
-        said = (
-            "the law's own order" if within and near
-            else "far fewer steps than the law allows: near its minimum the loss is a square, and falls at a linear rate"
-            if max(ends) < theorem / 2
-            else "the law's own order, or fewer steps" if within
-            else "more than the law's: the runs are not yet where it holds, or out of its range"
-        )  # fmt: skip
-        found.append(
-            sections.Text(
-                f"Thm 6 says {law}. We found T ∝ ε^(−p) over the last fourfold of steps with "
-                f"p = {_span([f'{p:.2f}' for p in sorted(ends)])} over {count_of(len(rows), 'pair')} of network and "
-                f"algorithm: {said}.",
-                "good" if within else "warning",
+        ends, theorem = sorted(r["exponent"] for r in rows), rows[0]["theorem"]
+        within = ends[-1] <= theorem + NEAR
+        if not within:
+            said = "more than the law's: the runs are not yet where it holds, or out of its range"
+        elif ends[0] > theorem - 2 * NEAR:
+            said = "the law's own order"
+        elif ends[-1] < theorem / 2:
+            said = (
+                "far fewer steps than the law allows: near its minimum the loss is a square, and falls at a linear rate"
             )
+        else:
+            said = "the law's own order, or fewer steps"
+        words = (
+            f"Thm 6 says {law}. We found T ∝ ε^(−p) over the last fourfold of steps with p = {_span([f'{p:.2f}' for p in ends])} over "
+            f"{count_of(len(rows), 'pair')} of network and algorithm: {said}."
         )
-    rows = [r for r in values["summaries"] if r["loss"] == "rippled" and r["pl"] is not None]
-    if rows:
-        least, r2 = (
-            min(r["pl"] for r in rows),
-            [r["straight"] for r in values["laws"] if r["loss"] == "rippled" and r["straight"]],
+        found.append(sections.Text(words, "good" if within else "warning"))
+    least = [r["pl"] for r in values["summaries"] if r["loss"] == "rippled" and r["pl"] is not None]
+    if least:
+        straight = [r["straight"] for r in values["laws"] if r["loss"] == "rippled" and r["straight"]]
+        words = (
+            f"Thm 6 says T = O((1/σ) log 1/ε) for a non-convex gradient-dominant loss. We found with the rippled one "
+            f"(σ = {SIGMA:g}): log F against T is a straight line with R² of at least {min(straight, default=float('nan')):.3f}; "
+            f"‖∇F‖²/(2F) never falls below {min(least):.3g} σλ_min of the kernel at the start, and at the end the rate is that "
+            "of the squared loss, without the factor σ."
         )
-        found.append(
-            sections.Text(
-                f"Thm 6 says T = O((1/σ) log 1/ε) for a non-convex gradient-dominant loss. We found with the rippled one "
-                f"(σ = {SIGMA:g}): log F against T is a straight line with R² of at least {min(r2, default=float('nan')):.3f}; "
-                f"‖∇F‖²/(2F) never falls below {least:.3g} σλ_min of the kernel at the start, and at the end the rate is that "
-                "of the squared loss, without the factor σ.",
-                "good" if least > 0 else "bad",
-            )
-        )
+        found.append(sections.Text(words, "good" if min(least) > 0 else "bad"))
     return found
 
 
 def _kink_words(values: Values) -> list[sections.Text]:
-    rows = [r for r in values["rates"] if r["on_a_kink"]]
-    if not rows:
-        return []
-    return [
-        sections.Text(
-            f"{len(rows)} of {len(values['rates'])} runs end on a kink: a pre-activation tends to 0 with the loss, so that "
-            "its ReLU sits where it switches, and the rate may be that of the kernel on neither side. The loss is not smooth "
-            "there, which is what Thm 4 makes room for.",
-        )
-    ]
+    kinks = sum(r["on_a_kink"] for r in values["rates"])
+    words = (
+        f"{kinks} of {len(values['rates'])} runs end on a kink: a pre-activation tends to 0 with the loss, so that "
+        "its ReLU sits where it switches, and the rate may be that of the kernel on neither side. The loss is not smooth "
+        "there, which is what Thm 4 makes room for."
+    )
+    return [sections.Text(words)] if kinks else []
 
 
 def _range_words(values: Values) -> list[sections.Text]:
     asked = values["width_asked"]
     if asked is None:
         return []
-    return [
-        sections.Text(
-            f"Out of the theorems' range: Thm 1 asks for m of the order of n²⁴L¹²k log⁵m/δ⁸, which is 10^{asked['log10_m']:.0f} at "
-            f"n = {asked['n']}, L = {asked['L']}, δ = {asked['separation']:.2g}, and η = Θ(kδ/(n⁴L²m)); here m = {asked['m']} and "
-            "η = 1/λ_max. That the loss falls at a linear rate is seen long before.",
-            "warning",
-        )
-    ]
+    words = (
+        f"Out of the theorems' range: Thm 1 asks for m of the order of n²⁴L¹²k log⁵m/δ⁸, which is 10^{asked['log10_m']:.0f} at "
+        f"n = {asked['n']}, L = {asked['L']}, δ = {asked['separation']:.2g}, and η = Θ(kδ/(n⁴L²m)); here m = {asked['m']} and "
+        "η = 1/λ_max. That the loss falls at a linear rate is seen long before."
+    )
+    return [sections.Text(words, "warning")]
 
 
 def _rates(settings: RatesSettings, values: Values, arrays: Arrays) -> sections.Section:
     rows = values["rates"]
-    columns = (
-        "network", "loss", "algorithm", "runs", "fitted rate", "from H(0)", "fitted / H at the end", "fitted / H(0)",
-        "fitted / infinite width", "least ‖∇F‖²/(2F) over σλ_min",
-    )  # fmt: skip
-    table = sections.Table(
-        columns,
-        tuple(
-            (s["network"], s["loss"], s["algorithm"], s["runs"], s["rate"], s["from_start"],
-             *(_with_error(s[f"over_{k}"], s[f"over_{k}_error"]) for k in ("end", "start", "limit")), s["pl"])
-            for s in values["summaries"]
-        ),
-        "Means over seeds, with standard errors. A rate is that of log F a step over the last third of the run.",
-    )  # fmt: skip
-    drawn = [_scatter_figure(rows, "end"), _scatter_figure(rows, "start")]
-    if any(r["from_limit"] for r in rows):
-        drawn.append(_scatter_figure(rows, "limit"))
+    columns = {
+        "network": "network", "loss": "loss", "algorithm": "algorithm", "runs": "runs", "rate": "fitted rate",
+        "from_start": "from H(0)", "over_end": "fitted / H at the end", "over_start": "fitted / H(0)",
+        "over_limit": "fitted / infinite width", "pl": "least ‖∇F‖²/(2F) over σλ_min",
+    }  # fmt: skip
+    words = "Means over seeds, with standard errors. A rate is that of log F a step over the last third of the run."
+    means = _with_errors(values["summaries"], "over_end", "over_start", "over_limit")
+    table = sections.table(columns, means, words)
+    drawn = [
+        _scatter_figure(rows, kernel) for kernel in SCATTERS if kernel != "limit" or any(r["from_limit"] for r in rows)
+    ]
     drawn += [f for algorithm in ("GD", "SGD") if (f := _falling_figure(arrays, rows, algorithm)) is not None]
     return sections.Section("The linear rate", (*drawn, table))
 
 
 def _iterations(settings: RatesSettings, values: Values) -> sections.Section:
     rows = values["iterations"]
-    table = sections.Table(
-        ("network", "variable", "T: exponent", "theorem", "ηmT: exponent", "theorem", "T from H(0): exponent",
-         "runs over H(0), smallest value", "largest value"),
-        tuple(
-            (r["network"], r["variable"], _with_error(r["steps"], r["steps_error"]), r["steps_theorem"],
-             _with_error(r["time"], r["time_error"]), r["time_theorem"], r["expected"], r["slower"][0], r["slower"][-1])
-            for r in rows
-        ),
+    columns = {
+        "network": "network", "variable": "variable", "steps": "T: exponent", "steps_theorem": "theorem", "time": "ηmT: exponent",
+        "time_theorem": "theorem", "expected": "T from H(0): exponent", "least": "runs over H(0), smallest value",
+        "most": "largest value",
+    }  # fmt: skip
+    words = (
         f"Fitted in logarithms over all seeds; the other three are n = {settings.base[0]}, L = {settings.base[1]}, "
         f"m = {settings.base[2]}, δ = {settings.base[3]:g}. ηmT does not depend on how η is chosen: O(n²/δ) in the proof. Runs over H(0): steps taken over "
-        "those that the kernel at the start says, at the smallest and the largest value of the variable.",
-    )  # fmt: skip
+        "those that the kernel at the start says, at the smallest and the largest value of the variable."
+    )
+    ends = [row | {"least": row["slower"][0], "most": row["slower"][-1]} for row in _with_errors(rows, "steps", "time")]
+    table = sections.table(columns, ends, words)
     drawn = tuple(_iterations_figure(rows, v, settings.share) for v in VARIABLES)
     return sections.Section("Iterations", (*drawn, table))
 
 
 def _classes(settings: RatesSettings, values: Values, arrays: Arrays) -> sections.Section:
-    table = sections.Table(
-        ("network", "algorithm", "labels", "every label right at step", "summed loss there", "summed loss ¼ at step", "last step",
-         "loss there", "η"),
-        tuple(
-            (r["network"], r["algorithm"], r["labels"], _step(r["all_right"]), r["loss_there"], _step(r["below"]), r["steps"],
-             r["loss"], r["lr"])
-            for r in values["classes"]
-        ),
-        "Steps are those of the first record at which it was so.",
-    )  # fmt: skip
+    columns = {
+        "network": "network", "algorithm": "algorithm", "labels": "labels", "all_right": "every label right at step",
+        "loss_there": "summed loss there", "below": "summed loss ¼ at step", "steps": "last step", "loss": "loss there", "lr": "η",
+    }  # fmt: skip
+    rows = [
+        row | {name: "not yet" for name in ("all_right", "below") if row[name] is None} for row in values["classes"]
+    ]
+    table = sections.table(columns, rows, "Steps are those of the first record at which it was so.")
     return sections.Section("Every label right", (_accuracies_figure(arrays, settings), table))
 
 
-def _step(step: int | None) -> int | str:
-    return "not yet" if step is None else step
-
-
 def _laws(values: Values, arrays: Arrays) -> sections.Section:
-    table = sections.Table(
-        ("network", "loss", "algorithm", "class", "p of T ∝ ε^(−p)", "theorem", "R² of log F against T",
-         "smallest c with no record above the law", "at the start", "at the end"),
-        tuple(
-            (r["network"], r["loss"], r["algorithm"], r["kind"], _with_error(r["exponent"], r["exponent_error"]),
-             "log 1/ε" if r["theorem"] is None else r["theorem"], r["straight"], r["constant"], r["first"], r["last"])
-            for r in values["laws"]
-        ),
+    columns = {
+        "network": "network", "loss": "loss", "algorithm": "algorithm", "kind": "class", "exponent": "p of T ∝ ε^(−p)",
+        "theorem": "theorem", "straight": "R² of log F against T", "constant": "smallest c with no record above the law",
+        "first": "at the start", "last": "at the end",
+    }  # fmt: skip
+    words = (
         "p over the last fourfold of steps, mean over seeds; a p near 0 is a linear rate. The law "
-        "bounds the summed loss, or the smallest ‖loss‖ so far of a bounded one.",
-    )  # fmt: skip
+        "bounds the summed loss, or the smallest ‖loss‖ so far of a bounded one."
+    )
+    rows = _with_errors(values["laws"], "exponent")
+    rows = [row | {"theorem": "log 1/ε" if row["theorem"] is None else row["theorem"]} for row in rows]
+    table = sections.table(columns, rows, words)
     drawn = [
         _law_figure(arrays, "cross-entropy", "loss", 1.0, "Cross-entropy"),
         _law_figure(arrays, "saturated", "output_gradient_norm", 0.5, "Smallest ‖loss‖ so far"),
@@ -380,11 +344,8 @@ def _scatter_figure(rows: list[Mapping[str, Any]], kernel: str) -> sections.Figu
         for algorithm in ("GD", "SGD"):
             own = [r for r in found if (r["network"], r["algorithm"]) == (network, algorithm)]
             if own:
-                y, spread = (np.array([r[key] for r in own], float) for key in ("rate", "rate_error"))
-                name, x = f"{network}, {algorithm}", [r[f"from_{kernel}"] for r in own]
-                drawn.append(
-                    sections.series(name, x, y, lower=y - spread, upper=y + spread, mark="points", role=role)
-                )  # fmt: skip
+                x, y, spread = ([r[key] for r in own] for key in (f"from_{kernel}", "rate", "rate_error"))
+                drawn.append(sections.series(f"{network}, {algorithm}", x, y, spread=spread, mark="points", role=role))
     ends = [value for r in found for value in (r["rate"], r[f"from_{kernel}"]) if value > 0]
     if ends:
         line = [0.8 * min(ends), 1.25 * max(ends)]
@@ -393,12 +354,8 @@ def _scatter_figure(rows: list[Mapping[str, Any]], kernel: str) -> sections.Figu
         f"Fitted rate against that of {words}",
         f"Rate a step of the loss over the last third of each run, squared and rippled loss, against −2 log(1 − ηλ_min) "
         f"(of SGD: the rate of the mean loss) with {means}. Bars: one standard error.",
-        f"rate from {words}",
-        "fitted rate",
-        tuple(drawn),
-        x_scale="log",
-        y_scale="log",
-    )
+        f"rate from {words}", "fitted rate", tuple(drawn), "log", "log",
+    )  # fmt: skip
 
 
 def _falling_figure(arrays: Arrays, rows: list[Mapping[str, Any]], algorithm: str) -> sections.Figure | None:
@@ -422,11 +379,8 @@ def _falling_figure(arrays: Arrays, rows: list[Mapping[str, Any]], algorithm: st
         f"The squared loss under {algorithm}",
         "Loss of the first seed at every record; dashed: the slope that the smallest eigenvalue of the kernel at the end "
         "gives, over the part that was fitted.",
-        "step",
-        "loss",
-        tuple(drawn),
-        y_scale="log",
-    )
+        "step", "loss", tuple(drawn), y_scale="log",
+    )  # fmt: skip
 
 
 def _iterations_figure(rows: list[Mapping[str, Any]], variable: str, share: float) -> sections.Figure:
@@ -435,16 +389,13 @@ def _iterations_figure(rows: list[Mapping[str, Any]], variable: str, share: floa
     for row in (r for r in rows if r["variable"] == variable):
         points = row["points"]
         values = list(dict.fromkeys(p["x"] for p in points))
-        found = {
-            key: [mean_and_error([p[key] for p in points if p["x"] == x]) for x in values]
+        steps, expected = (
+            np.array([mean_of_known([p[key] for p in points if p["x"] == x]) for x in values], float).T
             for key in ("steps", "expected")
-        }
-        role = ROLES[row["network"]]
-        mean, spread = (np.array([f[i] if f[i] is not None else np.nan for f in found["steps"]]) for i in (0, 1))
-        spread = np.nan_to_num(spread)
-        drawn.append(sections.series(row["network"], values, mean, lower=mean - spread, upper=mean + spread, role=role))
-        expected = [f[0] for f in found["expected"]]
-        drawn.append(sections.series(f"{row['network']}, from H(0)", values, expected, role=role, dashed=True))
+        )
+        mean, role = steps[0], ROLES[row["network"]]
+        drawn.append(sections.series(row["network"], values, mean, spread=np.nan_to_num(steps[1]), role=role))
+        drawn.append(sections.series(f"{row['network']}, from H(0)", values, expected[0], role=role, dashed=True))
         if anchor is None and np.isfinite(mean).any():
             place = int(np.flatnonzero(np.isfinite(mean))[-1 if row["steps_theorem"] < 0 else 0])
             anchor = values, mean[place] * (np.array(values) / values[place]) ** row["steps_theorem"]
@@ -454,12 +405,8 @@ def _iterations_figure(rows: list[Mapping[str, Any]], variable: str, share: floa
         f"Iterations against {AXES[variable]}",
         f"Steps of GD at η = 1/λ_max until the squared loss is {share:g} of its start; bands: one standard error over seeds. "
         "Dashed: what the kernel at the start says, and the slope of n⁶L²/δ².",
-        AXES[variable],
-        "steps",
-        tuple(drawn),
-        x_scale="log",
-        y_scale="log",
-    )
+        AXES[variable], "steps", tuple(drawn), "log", "log",
+    )  # fmt: skip
 
 
 def _accuracies_figure(arrays: Arrays, settings: RatesSettings) -> sections.Figure:
@@ -468,17 +415,11 @@ def _accuracies_figure(arrays: Arrays, settings: RatesSettings) -> sections.Figu
     for network in (network for network, algorithm in settings.class_cells if algorithm == "GD"):
         steps, accuracy = (arrays[f"{class_name(network, 'GD')}/{key}"] for key in ("steps", "accuracy"))
         for place, labels in enumerate(LABELS):
-            name, dashed = f"{network}, {labels} labels", labels == "random"
-            drawn.append(
-                sections.series(name, steps[steps > 0], accuracy[place][steps > 0], role=ROLES[network], dashed=dashed)
-            )
+            name, y = f"{network}, {labels} labels", accuracy[place][steps > 0]
+            drawn.append(sections.series(name, steps[steps > 0], y, role=ROLES[network], dashed=labels == "random"))
+    words = f"Ten classes, n = {settings.class_samples}, GD; dashed: labels drawn at random."
     return sections.Figure(
-        "Training accuracy under cross-entropy",
-        f"Ten classes, n = {settings.class_samples}, GD; dashed: labels drawn at random.",
-        "step",
-        "training accuracy",
-        tuple(drawn),
-        x_scale="log",
+        "Training accuracy under cross-entropy", words, "step", "training accuracy", tuple(drawn), "log"
     )
 
 
@@ -500,22 +441,11 @@ def _law_figure(arrays: Arrays, loss: str, key: str, power: float, words: str) -
     return sections.Figure(
         f"{words} against T",
         f"{words} of the first seed under GD with the {loss} loss, both axes logarithmic, beside the law of its class.",
-        "step",
-        words.lower(),
-        tuple(drawn),
-        x_scale="log",
-        y_scale="log",
-    )
+        "step", words.lower(), tuple(drawn), "log", "log",
+    )  # fmt: skip
 
 
 STUDY = Study(
-    name="convergence-rates",
-    title="Convergence as measured: linear rates, iterations, and every label right",
-    reference="convergence, Thm 1, Thm 2, Thm 6, Thm 7, Thm 8",
-    settings=SETTINGS,
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
-)
+    "convergence-rates", "Convergence as measured: linear rates, iterations, and every label right",
+    "convergence, Thm 1, Thm 2, Thm 6, Thm 7, Thm 8", SETTINGS, outline, parts, conclude, claims, page,
+)  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -72,11 +72,9 @@ class Fig1Settings:
     cases: tuple[Case, ...] = field(default_factory=tuple)
 
 
-def settings_at(train: int, test: int, width: int, steps: int, every: int, cases: tuple[Case, ...]) -> Fig1Settings:
-    """Settings whose rates are those of n = 10,000 rows, scaled so that ηλ_max stays as it is there."""
-    scale = 10_000 / train
-    scaled = tuple(Case(c.data, c.kappa, c.lr * scale, c.paired, c.dtype) for c in cases)
-    return Fig1Settings(train, test, width, steps, every, scaled)
+def scaled(train: int, *cases: Case) -> tuple[Case, ...]:
+    """Cases whose rates are those of n = 10,000 rows, scaled so that ηλ_max stays as it is there."""
+    return tuple(replace(case, lr=case.lr * (10_000 / train)) for case in cases)
 
 
 PAPER = (Case(MNIST, 1e-2, 1e-3), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"))
@@ -85,10 +83,8 @@ LAZY = (
     Case(CIFAR, 1.0, 1e-3, paired=True, dtype="tf32"),
     Case(CIFAR, 1.0, 3e-4, paired=True, dtype="tf32"),
 )
-
-
-def _on_a_laptop(cases: tuple[Case, ...]) -> tuple[Case, ...]:
-    return tuple(Case(c.data, c.kappa, c.lr, c.paired, "float32") for c in cases)
+LAPTOP = (PAPER[0], LAZY[0], PAPER[1], LAZY[2])
+SMOKE = (Case(DIGITS, 1e-2, 4e-4, dtype="float64"), Case(DIGITS, 1.0, 4e-4, True, "float64"))
 
 
 def parts(settings: Fig1Settings, key: int, device: str | None) -> list[Part]:
@@ -103,19 +99,14 @@ def parts(settings: Fig1Settings, key: int, device: str | None) -> list[Part]:
             if case.data != name:
                 continue
             options = {"lr": case.lr, "steps": settings.steps, "record": record, "dtype": case.dtype}
-            network, seconds = (
-                TwoLayer(settings.width, case.kappa, case.paired),
-                run_seconds(data, settings.width, settings.steps, device),
-            )
+            network, needs = TwoLayer(settings.width, case.kappa, case.paired), (f"spectrum of {name}",)
+            seconds = run_seconds(data, settings.width, settings.steps, device)
             for label in ROLES:
-                of = (data, label, network, key, options)
-                needs = (f"spectrum of {name}",)
-                found.append(Part(case.run(label), trained_on_labels, of, needs, seconds))
-            needs = (f"spectrum of {name}", *(case.run(label) for label in ROLES))
-            seconds = planned(300.0 * data.n**2, 0, device)
-            found.append(
-                Part(case.prediction, predicted_losses, (data, key, np.array(record), case.lr), needs, seconds)
-            )
+                found.append(
+                    Part(case.run(label), trained_on_labels, (data, label, network, key, options), needs, seconds)
+                )
+            of, needs = (data, key, np.array(record), case.lr), (*needs, *map(case.run, ROLES))
+            found.append(Part(case.prediction, predicted_losses, of, needs, planned(300.0 * data.n**2, 0, device)))
     return found
 
 
@@ -192,13 +183,11 @@ def _case(settings: Fig1Settings, case: Case, found: Found) -> tuple[dict[str, A
         observed, ahead = run["loss"], predicted["loss"][i][at]
         moves = largest_error(run["movement"][:, 0], predicted["movement"][i][at])
         lazy = float(run["movement"][-1, 0]) / (np.sqrt(settings.width) * case.kappa)
-        kept |= {
-            f"{label}.observed": observed,
-            f"{label}.predicted": predicted["loss"][i],
-            f"{label}.steps": run["steps"],
+        own = {"observed": observed, "predicted": predicted["loss"][i]} | {
+            w: predicted[w][i] for w in ("lower", "upper")
         }
-        kept |= {f"{label}.{what}": predicted[what][i] for what in ("lower", "upper")}
-        kept |= {f"{label}.{key}": run[key] for key in ("movement", "flips", "kernel_from_start", "kernel_from_limit")}
+        own |= {what: run[what] for what in ("steps", "movement", "flips", "kernel_from_start", "kernel_from_limit")}
+        kept |= {f"{label}.{what}": value for what, value in own.items()}
         facts["labels"][label] = {
             "loss": float(observed[-1]), "share_left": float(observed[-1] / observed[0]),
             "largest_error": largest_error(observed, ahead), "movement_error": moves, "laziness": lazy,
@@ -320,17 +309,17 @@ def claims(settings: Fig1Settings, values: Values) -> list[sections.Text]:
 
 
 def _summary(settings: Fig1Settings, values: Values, arrays: Arrays) -> sections.Section:
-    rows = tuple(
-        (fact["case"], "yes" if fact["order_holds"] else "no", "yes" if fact["stable"] else "no",
-         fact["labels"]["true"]["laziness"], fact["labels"]["true"]["flips"],
-         fact["labels"]["true"]["largest_error"] if fact["stable"] else None,
-         fact["labels"]["random"]["largest_error"] if fact["stable"] else None,
-         fact["labels"]["true"]["movement_error"] if fact["stable"] else None)
-        for fact in values["cases"]
-    )  # fmt: skip
+    rows = []
+    for fact in values["cases"]:
+        true, random = fact["labels"]["true"], fact["labels"]["random"]
+        errors = (
+            (true["largest_error"], random["largest_error"], true["movement_error"]) if fact["stable"] else (None,) * 3
+        )
+        held, stable = ("yes" if fact[name] else "no" for name in ("order_holds", "stable"))
+        rows.append((fact["case"], held, stable, true["laziness"], true["flips"], *errors))
     table = sections.Table(
         ("case", "order holds", "η below 2/λ_max", "laziness", "signs flipped", "error, true labels", "error, random labels",
-         "movement error, true"), rows, "What agreed and what did not; true labels unless said.",
+         "movement error, true"), tuple(rows), "What agreed and what did not; true labels unless said.",
     )  # fmt: skip
     return sections.Section("What agreed and what did not", (*claims(settings, values), table))
 
@@ -341,12 +330,11 @@ def _remarks(found: Sequence[Mapping[str, Any]]) -> tuple[sections.Text, ...]:
     for fact in found:
         true = fact["labels"]["true"]
         if fact["stable"] and true["laziness"] > 1:
-            remarks.append(
-                sections.Text(
-                    f"{fact['case']}: a neuron moves {true['laziness']:.3g} times the size of its start, so this run is not in the "
-                    "regime of the theorem, and the linear prediction is only a guide.", "warning",
-                )
-            )  # fmt: skip
+            words = (
+                f"{fact['case']}: a neuron moves {true['laziness']:.3g} times the size of its start, so this run is not in the "
+                "regime of the theorem, and the linear prediction is only a guide."
+            )
+            remarks.append(sections.Text(words, "warning"))
     return tuple(remarks)
 
 
@@ -362,15 +350,9 @@ STUDY = Study(
     title="Fig. 1 of Arora et al. 2019: true, random and worst-case labels",
     reference="fine_grained, Fig. 1",
     settings={
-        "smoke": settings_at(
-            200, 50, 256, 100, 10, (Case(DIGITS, 1e-2, 4e-4, dtype="float64"), Case(DIGITS, 1.0, 4e-4, True, "float64"))
-        ),
-        "small": settings_at(600, 200, 1000, 500, 25, _on_a_laptop((PAPER[0], LAZY[0], PAPER[1], LAZY[2]))),
+        "smoke": Fig1Settings(200, 50, 256, 100, 10, scaled(200, *SMOKE)),
+        "small": Fig1Settings(600, 200, 1000, 500, 25, scaled(600, *(replace(case, dtype="float32") for case in LAPTOP))),
         "full": Fig1Settings(10_000, 2_000, 10_000, 2_000, 50, (PAPER[0], LAZY[0], PAPER[1], LAZY[1], LAZY[2])),
     },
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
-)
+    outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
+)  # fmt: skip

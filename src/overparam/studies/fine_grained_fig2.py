@@ -16,12 +16,11 @@ from overparam.frame import Part, Work
 from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
 from overparam.spectrum import quadrature
-from overparam.studies.fine_grained_fig1 import Case, settings_at
+from overparam.studies.fine_grained_fig1 import SMOKE, Case, scaled
 from overparam.studies.study import Arrays, Found, Study, Values, planned
 from overparam.studies.two_layer_runs import (
     ABSENT,
     CIFAR,
-    DIGITS,
     MNIST,
     found_pairs,
     log_steps,
@@ -288,35 +287,17 @@ def outline(settings: Fig2Settings) -> str:
 RATES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
-def _settings(
-    train: int,
-    test: int,
-    width: int,
-    steps: int,
-    every: int,
-    rates: tuple[float, ...],
-    cases: tuple[Case, ...],
-    check: bool = False,
-) -> Fig2Settings:
-    scaled = settings_at(train, test, width, steps, every, cases)
-    return Fig2Settings(train, test, width, steps, every, rates, scaled.cases, check)
-
-
 STUDY = Study(
     name="fine-grained-fig2",
     title="Fig. 2 of Arora et al. 2019: generalisation and the complexity of noisy labels",
     reference="fine_grained, Fig. 2",
     settings={
-        "smoke": _settings(200, 100, 256, 150, 25, (0.0, 0.5, 1.0), (Case(DIGITS, 1e-2, 4e-4, dtype="float64"), Case(DIGITS, 1.0, 4e-4, True, "float64"))),
-        "small": _settings(600, 300, 1000, 1000, 50, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), (Case(MNIST, 1e-2, 1e-3), Case(MNIST, 1.0, 1e-3, True))),
-        "full": _settings(10_000, 2_000, 10_000, 10_000, 100, RATES, (
+        "smoke": Fig2Settings(200, 100, 256, 150, 25, (0.0, 0.5, 1.0), scaled(200, *SMOKE)),
+        "small": Fig2Settings(600, 300, 1000, 1000, 50, RATES, scaled(600, Case(MNIST, 1e-2, 1e-3), Case(MNIST, 1.0, 1e-3, True))),
+        "full": Fig2Settings(10_000, 2_000, 10_000, 10_000, 100, RATES, (
             Case(MNIST, 1e-2, 1e-3, dtype="tf32"), Case(MNIST, 1.0, 1e-3, True, "tf32"), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"),
             Case(CIFAR, 1.0, 3e-4, True, "tf32"),
         ), True),
     },
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
+    outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
 )  # fmt: skip

@@ -13,7 +13,15 @@ from overparam.core.sections import Figure, Section, Text, series
 from overparam.data import Dataset
 from overparam.frame import Part
 from overparam.networks import BiasedTwoLayer, Convolutional, Residual, ThreeLayer, ThreeLayerResNet
-from overparam.studies.convergence_laws_page import MOMENTS, constants, frank, rows_in, sorted_by_gap, tables
+from overparam.studies.convergence_laws import (
+    MOMENTS,
+    SMALL_OMEGAS,
+    constants,
+    frank,
+    rows_in,
+    sorted_by_gap,
+    tables,
+)
 from overparam.studies.measured_laws import (
     Cell,
     Measured,
@@ -164,8 +172,6 @@ def outline(settings: WidthSettings) -> str:
     return f"{settings.seeds} seeds each, n = {settings.n}, {settings.effort} effort, on {settings.data}: {told}"
 
 
-SMALL_OMEGAS = (1e-3, 10**-2.5, 1e-2, 10**-1.5, 1e-1)
-
 STUDY = Study(
     name="laws-by-width",
     title="The laws of the other networks, measured: exponents in ω and m",
@@ -186,9 +192,5 @@ STUDY = Study(
             SMALL_OMEGAS, 3, "usual",
         ),
     },
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
+    outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
 )  # fmt: skip

@@ -126,27 +126,20 @@ def claims(settings: LazinessSettings, values: Values) -> list[sections.Text]:
 def page(settings: LazinessSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
     """The claims, every run in a table, and errors against laziness."""
     rows = values["rows"]
-    table = sections.Table(
-        ("m", "κ", "labels", "laziness, predicted", "laziness, observed", "signs flipped", "error of the predicted loss",
-         "error of the movement", "loss error from H(0)", "movement error from H(0)", "kernel drift", "H(0) from H∞"),
-        tuple((r["m"], r["kappa"], r["labels"], r["laziness"], r["observed_laziness"], r["flips"], r["loss_error"], r["movement_error"],
-               r["loss_error_start"], r["movement_error_start"], r["kernel_drift"], r["kernel_from_limit"]) for r in rows),
-    )  # fmt: skip
+    columns = {
+        "m": "m", "kappa": "κ", "labels": "labels", "laziness": "laziness, predicted", "observed_laziness": "laziness, observed",
+        "flips": "signs flipped", "loss_error": "error of the predicted loss", "movement_error": "error of the movement",
+        "loss_error_start": "loss error from H(0)", "movement_error_start": "movement error from H(0)",
+        "kernel_drift": "kernel drift", "kernel_from_limit": "H(0) from H∞",
+    }  # fmt: skip
     roles: dict[str, sections.Role] = {"true": "true", "random": "random"}
     figures = []
-    for key, title, words in (
-        (
-            "loss_error",
-            "Error of the predicted loss",
-            "Largest relative error of the predicted loss against the predicted laziness.",
-        ),
-        (
-            "movement_error",
-            "Error of the predicted movement",
-            "Largest relative error of the predicted movement against the predicted laziness.",
-        ),
-        ("flips", "Signs flipped", "Share of ReLU signs flipped at the end against the predicted laziness."),
+    for key, title, shown in (
+        ("loss_error", "Error of the predicted loss", "Largest relative error of the predicted loss"),
+        ("movement_error", "Error of the predicted movement", "Largest relative error of the predicted movement"),
+        ("flips", "Signs flipped", "Share of ReLU signs flipped at the end"),
     ):
+        words = f"{shown} against the predicted laziness."
         drawn = tuple(
             sections.series(f"m = {m}, {label} labels", [r["laziness"] for r in own], [r[key] for r in own], mark="points", role=roles[label])
             for m in dict.fromkeys(r["m"] for r in rows)
@@ -156,7 +149,7 @@ def page(settings: LazinessSettings, values: Values, arrays: Arrays) -> tuple[se
         figures.append(sections.Figure(title, words, "laziness", title.lower(), drawn, x_scale="log", y_scale="log"))
     return (
         sections.Section("When the prediction may be trusted", tuple(claims(settings, values))),
-        sections.Section("Every run", (table, *figures)),
+        sections.Section("Every run", (sections.table(columns, rows), *figures)),
     )
 
 
@@ -201,9 +194,5 @@ STUDY = Study(
         "full": LazinessSettings(MNIST, 10_000, 1_000, 1e-3, (2_500, 10_000), (0.01, 0.03, 0.1, 1.0), "float32",
                          ((40_000, 0.1), (40_000, 1.0))),
     },
-    outline=outline,
-    parts=parts,
-    conclude=conclude,
-    claims=claims,
-    page=page,
+    outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
 )  # fmt: skip

@@ -34,8 +34,8 @@ class Study:
 
     name: as typed on the command line. title: one line. reference: the paper's statement. settings: a frozen
     dataclass of plain values for each scale. outline: what a setting runs, in words. parts: (settings, key, device) to the
-    parts of the run; data that they need are read here. conclude: (settings, what the parts gave) to plain values and
-    arrays. claims: (settings, values) to the paragraphs that set what the paper says beside
+    parts of the run; data that they need are read here. conclude: (settings, what the parts gave) to values, which are
+    made plain (a number that is not finite becomes None), and arrays. claims: (settings, values) to the paragraphs that set what the paper says beside
     what was found, each with its tone. page: (settings, values, arrays) to all sections; both see stored numbers alone.
     """
 
@@ -125,6 +125,7 @@ def prepare_reproduce(
 
     def conclude(found: Found, provenance: Provenance) -> StudyResult:
         values, arrays = study.conclude(chosen, found)
+        values = folder.plain(values)
         verdict = _verdict(study.claims(chosen, values))
         page = tuple(study.page(chosen, values, arrays))
         return StudyResult(study.name, study.title, scale, values, arrays, page, verdict, provenance)
@@ -151,6 +152,22 @@ def planned(operations: float, steps: int = 0, device: str | None = None) -> flo
     if chosen_device(device).platform == "cpu":
         return 2 + 1e-4 * steps + operations / 2e10
     return 6 + 9e-5 * steps + operations / 5e13
+
+
+def or_none(value: Any) -> float | None:
+    """A number, or None where it is not finite: JSON has neither NaN nor infinity."""
+    return float(value) if np.isfinite(value) else None
+
+
+def mean_and_error(values: Any) -> tuple[float, float | None]:
+    """Mean and standard error; no error of one value, nor where one is not finite.
+
+    >>> mean_and_error([1.0, 3.0]), mean_and_error([2.0])
+    ((2.0, 1.0), (2.0, None))
+    """
+    values = np.asarray(values, dtype=float)
+    known = len(values) > 1 and np.isfinite(values).all()
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))) if known else None
 
 
 def _verdict(claims: Iterable[Text]) -> Verdict:
