@@ -37,7 +37,8 @@ def test_movement_is_that_of_the_eigendecomposition(name, share):
     slack = 1e-9 * exact.max()
     assert np.all(np.asarray(curve.lower)[sure] <= exact[sure] + slack)
     assert np.all(exact[sure] <= np.asarray(curve.upper)[sure] + slack)
-    assert np.all((np.asarray(curve.upper) - np.asarray(curve.lower))[sure] <= 1e-3 * exact.max())
+    near = sure & ((lr * q.bounds.upper <= 1) | (q.products >= STEPS))  # beyond, faster rates have a bracket of a factor
+    assert np.all((np.asarray(curve.upper) - np.asarray(curve.lower))[near] <= 1e-3 * exact.max())
     assert np.allclose(np.sqrt(np.sum(np.asarray(curve.per_output.value) ** 2, axis=0)), curve.values)
 
 
@@ -55,9 +56,12 @@ def test_brackets_from_few_products_hold(name, products):
         assert np.all(exact <= curve.upper * (1 + 1e-7) + 1e-12)
         near = products >= STEPS
         assert np.all((curve.upper - curve.lower)[near] <= 1e-5 * exact.max())
-    fast = predict_movement(q, STEPS, 1.5 / q.bounds.upper)
-    assert not np.all(fast.certified)
-    assert "1/λ_max" in fast.reason
+    fast, exact = (f(STEPS, 1.5 / q.bounds.upper) for f in (lambda *of: predict_movement(q, *of), c.movement))
+    if q.bounds.lower == 0:
+        assert not np.all(fast.certified)
+        assert "1/λ_max" in fast.reason
+    assert np.all(fast.lower <= exact * (1 + 1e-7) + 1e-12)
+    assert np.all(exact <= fast.upper * (1 + 1e-7) + 1e-12)
 
 
 def test_the_limit_and_the_other_losses():

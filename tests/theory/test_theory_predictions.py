@@ -90,12 +90,6 @@ def test_an_unstable_rate_is_said():
     assert found.assumptions[-1].status == "unmet"
 
 
-def test_repeated_rows_at_the_end_ask_for_a_ridge():
-    c = case("repeated rows")
-    with pytest.raises(ValueError, match="ridge"):
-        predict(c.H, c.y, c.H)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

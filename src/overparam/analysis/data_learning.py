@@ -80,7 +80,7 @@ def make_sweeps(work: Work, s: Rows, H: AbstractGram) -> Sweeps:
     work.progress(0.4, 1.0, "leave-one-out")
     mean = true.mean_diagonal
     floor = 0.0 if bounds.lower > 1e-9 * mean else 1e-6 * mean
-    factored = factor(H, floor)
+    factored = factor(H, floor, least=bounds.lower)
     diagonal = factored.inverse_diagonal()
     residuals = factored.solve(s.y) / _shaped(diagonal, s.y)
     end = from_residuals(s.y, residuals, floor)

@@ -96,7 +96,7 @@ def noise_sweep(work: Work, s: Rows, w: Sweeps, trial: Trial | None) -> NoiseSwe
     """
     if trial is None or not s.classes:
         return None
-    fitted = w.factor if trial.new_rows is None else factor(trial.H, w.floor)
+    fitted = w.factor if trial.new_rows is None else factor(trial.H, w.floor, least=w.bounds.lower)
     k = 2 if s.y.ndim == 1 else s.y.shape[1]
     labels = [_redrawn(trial.y, rate, k, s.seed, index, 0) for index, rate in enumerate(NOISE)]
     fresh = [_redrawn(trial.y_new, rate, k, s.seed, index, 1) for index, rate in enumerate(NOISE)]

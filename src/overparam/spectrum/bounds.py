@@ -6,14 +6,11 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from scipy.linalg.lapack import dpotrs  # pyright: ignore[reportAttributeAccessIssue]
-from scipy.sparse.linalg import eigsh
 
 from overparam.core import checks
 from overparam.core.kernel import AbstractAngularKernel
 from overparam.core.machine import available_memory
 from overparam.engines.matrix import AbstractGram, as_gram
-from overparam.spectrum.eigenvectors import operator
 from overparam.spectrum.rules import EPS
 from overparam.spectrum.separation import EigenvalueBounds, separation_bound
 
@@ -108,38 +105,13 @@ def _ritz_values(H: AbstractGram, steps: int = 24) -> np.ndarray:
     return gauss(sweep.alphas[0, :q], sweep.betas[0, :q], 1.0).nodes
 
 
-def _smallest_estimate(L: np.ndarray, steps: int = 30) -> float:
-    """About λ_min, from a short Lanczos run on the inverse."""
-    n = len(L)
-    if n < 3:
-        return float(1 / np.linalg.eigvalsh(dpotrs(L, np.eye(n), lower=1)[0])[-1])
-    inverse = operator(n, lambda v: dpotrs(L, v, lower=1)[0])
-    start = np.random.default_rng(0).standard_normal(n)
-    largest = eigsh(inverse, k=1, which="LA", v0=start, tol=1e-3, ncv=min(n, steps), return_eigenvectors=False)  # pyright: ignore[reportArgumentType]
-    return float(1 / largest[0])
-
-
 def cholesky_bound(H: AbstractGram, tightness: float = 0.98) -> float:
-    """a ≤ λ_min: an estimate from inverse iteration, certified by a Cholesky factorisation of H − a I.
+    """a ≤ λ_min: an estimate from inverse iteration, certified by a Cholesky factorisation of H − a I."""
+    from overparam.spectrum.solve import certified_smallest, plain_factor, smallest_estimate
 
-    A factorisation that runs to its end proves H − a I ⪰ −c, c = (n + 1) ε tr(H) the rounding of
-    the factorisation (Rump 2006); a is lowered by it.
-    """
-    from overparam.spectrum.solve import factor_values
-
-    n = H.n
-    slack = 2 * (n + 2) * EPS * float(H.diagonal().sum())
-    L = factor_values(H, 0.0)
-    if L is None:
+    made = plain_factor(H, 0.0)
+    if made is None:
         return 0.0
-    smallest = _smallest_estimate(L)
-    del L
-    share = tightness
-    for _ in range(4):
-        a = share * smallest
-        if a <= slack + H.rounding:
-            return 0.0
-        if factor_values(H, -a) is not None:
-            return a - slack - H.rounding
-        share *= 0.8
-    return 0.0
+    estimate = smallest_estimate(made)
+    del made
+    return certified_smallest(H, 0.0, estimate, tightness)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
 
-from overparam.core.bracketed import Bracketed
+from overparam.core.bracketed import Bracketed, Sense
 from overparam.core.provenance import Provenance
 from overparam.spectrum.bounds import EigenvalueBounds
 from overparam.spectrum.integrands import AbstractIntegrand, Estimate
@@ -57,15 +57,23 @@ class Quadrature:
     def bracket(self, integrand: AbstractIntegrand | Callable[[np.ndarray], np.ndarray]) -> Bracketed:
         """Σ_r y_rᵀ f(H) y_r for f = `Loss(steps, lr)`, `Inverse(ridge)`; a plain callable gives an estimate.
 
-        What is bracketed is the form of some matrix within `perturbation` of H in spectral norm: what rounding itself
-        cannot tell from H, no bracket can. Where no finite upper side follows, the value is the Gauss estimate.
+        The brackets allow for what rounding did to H and to the sweep. Where H is singular to rounding the inverse without
+        a ridge is that of some matrix within `perturbation` of H, no more (labels without a part in the null space have a
+        finite one, the pseudo-inverse's), and its `sense` says so. Where no finite upper side follows, the value is the
+        Gauss estimate.
         """
         if not isinstance(integrand, AbstractIntegrand):
             integrand = Estimate(integrand)
         sides = zip(*(self._one(output, integrand) for output in range(self.outputs)), strict=True)
         values, lowers, uppers = (np.stack(side) for side in sides)
-        certified = not isinstance(integrand, Estimate)
-        return over_outputs(values, lowers, uppers, self._reason(integrand), certified=certified)
+        sense: Sense = "none" if isinstance(integrand, Estimate) else "rounding included"
+        if sense != "none" and self.bounds.lower == 0 and integrand.infinite_at_zero.any():
+            sense = "of a nearby matrix"  # a direction of eigenvalue 0 that the labels do not have, or hardly
+        found = over_outputs(values, lowers, uppers, self._reason(integrand), sense)
+        if sense == "of a nearby matrix" and not found.reason:
+            near = f"H is singular to rounding: this is its pseudo-inverse's, and that of a matrix within {self.perturbation:.1e}"
+            found = replace(found, reason=near)
+        return found
 
     def gauss(self, output: int = 0) -> Rule:
         """The Gauss rule of one output."""
@@ -158,11 +166,10 @@ class Quadrature:
 
 
 def over_outputs(
-    values: np.ndarray, lowers: np.ndarray, uppers: np.ndarray, why: str, *, certified: bool = True
+    values: np.ndarray, lowers: np.ndarray, uppers: np.ndarray, why: str, sense: Sense = "rounding included"
 ) -> Bracketed:
     """The sum over the leading axis, an output each; `why` is said where some upper side is not finite."""
-    sense = "rounding included" if certified else "none"
-    reason = "" if certified and np.isfinite(uppers).all() else why
+    reason = "" if sense != "none" and np.isfinite(uppers).all() else why
     each = Bracketed(values, lowers, uppers, sense, reason)
     value, lower, upper = (_scalar(side.sum(axis=0)) for side in (values, lowers, uppers))
     return Bracketed(value, lower, upper, sense, reason, per_output=each)

@@ -11,7 +11,8 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.engines.matrix import AbstractGram, AbstractHostGram, as_gram
-from overparam.spectrum.solve import factor, not_definite
+from overparam.spectrum.rules import EPS
+from overparam.spectrum.solve import eigenvalue_rounding, factor, negligible, not_definite
 
 GRID = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0)
 """Ridges tried by "auto", times the mean diagonal."""
@@ -170,7 +171,8 @@ class RidgePath:
     def _by_eigenpairs(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         assert self._pairs is not None
         values = np.maximum(self._pairs.values, 0.0) + ridge
-        if values[-1] <= 4 * np.finfo(float).eps * values[0]:
+        singular = values[-1] <= 4 * EPS * values[0]
+        if singular or (ridge <= negligible(self._H) and values[-1] <= 2 * eigenvalue_rounding(self._H, values[0])):
             raise not_definite(self._H, ridge)
         inverse = 1 / values
         return self._pairs.vectors @ (_beside(inverse, self._rotated) * self._rotated), self._squares @ inverse

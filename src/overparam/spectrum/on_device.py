@@ -129,6 +129,9 @@ def _backward(L: Any, X: Any, right: Any, start: Any, size: int) -> Any:
 class DeviceFactor:
     """L with L Lᵀ = H + ridge on the device; the face of `solve.Factor`."""
 
+    smallest: float = 0.0
+    """A bound below λ_min(H + ridge), as there."""
+
     def __init__(self, H: AbstractGram, ridge: float) -> None:
         values = getattr(H, "values", None)
         if values is None:

@@ -1,4 +1,9 @@
-"""Cholesky factors of H + ridge: solves, and the diagonal of the inverse that leave-one-out needs."""
+"""Cholesky factors of H + ridge where that is known to be positive definite: solves, the diagonal of the inverse.
+
+A factorisation that runs to its end proves nothing: of a singular matrix the last pivot is rounding, of either sign. So
+without a ridge to speak of a factor is handed out only with a positive bound below the smallest eigenvalue: what the caller
+knows of λ_min, or a second factor, of H + ridge − a.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,13 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs  # pyright: ignore[reportAttributeAccessIssue]
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from overparam.core import checks
 from overparam.core.machine import available_memory
 from overparam.engines.matrix import AbstractGram, as_gram
+from overparam.spectrum.eigenvectors import operator
+from overparam.spectrum.rules import EPS
 
 if TYPE_CHECKING:
     from overparam.spectrum.on_device import DeviceFactor
@@ -18,6 +26,9 @@ if TYPE_CHECKING:
 @final
 class Factor:
     """L with L Lᵀ = H + ridge on the CPU (`factor` makes one)."""
+
+    smallest: float = 0.0
+    """A bound below λ_min(H + ridge); 0 where none is known, for a ridge on a matrix given as numbers."""
 
     def __init__(self, L: np.ndarray, ridge: float) -> None:
         self._L = L
@@ -44,23 +55,83 @@ class Factor:
         return diagonal
 
 
-def factor(H: Any, ridge: float = 0.0) -> Factor | DeviceFactor:
-    """The Cholesky factor of H + ridge.
+def factor(H: Any, ridge: float = 0.0, *, least: float = 0.0) -> Factor | DeviceFactor:
+    """The Cholesky factor of H + ridge; one line where that is singular to rounding.
+
+    Args:
+        H: a Gram matrix, or a symmetric matrix of numbers.
+        ridge: ≥ 0.
+        least: a bound below λ_min(H) that is known already, such as `q.bounds.lower`; it saves a second factor.
 
     >>> factor(np.diag([1.0, 3.0]), ridge=1.0).solve([2.0, 2.0])
     array([1. , 0.5])
     """
     H = as_gram(H)
     ridge = checks.positive(ridge, "ridge", zero=True)
-    if H.xp is not np:
-        from overparam.spectrum.on_device import DeviceFactor
-
-        made = DeviceFactor(H, ridge)
-        if made.definite:
+    made = plain_factor(H, ridge)
+    if made is not None:
+        lost = negligible(H)
+        known = least + ridge if least > 0 or H.kernel is not None else 0.0
+        made.smallest = known if known > lost else certified_smallest(H, ridge, smallest_estimate(made))
+        if made.smallest > 0 or ridge > lost:
             return made
-    elif (L := factor_values(H, ridge)) is not None:
-        return Factor(L, ridge)
     raise not_definite(H, ridge)
+
+
+def negligible(H: AbstractGram) -> float:
+    """A ridge up to this is lost in the rounding of H and of a factor."""
+    return H.rounding + 64 * EPS * float(np.abs(H.diagonal()).sum())
+
+
+def eigenvalue_rounding(H: AbstractGram, largest: float) -> float:
+    """How far computed eigenvalues may be from those of the exact matrix: that of H, and of the decomposition."""
+    return H.rounding + max(H.n, 10) * EPS * largest
+
+
+def certified_smallest(H: AbstractGram, ridge: float, estimate: float, tightness: float = 0.98) -> float:
+    """A bound below λ_min(H + ridge) from an estimate of it, by a factor of H + ridge − a; 0 where there is none.
+
+    A factorisation that runs to its end proves H + ridge − a ⪰ −c, c = (n + 1) ε tr(H + ridge) its rounding (Rump 2006);
+    a is lowered by it, and by the rounding of H.
+    """
+    slack = 2 * (H.n + 2) * EPS * (float(np.abs(H.diagonal()).sum()) + H.n * ridge)
+    share = tightness
+    for _ in range(4):
+        a = share * estimate
+        if not a > slack + H.rounding:
+            return 0.0
+        if plain_factor(H, ridge - a) is not None:
+            return a - slack - H.rounding
+        share *= 0.8
+    return 0.0
+
+
+def plain_factor(H: AbstractGram, shift: float) -> Factor | DeviceFactor | None:
+    """The factor of H + shift whatever it is worth; None where a pivot is not positive."""
+    if H.xp is np:
+        L = factor_values(H, shift)
+        return None if L is None else Factor(L, shift)
+    from overparam.spectrum.on_device import DeviceFactor
+
+    made = DeviceFactor(H, shift)
+    return made if made.definite else None
+
+
+def smallest_estimate(made: Factor | DeviceFactor, steps: int = 30) -> float:
+    """About λ_min of what was factored, from a short Lanczos run on the inverse; 0 where the factor is worth nothing."""
+    n = made.n
+    with np.errstate(all="ignore"):
+        if n < 3:
+            inverse = made.solve(np.eye(n))
+            largest = np.linalg.eigvalsh(inverse)[-1] if np.isfinite(inverse).all() else np.inf
+        else:
+            start = np.random.default_rng(0).standard_normal(n)
+            few: dict[str, Any] = {"tol": 1e-3, "ncv": min(n, steps), "return_eigenvectors": False}
+            try:
+                largest = eigsh(operator(n, made.solve), k=1, which="LA", v0=start, **few)[0]
+            except (ArpackError, ValueError):  # a factor of a singular matrix may give infinities
+                return 0.0
+        return float(1 / largest) if 0 < largest < np.inf else 0.0
 
 
 def not_definite(H: AbstractGram, ridge: float) -> ValueError:

@@ -345,7 +345,7 @@ def _interpolation_norm(H: AbstractGram, y: np.ndarray) -> tuple[float, str]:
     if not below.lower > 0:
         return np.inf, f"λ_min is not known to be above 0 ({below.lower_method})"
     try:
-        c = factor(H, 0.0).solve(y)
+        c = factor(H, 0.0, least=below.lower).solve(y)
     except ValueError:
         return np.inf, "no Cholesky factor to rounding"
     product, slack = H @ c, _slack(H)

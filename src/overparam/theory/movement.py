@@ -55,8 +55,9 @@ def predict_movement(q: Quadrature, steps: Any, lr: float, loss: str = "sum") ->
         ‖W(s) − W(0)‖_F² = Σ_i (1 − (1 − ηλ_i)^s)² / λ_i · (v_iᵀr0)²
                      = r0ᵀ(2A_s − A_{2s})(H) r0,   A_s(x) = (1 − (1 − ηx)^s)/x
 
-    Exact up to s = products of the sweep. Beyond, A_s and A_{2s} are bracketed where η b ≤ 1 (b ≥ λ_max); for larger
-    rates the value is an estimate and says so. Outputs share the weights and add in squares.
+    Exact up to s = products of the sweep. Beyond, A_s and A_{2s} are bracketed where η b ≤ 1 (b ≥ λ_max). For larger stable
+    rates, e = ηb − 1 < 1, every 1 − ηλ lies in [−e, 1]: the squared movement is at least (1 − e^s)² that of the rate 1/b, and
+    at most (1 + e)² its limit. Outputs share the weights and add in squares.
 
     Ref: fine_grained, Lemma 5.3, Eq. (11), (37)
 
@@ -114,8 +115,11 @@ def movement_limit(q: Quadrature) -> Bracketed:
 def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stability) -> Bracketed:
     """r0ᵀ(1 − (1 − ηH)^s)²H⁻¹ r0 for the summed loss, every output, with whatever bracket is a theorem."""
     b = max(q.bounds.upper, *(q.gauss(j).nodes[-1] * (1 + 64 * EPS) for j in range(q.outputs)))
-    integrand = Growth(np.stack([steps, 2 * steps]), rate)
-    parts = q.bracket(integrand).per_output if integrand.bracketed_by(b) else None
+    past = max(0.0, rate * b - 1)
+    parts = ends = None
+    if past < 1:
+        parts = q.bracket(Growth(np.stack([steps, 2 * steps]), min(rate, 1 / b))).per_output
+        ends = q.bracket(Inverse()).per_output if past else None
     values, lowers, uppers = (np.zeros((q.outputs, *steps.shape)) for _ in range(3))
     initial = float(q.masses.sum())
     for output in range(q.outputs):
@@ -130,6 +134,9 @@ def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stabi
             twice = tuple(np.asarray(side)[output][1] for side in (parts.lower, parts.upper))
             # (1 − c^s)² is at most 1 − c^s for 0 ≤ c ≤ 1, so A_s itself lies above too
             lower, upper = 2 * once[0] - twice[1], np.minimum(2 * once[1] - twice[0], once[1])
+        if ends is not None:
+            lower = (1 - past ** np.maximum(steps, 1.0)) ** 2 * np.maximum(lower, 0.0)
+            upper = np.where(steps == 0, 0.0, (1 + past) ** 2 * np.asarray(ends.upper)[output])
         if state == "stable":
             spread = _spread(q, output, rule, steps, rate, value)
             exact = (steps <= q.lengths[output]) | bool(q.complete[output])
@@ -140,7 +147,7 @@ def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stabi
         values[output] = np.where(grown, np.inf, np.clip(value, lower, upper))
         lowers[output], uppers[output] = np.where(grown, 0.0, lower), np.where(grown, np.inf, upper)
     return over_outputs(
-        values, lowers, uppers, "not certified: the rate is above 1/λ_max, where this sum has no bracket"
+        values, lowers, uppers, "not certified: the rate is above 1/λ_max and no positive bound on λ_min is known"
     )
 
 

@@ -13,11 +13,17 @@ from overparam.core.assumptions import INFINITE_WIDTH, Assumption, checked
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.bounds import CHOLESKY_FITS
+from overparam.spectrum.eigenvectors import eigenpairs
 from overparam.spectrum.lanczos import matrix_function
-from overparam.spectrum.solve import factor
+from overparam.spectrum.rules import EPS
+from overparam.spectrum.solve import eigenvalue_rounding, factor, negligible
 from overparam.theory.integrands import growth
 from overparam.theory.rates import Stability, checked_rate, loss_scale
 
+CERTIFIED = 1e-4
+"""A direct solve is certified where the coefficients are within this share of themselves, their rounding included."""
+LIMIT = "minimum-norm least squares"
+"""Where gradient descent ends when H is singular: the mean label on a group of equal rows."""
 GROWN = 1e6
 """Outputs of an unstable rate above this many times the largest residual are given as NaN."""
 
@@ -25,7 +31,11 @@ GROWN = 1e6
 @final
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """c with f(x) = f_0(x) + Σ_i c_i K(x, x_i), in the shape of y, and how they were found."""
+    """c with f(x) = f_0(x) + Σ_i c_i K(x, x_i), in the shape of y, and how they were found.
+
+    `change` is ‖error of c‖/‖c‖: a bound where c was solved for and H + ridge is known to be positive definite, else an
+    estimate.
+    """
 
     values: np.ndarray
     method: str
@@ -34,6 +44,8 @@ class Coefficients:
     converged: bool
     largest: float
     """The largest eigenvalue seen; 0 where none was looked at."""
+    null: int = 0
+    """Eigenvalues, or Ritz values, that are 0 to rounding and were taken for it."""
 
 
 @final
@@ -41,8 +53,9 @@ class Coefficients:
 class Prediction(NDArrayOperatorsMixin):
     """`values` are the outputs on the new points; the object stands for that array in arithmetic and NumPy.
 
-    `certified` is False unless the solve was direct; `change` is then an estimate of the relative error left in the
-    coefficients. An unstable rate has `status` "unstable" and NaN where the outputs have grown out of meaning.
+    `change` is the relative error left in the coefficients, a bound where the solve was direct; `certified` says that it is
+    one and at most 1e-4. Where H is singular to rounding and there is no ridge, `method` is "minimum-norm least squares",
+    which is where gradient descent ends, of a matrix that rounding cannot tell from H: never certified. An unstable rate has `status` "unstable" and NaN where the outputs have grown out of meaning.
     """
 
     values: np.ndarray
@@ -113,7 +126,8 @@ def predict(
         K_new: the kernel of new points with training rows, (p, n), from `kernel(X_new, X)`.
         steps: of gradient descent; None for the limit.
         lr: the rate, of the loss named by `loss`; needed with `steps`.
-        ridge: ≥ 0; needed where repeated rows make H singular and `steps` is None.
+        ridge: ≥ 0. Without one, where repeated rows make H singular and `steps` is None, the answer is the limit of
+            gradient descent, the minimum-norm least-squares fit: the mean label on equal rows.
         initial: u(0), the outputs on the training rows before training; None for 0.
         initial_new: the outputs on the new points before training; None for 0.
         loss: "sum", "mean" or "mse".
@@ -126,6 +140,9 @@ def predict(
     array([1.])
     >>> np.round(predict(H, [2.0, 1.0], [[1.0, 0.0]], steps=1, lr=0.25).values, 9)  # 1·0.25·2
     array([0.5])
+    >>> twice = predict(np.ones((2, 2)), [1.0, 0.0], [[1.0, 1.0]])  # one row with two labels
+    >>> np.round(twice.values, 9), twice.method, twice.certified
+    (array([0.5]), 'minimum-norm least squares', False)
     """
     H = as_gram(H)
     y = checks.targets(y, H.n)
@@ -152,8 +169,12 @@ def predict(
         reach = GROWN * max(float(np.abs(residual).max()), 1e-300)
         if state == "unstable":
             values = np.where(np.abs(values - start) <= reach, values, np.nan)
-    direct = found.method == "Cholesky"
     assumptions = [INFINITE_WIDTH]
+    if found.method == LIMIT or found.null:
+        words = (
+            f"{found.null} eigenvalues are 0 to rounding; in their directions nothing is learned: the limit is {LIMIT}"
+        )
+        assumptions.append(checked("H is positive definite", False, words))
     if rate is not None:
         words = f"η(λ_max + ridge) ≥ {rate * (found.largest + ridge):.6g} by the largest Ritz value, which must be ≤ 2"
         assumptions.append(checked("the rate is stable", state == "stable", words))
@@ -163,7 +184,7 @@ def predict(
         lr=lr,
         ridge=float(ridge),
         status=state,
-        certified=direct,
+        certified=found.method == "Cholesky" and found.change <= CERTIFIED,
         change=found.change,
         products=found.products,
         method=found.method,
@@ -198,25 +219,59 @@ def dual_coefficients(
     if (steps is None) != (lr is None):
         raise ValueError("`steps` and `lr` belong together; leave both out for the end of training")
     if steps is None and _fits(H):
-        solved = factor(H, ridge).solve(residual)
-        return Coefficients(solved, "Cholesky", 0.0, 0, True, 0.0)
-    largest = 0.0
+        return _solved(H, residual, ridge)
+    largest, null = 0.0, 0
     if steps is not None:
         if steps < 0 or steps != int(steps):
             raise ValueError(f"`steps` is {steps!r}; expected a whole number ≥ 0, or None for the end of training")
         rate = checked_rate(lr) * loss_scale(loss, H.n, residual.size // H.n)
 
     def function(x: np.ndarray) -> np.ndarray:
-        nonlocal largest
+        nonlocal largest, null
         largest = max(largest, float(x.max()))
-        if steps is None:
-            with np.errstate(divide="ignore"):
-                return 1 / (x + ridge)
-        return growth(x + ridge, steps, rate)
+        lost = eigenvalue_rounding(H, largest)
+        # directions of eigenvalue 0 do not move; what rounding makes of 0 matters once its steps add up
+        still = (x <= lost) & (ridge <= lost) & (steps is None or rate * steps * lost > 1)
+        null = int(still.sum())
+        with np.errstate(divide="ignore"):
+            moved = 1 / (x + ridge) if steps is None else growth(x + ridge, steps, rate)
+        return np.where(still, 0.0, moved)
 
     with np.errstate(over="ignore", invalid="ignore"):
         found = matrix_function(H, residual, [function], tol=tol, max_products=max_products, progress=progress)
-    return Coefficients(found.values[0], "Krylov", found.change[0], found.products, found.converged, largest)
+    return Coefficients(found.values[0], "Krylov", found.change[0], found.products, found.converged, largest, null)
+
+
+def _solved(H: AbstractGram, residual: np.ndarray, ridge: float) -> Coefficients:
+    """(H + ridge)⁻¹r where that is positive definite, with a bound on its error; else the limit of gradient descent.
+
+    ‖c − (H + ridge)⁻¹r‖ ≤ ‖r − (H + ridge)c‖/λ_min, the residual as computed, and what rounding did to it and to H.
+    """
+    try:
+        factored = factor(H, ridge)
+    except ValueError:
+        if ridge > negligible(H):
+            raise
+        return _limit(H, residual, ridge)
+    c = factored.solve(residual)
+    size = float(np.linalg.norm(c))
+    left = float(np.linalg.norm(residual - (H @ c + ridge * c)))
+    spread = H.rounding + (H.n + 2) * EPS * (float(np.sqrt(H.square_sum())) + ridge)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = float(np.divide(left / size + spread, factored.smallest)) if size else 0.0
+    return Coefficients(c, "Cholesky", change, 0, True, 0.0)
+
+
+def _limit(H: AbstractGram, residual: np.ndarray, ridge: float) -> Coefficients:
+    """The minimum-norm least-squares solution of H c = r, eigenvalues up to their rounding taken for 0."""
+    pairs = eigenpairs(H)
+    lost = eigenvalue_rounding(H, float(pairs.values[0]))
+    kept = pairs.values > lost
+    vectors, values = pairs.vectors[:, kept], pairs.values[kept] + ridge
+    parts = vectors.T @ residual
+    c = vectors @ (parts / (values[:, None] if parts.ndim == 2 else values))
+    change = float(lost / values.min()) if kept.any() else 0.0
+    return Coefficients(c, LIMIT, change, 0, True, float(pairs.values[0]), int((~kept).sum()))
 
 
 def _fits(H: AbstractGram) -> bool:

@@ -66,8 +66,8 @@ def max_learning_rate(H: Any, loss: str = "sum", *, momentum: float = 0.0, outpu
     _, top = ritz_range(q)
     share = 1 / loss_scale(loss, q.n, outputs)
     reach = 2 * (1 + momentum) * share
-    value, lower = reach / top, reach / q.bounds.upper
-    upper = reach / max(top - q.perturbation, 1e-300)
+    value, lower = _over(reach, top), _over(reach, q.bounds.upper)
+    upper = _over(reach, top - q.perturbation)
     # labels without the top eigenvector leave the upper side open: the safe side is then the rate to use
     value = lower if value > 1.2 * lower else max(value, lower)
     return _rate(value, lower, upper)
@@ -95,9 +95,14 @@ def best_learning_rate(H: Any, loss: str = "sum", *, outputs: int = 1) -> Bracke
     bottom, top = ritz_range(q)
     a, b, shift = q.bounds.lower, q.bounds.upper, q.perturbation
     share = 1 / loss_scale(loss, q.n, outputs)
-    lower, upper = 2 * share / (b + bottom + shift), 2 * share / max(top - shift + a, 1e-300)
-    value = float(np.clip(2 * share / (top + max(bottom, a)), lower, upper))
-    return _rate(value, lower, upper)
+    lower, upper = _over(2 * share, b + bottom + shift), _over(2 * share, top - shift + a)
+    value = float(np.clip(_over(2 * share, top + max(bottom, a)), lower, upper))
+    return _rate(value if np.isfinite(value) else lower, lower, upper)
+
+
+def _over(reach: float, eigenvalue: float) -> float:
+    """A rate; infinite where no positive eigenvalue is known, as of labels in the null space."""
+    return reach / eigenvalue if eigenvalue > 0 else np.inf
 
 
 def _rate(value: float, lower: float, upper: float) -> Bracketed:
@@ -106,6 +111,7 @@ def _rate(value: float, lower: float, upper: float) -> Bracketed:
         float(lower),
         float(upper),
         "rounding included",
+        "" if np.isfinite(upper) else "the labels have no part in a direction of positive eigenvalue",
         reference="fine_grained, Thm 4.1",
         assumptions=(INFINITE_WIDTH,),
     )

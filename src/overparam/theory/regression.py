@@ -20,6 +20,7 @@ from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.dense import DenseGram
 from overparam.engines.matrix import chosen_device
 from overparam.spectrum.left_out import RidgePath, checked_ridges, class_margins, least
+from overparam.spectrum.rules import EPS
 
 if TYPE_CHECKING:
     from overparam.kernels import Empirical
@@ -418,8 +419,9 @@ class _BlockPath:
         self._values, self._rotated, self._shape = np.maximum(values, 0.0), self._vectors.T @ y, (n, k)
 
     def definite(self, ridge: float) -> bool:
-        shifted = self._values + ridge
-        return bool(shifted[0] > 4 * np.finfo(float).eps * shifted[-1])
+        """Whether Θ + ridge can be inverted: a ridge below the rounding of eigenvalues counts for nothing."""
+        shifted, lost = self._values + ridge, len(self._values) * EPS * self._values[-1]
+        return bool(shifted[0] > (4 * EPS * shifted[-1] if ridge > lost else 2 * lost))
 
     def at(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """(Θ + ridge)⁻¹y and the residuals, (nk,) both."""
