@@ -37,7 +37,9 @@ def test_movement_is_that_of_the_eigendecomposition(name, share):
     slack = 1e-9 * exact.max()
     assert np.all(np.asarray(curve.lower)[sure] <= exact[sure] + slack)
     assert np.all(exact[sure] <= np.asarray(curve.upper)[sure] + slack)
-    near = sure & ((lr * q.bounds.upper <= 1) | (q.products >= STEPS))  # beyond, faster rates have a bracket of a factor
+    near = sure & (
+        (lr * q.bounds.upper <= 1) | (q.products >= STEPS)
+    )  # beyond, faster rates have a bracket of a factor
     assert np.all((np.asarray(curve.upper) - np.asarray(curve.lower))[near] <= 1e-3 * exact.max())
     assert np.allclose(np.sqrt(np.sum(np.asarray(curve.per_output.value) ** 2, axis=0)), curve.values)
 
