@@ -11,7 +11,7 @@ from overparam.audits.conditions import drawn_as_stated
 from overparam.audits.laws import Law, fit_exponent, made, not_measured
 from overparam.audits.page import _laws, _missing, _range, give_words
 from overparam.audits.subject import Subject
-from overparam.core.assumptions import checked
+from overparam.core.bracketed import checked
 from overparam.core.words import listed
 
 RADII = np.array([1e-3, 1e-2, 1e-1, 1.0])

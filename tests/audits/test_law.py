@@ -6,7 +6,7 @@ import pytest
 from overparam.audits.conditions import within
 from overparam.audits.laws import Law, made, not_measured
 from overparam.audits.page import _laws
-from overparam.core.assumptions import checked
+from overparam.core.bracketed import checked
 
 OMEGAS = np.geomspace(1e-4, 1, 6)
 HIDDEN = Law("law", "convergence, Lemma 8.2", "≤ O(ω)", "upper", {"omega": 1.0})

@@ -9,7 +9,7 @@ import pytest
 
 from overparam.audits import perturbations
 from overparam.audits.perturbations import random_direction, spectral_norms, steepest, to_unit
-from overparam.core.device_weights import DeviceWeights
+from overparam.core.inside import DeviceWeights
 
 
 def drawn(seed):

@@ -13,7 +13,7 @@ from contract_cases import VERBS, answer, rows
 
 import overparam as op
 from overparam.cli import run
-from overparam.core.interruption import Interrupted
+from overparam.core.progress import Interrupted
 from overparam.frame import AbstractAnswer, Job, Plan
 
 every = pytest.mark.parametrize("name", list(VERBS))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from overparam.core.assumptions import Assumption
-from overparam.core.bracketed import Bracketed, Interval
+from overparam.core.bracketed import Assumption, Bracketed, Interval
 from overparam.core.folder import plain
 from overparam.core.records import put_together, take_apart
 

@@ -10,7 +10,7 @@ import pytest
 from kernels_for_tests import Images
 
 import overparam as op
-from overparam.core.interruption import Interrupted
+from overparam.core.progress import Interrupted
 from overparam.engines import cross_matrix, gram, tiles
 from overparam.engines.dense import DenseGram
 from overparam.frame.keeping import PARTS

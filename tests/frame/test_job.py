@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from overparam.core.interruption import Interrupted
+from overparam.core.progress import Interrupted
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Section, Text
-from overparam.core.verdict import Verdict
+from overparam.core.sections import Section, Text, Verdict
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
 
 CALLS: list[str] = []

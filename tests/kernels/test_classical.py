@@ -9,6 +9,7 @@ from rounding import rounding
 from sklearn.metrics.pairwise import euclidean_distances, polynomial_kernel, rbf_kernel
 
 from overparam.core.kernel import AbstractInnerProductKernel
+from overparam.core.spec import spec_of
 from overparam.kernels import (
     ArcCosine,
     Arcsine,
@@ -105,7 +106,7 @@ def hard_pairs(largest: float, count: int = 120):
         yield kind, x, z
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.settings)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(spec_of(kernel)))
 def test_forty_digits_on_hard_pairs(kernel) -> None:
     worst = 0.0
     for kind, x, z in hard_pairs(1.0 if isinstance(kernel, Recursive) else 20.0):
@@ -118,7 +119,7 @@ def test_forty_digits_on_hard_pairs(kernel) -> None:
     assert worst > 0  # the comparison is with numbers that are not ours
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplace(1.0)], ids=lambda kernel: kernel.settings)
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplace(1.0)], ids=lambda kernel: str(spec_of(kernel)))
 def test_distances_of_long_rows_are_as_good_as_the_docstring_says(kernel) -> None:
     for kind, x, z in hard_pairs(1e4):
         error = abs(float(mpmath.mpf(kernel.evaluate(x, z)) - exact(kernel, x, z)))
@@ -147,7 +148,7 @@ def test_arcsine_of_large_weights_tends_to_signs() -> None:
     np.testing.assert_allclose(SIGNS(X), 2 * ArcCosine(0)(X) - 1, atol=1e-14)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.settings)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(spec_of(kernel)))
 def test_positive_semidefinite_and_symmetric_with_duplicates(kernel) -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((60, 4))
@@ -159,7 +160,7 @@ def test_positive_semidefinite_and_symmetric_with_duplicates(kernel) -> None:
     assert values[0] >= -1e-14 * len(X) * values[-1]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.settings)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(spec_of(kernel)))
 def test_jax_and_numpy_say_the_same(kernel) -> None:
     import jax
     import jax.numpy as jnp
@@ -174,7 +175,7 @@ def test_jax_and_numpy_say_the_same(kernel) -> None:
     np.testing.assert_allclose(unit, kernel.from_gaps(np, 1 - rho, 1 + rho, 1.0, 1.0), rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.settings)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: str(spec_of(kernel)))
 def test_rows_of_zeros(kernel) -> None:
     X = np.array([[0.0, 0.0], [0.6, 0.0]])
     if not kernel.zero_rows:
@@ -201,7 +202,7 @@ def test_both_parts_are_the_kernel_and_others_are_refused() -> None:
 @pytest.mark.parametrize(
     "kernel",
     [Gaussian(1.2), Laplace(0.8), ArcCosine(0), ArcCosine(1), ArcCosine(2), Arcsine(0.9, 0.7), SIGNS],
-    ids=lambda kernel: kernel.settings,
+    ids=lambda kernel: str(spec_of(kernel)),
 )
 def test_random_features_have_the_kernel_as_their_mean(kernel) -> None:
     X = np.random.default_rng(6).standard_normal((6, 3))
@@ -322,7 +323,7 @@ def test_settings_compare_and_hash() -> None:
 @pytest.mark.parametrize(
     "kernel",
     [*KERNELS, 2 * Gaussian(1.0) + ArcCosine(1), RandomFeatures(Laplace(), 30)],
-    ids=lambda kernel: kernel.settings,
+    ids=lambda kernel: str(spec_of(kernel)),
 )
 def test_matrices_of_the_engines(kernel) -> None:
     from overparam.engines import gram

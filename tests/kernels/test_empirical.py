@@ -10,8 +10,8 @@ from empirical_cases import CASES, by_jacobian, mlp
 
 import overparam as op
 from overparam import networks
-from overparam.core.network import Params
-from overparam.core.tangents import AbstractTangents
+from overparam.core.network import AbstractTangents, Params
+from overparam.frame import fingerprint
 from overparam.kernels import TwoLayer
 from overparam.kernels.empirical import Empirical
 from overparam.kernels.empirical_parts import Outer
@@ -210,9 +210,6 @@ class Answers(AbstractTangents):
 
     entry_rounding, output_count = 1e-6, 2
 
-    def weights_digest(self, params):
-        return "weights of today"
-
     def diagonal(self, params, X, outputs):
         return 2.0 * np.sum(X**2, axis=1)
 
@@ -232,7 +229,6 @@ def test_models_of_other_frameworks_answer_for_themselves():
     assert kernel.full(X).shape == (2, 2, 2, 2)
     close(kernel.product(X, np.ones(2)), 2 * (X @ X.T).sum(axis=1))
     assert kernel.entry_rounding == 1e-6
-    assert "weights of today" in kernel.settings
     with pytest.raises(ValueError, match=r"op\.from_torch"):
         Empirical(Answers(), dtype="float32")
 
@@ -289,9 +285,9 @@ def test_checkpoints_know_the_weights(tmp_path):
     first = op.gram(Empirical(apply, table), tokens, place=tmp_path)
     again = op.gram(Empirical(apply, table.copy()), tokens, place=tmp_path)
     np.testing.assert_array_equal(first.dense(), again.dense())
-    before = (2 * Empirical(apply, table)).settings
+    before = fingerprint(2 * Empirical(apply, table))
     table[300] *= 3.0
-    assert (2 * Empirical(apply, table)).settings != before  # inside of other kernels too
+    assert fingerprint(2 * Empirical(apply, table)) != before  # inside of other kernels too
     other = Empirical(apply, table)  # tiles of other weights are made anew, in the same folder
     np.testing.assert_array_equal(op.gram(other, tokens, place=tmp_path).dense(), op.gram(other, tokens).dense())
     assert not np.array_equal(op.gram(other, tokens).dense(), first.dense())

@@ -29,7 +29,7 @@ def exact(kernel, dual, x, z):
     alone = x is z
     x, z = [mpf(float(v)) for v in x], [mpf(float(v)) for v in z]
     d = len(x) if kernel.input_scaling else 1
-    weights, biases = ([mpf(float(v)) for v in kernel._each(name)] for name in ("W_std", "b_std"))
+    weights, biases = ([mpf(float(v)) for v in each] for each in (kernel._W_std, kernel._b_std))
     q, xx, zz = (sum(a * b for a, b in zip(u, v, strict=True)) / d for u, v in ((x, z), (x, x), (z, z)))
     theta = mpf(0)
     for layer, (W, b, trained) in enumerate(zip(weights, biases, kernel._trained, strict=True)):

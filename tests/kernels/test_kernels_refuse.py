@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import overparam as op
+from overparam.core.spec import spec_of
 from overparam.layers import Erf, Relu
 from overparam.layers.standard import avg_pool, concatenated, conv, dense, global_avg_pool, product_of
 
@@ -21,7 +22,7 @@ X = np.random.default_rng(0).standard_normal((6, 4))
         K.Residual(1),
         K.Laplace() + 1,
     ],
-    ids=lambda kernel: kernel.settings,
+    ids=lambda kernel: str(spec_of(kernel)),
 )
 def test_a_pair_needs_the_same_features(kernel):
     with pytest.raises(ValueError, match="the same features"):

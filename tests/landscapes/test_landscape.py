@@ -194,7 +194,7 @@ def test_bad_input_is_one_line(run, options, words):
 
 
 def test_a_stopped_landscape_goes_on_to_the_same_bits(tmp_path, monkeypatch):
-    from overparam.core.interruption import Interrupted
+    from overparam.core.progress import Interrupted
     from overparam.landscapes import surveying
 
     net = op.networks.FullyConnected(4, 2, outputs=3)

@@ -8,8 +8,7 @@ import numpy as np
 
 from overparam.core import folder
 from overparam.core.records import put_together
-from overparam.core.sections import Section, Text, to_json
-from overparam.core.verdict import Verdict
+from overparam.core.sections import Section, Text, Verdict, to_json
 from overparam.studies import Study, StudyResult, prepare_reproduce
 from overparam.studies.two_layer_runs import ABSENT
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from study_cases import check
 
-from overparam.core.interruption import Interrupted
+from overparam.core.progress import Interrupted
 from overparam.core.sections import Section, Text
 from overparam.frame import Part, Work
 from overparam.studies import SCALES, STUDIES, Study, prepare_reproduce, reproduce

@@ -16,8 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from overparam.adapters.torch_module import TorchModule
 from overparam.adapters.torch_state import first_line, leaves_and_rest, outputs_of, undisturbed
-from overparam.core.device_weights import Weights, shapes_of
-from overparam.core.inside import AbstractInside, Form, Gates
+from overparam.core.inside import AbstractInside, Gates, Weights, shapes_of
 from overparam.core.network import Params, ReluRecorder, Trace
 
 RELUS = (F.relu, F.relu_, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_)
@@ -49,16 +48,6 @@ class Reached(BaseException):
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A call of a ReLU: what goes in, its slope below 0, and whether it is to write into what went in."""
-
-    g: Tensor
-    slope: float
-    in_place: bool
-
-
-@final
 class Tapping(TorchFunctionMode):
     """While it is on, every ReLU of `samples` rows goes through `recorder`.
 
@@ -79,8 +68,8 @@ class Tapping(TorchFunctionMode):
         """What `func` gives, or for a ReLU what `recorder` makes of it."""
         kwargs = kwargs or {}
         call = _relu(func, args, kwargs)
-        if call is not None and call.g.ndim > 1 and len(call.g) == self._samples:
-            return self._tapped(call)
+        if call is not None and call[0].ndim > 1 and len(call[0]) == self._samples:
+            return self._tapped(*call)
         factors = sum(tensor.requires_grad for tensor in _tensors((args, kwargs))) if self._look else 0
         before = _tensors(args[1:]) if self._look else iter(())
         divided = any(tensor.requires_grad for tensor in before)
@@ -89,18 +78,18 @@ class Tapping(TorchFunctionMode):
             self._name(_name_of(func, args, kwargs), out, factors, divided, call is not None)
         return out
 
-    def _tapped(self, call: Call) -> Tensor:
-        if call.slope == 1.0:
-            return call.g
-        g = call.g.clone() if call.in_place else call.g
+    def _tapped(self, given: Tensor, slope: float, in_place: bool) -> Tensor:
+        if slope == 1.0:
+            return given
+        g = given.clone() if in_place else given
         if self._stop == self.count:
             self.last = g
             raise Reached
         self.count += 1
         self.numbers += g.numel()
-        h = torch.relu(g) if call.slope == 0 else F.leaky_relu(g, call.slope)
-        h = self.recorder.record(g, h, call.slope)
-        return call.g.copy_(h) if call.in_place else h
+        h = torch.relu(g) if slope == 0 else F.leaky_relu(g, slope)
+        h = self.recorder.record(g, h, slope)
+        return given.copy_(h) if in_place else h
 
     def _name(self, name: str, out: Any, factors: int, divided: bool, relu: bool) -> None:
         if not any(tensor.requires_grad for tensor in _tensors(out)):
@@ -128,8 +117,8 @@ def _name_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, An
     return name
 
 
-def _relu(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call | None:
-    """The call, where the function is the identity above 0 and a line below."""
+def _relu(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, float, bool] | None:
+    """What goes into a ReLU, its slope below 0, and whether it writes there; None where the function is no ReLU."""
     kind = next((kind for kind in (RELUS, LEAKY, THRESHOLDS, CLAMPS, LOWER_CLAMPS) if func in kind), None)
     if kind is None:
         return None
@@ -153,7 +142,7 @@ def _relu(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Call | None
             return None
         slope, in_place = 0.0, False
     written = getattr(func, "__name__", "").endswith("_") or bool(in_place)
-    return Call(x, slope, written) if isinstance(x, Tensor) and x.is_floating_point() else None
+    return (x, slope, written) if isinstance(x, Tensor) and x.is_floating_point() else None
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -173,23 +162,18 @@ COPIES = 4
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Link:
-    """`there` as a function of `shift`, and `back` = Jᵀu as one of u, both with their graphs."""
+class _Between:
+    """What lies between two places of one batch: `there` as a function of `shift`, `back` = Jᵀu as one of u, with graphs.
 
+    arrays: the weights and gates it was made at.
+    """
+
+    places: tuple[int, int]
+    arrays: tuple[np.ndarray, ...]
     shift: Tensor
     there: Tensor
     u: Tensor
     back: Tensor
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Kept:
-    """A link with the weights and gates it was made at."""
-
-    places: tuple[int, int]
-    arrays: tuple[np.ndarray, ...]
-    link: _Link
 
     def is_of(self, places: tuple[int, int], arrays: Sequence[np.ndarray]) -> bool:
         """Whether it is for these places, weights and gates."""
@@ -236,13 +220,13 @@ class TorchInside(AbstractInside):
             tapping, output = self._looked(start, X[:2])
         seen = tapping.recorder.trace(output)
         widths = tuple(g[0].numel() for g in seen.pre_activations)
-        self.form = Form(
-            start, shapes_of(start), len(X), prod(shape), output.shape[1], widths, seen.slopes, seen.unseen
-        )
+        self.start, self.shapes, self.samples = start, shapes_of(start), len(X)
+        self.inputs, self.outputs, self.widths = prod(shape), output.shape[1], widths
+        self.slopes, self.unseen = seen.slopes, seen.unseen
         row = tapping.numbers / min(2, len(X)) * self._kind.itemsize * COPIES
         pieces = max(1, ceil(self.samples * row / memory))
         self._rows = ceil(self.samples / pieces)
-        self._kept: list[_Kept] = []
+        self._kept: list[_Between] = []
         self._X = [self._place(X[first : first + self._rows]) for first in range(0, len(X), self._rows)]
 
     def trace(self, weights: Weights, gates: Gates | None = None) -> Trace:
@@ -346,23 +330,23 @@ class TorchInside(AbstractInside):
             pass
         return tapping, tapping.recorder.trace(output)
 
-    def _links(self, weights: Weights, start: int, end: int, gates: Gates | None) -> Iterator[_Link]:
+    def _links(self, weights: Weights, start: int, end: int, gates: Gates | None) -> Iterator[_Between]:
         """Batch by batch. Of one batch the last two are kept: products at the same weights then run no forward pass."""
-        arrays = [*(weights[name] for name in self.form.start if name in weights), *(gates or ())]
+        arrays = [*(weights[name] for name in self.start if name in weights), *(gates or ())]
         for kept in self._kept:
             if kept.is_of((start, end), arrays):
-                yield kept.link
+                yield kept
                 return
+        copies = tuple(np.array(array) for array in arrays) if len(self._X) == 1 else ()  # callers may change theirs
         placed = self._weights(weights)
         for place, x in enumerate(self._X):
             with undisturbed(self._module):
                 shift, there = self._between(placed, x, gates, place, start, end)
                 u = torch.zeros_like(there, requires_grad=True)
                 (back,) = self._derivative(there, [shift], u, again=True)
-            link = _Link(shift, there, u, back)
+            link = _Between((start, end), copies, shift, there, u, back)
             if len(self._X) == 1:
-                copies = tuple(np.array(array) for array in arrays)  # callers may change theirs
-                self._kept = [_Kept((start, end), copies, link), *self._kept[:1]]
+                self._kept = [link, *self._kept[:1]]
             yield link
 
     def _between(

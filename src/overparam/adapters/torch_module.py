@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -11,8 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core.checks import as_numbers, byte_count, require_finite, row_norms
-from overparam.core.network import Params
-from overparam.core.tangents import AbstractTangents, Outputs
+from overparam.core.network import AbstractTangents, Outputs, Params
 from overparam.core.words import count_of
 
 _RANGE = {"float32": (1e-15, 1e15), "float64": (1e-140, 1e140)}
@@ -55,21 +53,6 @@ class TorchModule(AbstractTangents):
     def output_count(self) -> int:
         """k where the module gives (n, k), 1 where it gives (n,)."""
         return self.outputs[0] if self.outputs else 1
-
-    def weights_digest(self, params: Params | None) -> str:
-        """BLAKE2b of all weights and buffers, by name, as they are used, and of which weights are trained."""
-        import torch
-
-        from overparam.adapters.torch_state import undisturbed
-
-        digest = hashlib.blake2b(digest_size=20)
-        with undisturbed(self.module), torch.no_grad():
-            model = self._model(params)
-            for kind, weights in (("trained", model.leaves), ("not trained", model.rest)):
-                for name, weight in sorted(weights.items()):
-                    digest.update(f"{kind} {name} {weight.dtype} {tuple(weight.shape)}\n".encode())
-                    digest.update(_to_numpy(weight).data)
-        return digest.hexdigest()
 
     def init(self, key: Any = None, inputs: Any = None) -> Params:
         """The module's weights of the moment as NumPy arrays by name; `key` and `inputs` are not needed.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -42,35 +41,68 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(outputs, targets, reduction="none").double().sum()
 
 
-@dataclass
-class _Kept:
-    """Products with the Hessian, chunk by chunk, at one vector of weights: many of them come from one forward pass."""
-
-    w: Tensor | None = None
-    products: list[Product] = field(default_factory=list)
-
-
 @final
-@dataclass(frozen=True, eq=False)
 class TorchObjective(AbstractObjective):
-    """The training objective of a module of PyTorch. Made by `objective_of`."""
+    """The training objective of a module on samples X with targets y, encoded as in a `Dataset`.
 
-    network: TorchModule
-    X: Tensor
-    y: Tensor
-    loss: Loss
-    rest: Mapping[str, Tensor]
-    weights: Tensor
-    keeps: bool
-    layers: tuple[Layer, ...]
-    n: int
-    chunk: int
-    mode: Mode
-    mean: bool
-    digits: int
-    words: str
-    links: tuple[Link, ...] = ()
-    _kept: _Kept = field(default_factory=_Kept)
+    Args:
+        network: from `from_torch`.
+        X, y: (n, …) and (n,) or (n, k).
+        params: from `init`, or None for the module's weights of the moment.
+        objective: "squared", "cross-entropy", or a function (outputs, targets) of PyTorch that gives the mean over rows; its
+            targets are class numbers where there are three classes or more, else y.
+        mode, mean, chunk: see `objective_of`.
+    """
+
+    def __init__(
+        self,
+        network: TorchModule,
+        X: np.ndarray,
+        y: np.ndarray,
+        params: Params | None,
+        objective: Any,
+        *,
+        mode: Mode,
+        mean: bool,
+        chunk: int | None,
+    ) -> None:
+        module = network.module
+        with undisturbed(module):
+            model = network._model(params)
+            leaves = model.leaves
+            first = next(iter(leaves.values()))
+            if any(leaf.dtype != first.dtype or leaf.device != first.device for leaf in leaves.values()):
+                raise ValueError(
+                    "the module's weights differ in precision or device; pass dtype='float64' to `from_torch`"
+                )
+            samples = network._batch(model, X.astype(np.int64) if network.integer else X, "X")
+            layers, place = [], 0
+            for name, leaf in leaves.items():
+                layers.append(Layer(name, tuple(leaf.shape), place))
+                place += leaf.numel()
+            weights = _joined([leaf.detach() for leaf in leaves.values()])
+            _require_finite(weights)
+        self.loss, self.y, name = _loss(objective, y, network.outputs, first)
+        self.network, self.X, self.rest, self.weights, self.layers = (
+            network,
+            samples,
+            model.rest,
+            weights,
+            tuple(layers),
+        )
+        self.n, self.mode, self.mean = len(X), mode, mean
+        self.digits = 15 if first.dtype == torch.float64 else 6
+        self.words = f"{name} loss, {'mean' if mean else 'sum'} over {self.n:,} rows"
+        averages = any(isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) for layer in module.modules())
+        if mode == "train" and averages:
+            require_averages(self.n, chunk or TRAIN_CHUNK)
+        held, self.links = self._looked_at()
+        if chunk is None and mode == "eval":
+            chunk = int(np.clip(CHUNK_BYTES // held, 1, self.n))
+        self.chunk, self.keeps = min(chunk or TRAIN_CHUNK, self.n), self.n * held <= network.memory
+        # products with the Hessian, chunk by chunk, at one vector of weights: many of them come from one forward pass
+        self._kept_at: Tensor | None = None
+        self._products: list[Product] = []
 
     @property
     def start(self) -> Vector:
@@ -109,9 +141,9 @@ class TorchObjective(AbstractObjective):
             return total.mul_(self._share(batch))
 
     def hessian_product(self, w: Vector, v: Vector, batch: Batch | None = None) -> Vector:
-        if batch is None and self._kept.w is w:  # the module is not needed again, whose modes take time to set
+        if batch is None and self._kept_at is w:  # the module is not needed again, whose modes take time to set
             with torch.inference_mode(False), torch.enable_grad(), torch.autocast(w.device.type, enabled=False):
-                return self._summed(self._kept.products, v)
+                return self._summed(self._products, v)
         with self._inside():
             return self._product(w, v, batch)
 
@@ -249,11 +281,11 @@ class TorchObjective(AbstractObjective):
 
     def _product(self, w: Tensor, v: Tensor, batch: Batch | None) -> Tensor:
         if batch is None and self.keeps:
-            if self._kept.w is not w:
-                self._kept.w, self._kept.products = None, []  # the old ones may go first
+            if self._kept_at is not w:
+                self._kept_at, self._products = None, []  # the old ones may go first
                 made = [self._of_rows(w, x, y, self._share(None), keep=True) for x, y in self._chunks(self.X, self.y)]
-                self._kept.w, self._kept.products = w, made
-            return self._summed(self._kept.products, v)
+                self._kept_at, self._products = w, made
+            return self._summed(self._products, v)
         chunks = self._chunks(*self._rows(batch))
         return self._summed((self._of_rows(w, x, y, self._share(batch), keep=False) for x, y in chunks), v)
 
@@ -308,6 +340,24 @@ class TorchObjective(AbstractObjective):
         own = self.weights
         return torch.randn(self.size, generator=_generator(words), dtype=own.dtype).to(own.device)
 
+    def _looked_at(self) -> tuple[int, tuple[Link, ...]]:
+        """Bytes that the graph of a gradient holds of one row, and the links of the module where it is a chain."""
+        seen: dict[int, int] = {}
+        rows = min(LOOKED_AT, self.n)
+
+        def pack(tensor: Tensor) -> Tensor:
+            if tensor.ndim and tensor.shape[0] == rows:
+                seen[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+            return tensor
+
+        with self._inside(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            leaves = [piece.requires_grad_() for piece in self._pieces(self.weights)]
+            losses = self._losses(leaves, self.X[:rows], self.y[:rows])
+            kept = torch.autograd.grad(losses, leaves, create_graph=True, materialize_grads=True, allow_unused=True)
+            del kept
+            links = find_chain(lambda x: self._outputs(leaves, x), leaves, self.X[:rows])
+        return max(1, 2 * sum(seen.values()) // rows), links
+
 
 def _generator(words: tuple[int, ...]) -> torch.Generator:
     return torch.Generator().manual_seed(int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> 1))
@@ -329,57 +379,6 @@ def _require_finite(weights: Tensor) -> None:
 
 def _host(value: Any) -> np.ndarray:
     return np.asarray(value.detach().cpu().double() if isinstance(value, Tensor) else value)
-
-
-def torch_objective(
-    network: TorchModule,
-    X: np.ndarray,
-    y: np.ndarray,
-    params: Params | None,
-    objective: Any,
-    *,
-    mode: Mode,
-    mean: bool,
-    chunk: int | None,
-) -> TorchObjective:
-    """The objective of a module on samples X with targets y, encoded as in a `Dataset`.
-
-    Args:
-        network: from `from_torch`.
-        X, y: (n, …) and (n,) or (n, k).
-        params: from `init`, or None for the module's weights of the moment.
-        objective: "squared", "cross-entropy", or a function (outputs, targets) of PyTorch that gives the mean over rows; its
-            targets are class numbers where there are three classes or more, else y.
-        mode, mean, chunk: see `objective_of`.
-    """
-    module = network.module
-    with undisturbed(module):
-        model = network._model(params)
-        leaves = model.leaves
-        first = next(iter(leaves.values()))
-        if any(leaf.dtype != first.dtype or leaf.device != first.device for leaf in leaves.values()):
-            raise ValueError("the module's weights differ in precision or device; pass dtype='float64' to `from_torch`")
-        samples = network._batch(model, X.astype(np.int64) if network.integer else X, "X")
-        layers, place = [], 0
-        for name, leaf in leaves.items():
-            layers.append(Layer(name, tuple(leaf.shape), place))
-            place += leaf.numel()
-        weights = _joined([leaf.detach() for leaf in leaves.values()])
-        _require_finite(weights)
-    loss, targets, name = _loss(objective, y, network.outputs, first)
-    n = len(X)
-    if mode == "train" and any(isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) for layer in module.modules()):
-        require_averages(n, chunk or TRAIN_CHUNK)
-    made = TorchObjective(
-        network, samples, targets, loss, model.rest, weights, False, tuple(layers), n, min(chunk or TRAIN_CHUNK, n), mode,
-        mean, 15 if first.dtype == torch.float64 else 6, f"{name} loss, {'mean' if mean else 'sum'} over {n:,} rows",
-    )  # fmt: skip
-    held, links = _looked_at(made)
-    if chunk is None and mode == "eval":
-        chunk = int(np.clip(CHUNK_BYTES // held, 1, n))
-    return TorchObjective(
-        **{**vars(made), "chunk": min(chunk or TRAIN_CHUNK, n), "keeps": n * held <= network.memory, "links": links}
-    )
 
 
 def _loss(objective: Any, y: np.ndarray, outputs: tuple[int, ...], like: Tensor) -> tuple[Loss, Tensor, str]:
@@ -409,22 +408,3 @@ def _loss(objective: Any, y: np.ndarray, outputs: tuple[int, ...], like: Tensor)
         return found.double() * len(outputs)
 
     return given, classes, getattr(objective, "__name__", type(objective).__name__)
-
-
-def _looked_at(objective: TorchObjective) -> tuple[int, tuple[Link, ...]]:
-    """Bytes that the graph of a gradient holds of one row, and the links of the module where it is a chain."""
-    seen: dict[int, int] = {}
-    rows = min(LOOKED_AT, objective.n)
-
-    def pack(tensor: Tensor) -> Tensor:
-        if tensor.ndim and tensor.shape[0] == rows:
-            seen[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
-        return tensor
-
-    with objective._inside(), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        leaves = [piece.requires_grad_() for piece in objective._pieces(objective.weights)]
-        losses = objective._losses(leaves, objective.X[:rows], objective.y[:rows])
-        kept = torch.autograd.grad(losses, leaves, create_graph=True, materialize_grads=True, allow_unused=True)
-        del kept
-        links = find_chain(lambda x: objective._outputs(leaves, x), leaves, objective.X[:rows])
-    return max(1, 2 * sum(seen.values()) // rows), links

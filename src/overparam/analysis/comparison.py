@@ -63,8 +63,7 @@ from overparam.core.machine import free_memory
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
 from overparam.core.records import put_together, take_apart
-from overparam.core.sections import Section
-from overparam.core.verdict import Verdict
+from overparam.core.sections import Section, Verdict
 from overparam.core.words import count_of
 from overparam.data import as_dataset
 from overparam.frame import AbstractAnswer, Job, Keeping, Kept, Part, Plan, fingerprint, verb

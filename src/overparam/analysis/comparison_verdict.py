@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.stats import t as student
 
-from overparam.core.verdict import Verdict
+from overparam.core.sections import Verdict
 from overparam.core.words import number, percent, points
 
 if TYPE_CHECKING:

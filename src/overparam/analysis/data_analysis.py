@@ -23,8 +23,7 @@ from overparam.core.deprecated import accepts_old
 from overparam.core.machine import available_memory, free_memory
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Section
-from overparam.core.verdict import Verdict
+from overparam.core.sections import Section, Verdict
 from overparam.core.words import count_of
 from overparam.data import as_dataset
 from overparam.engines import AbstractGram, gram

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overparam.core.assumptions import Assumption
-from overparam.core.bracketed import Bracketed
+from overparam.core.bracketed import Assumption, Bracketed
 from overparam.theory import StepsToLoss, Term
 
 

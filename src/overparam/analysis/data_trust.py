@@ -7,7 +7,7 @@ import numpy as np
 from overparam.analysis.data_answers import NoiseSweep, Problems, Speed, Trust
 from overparam.analysis.data_learning import RIDGE_SHARE, Sweeps, has_unit_rows
 from overparam.analysis.data_rows import Rows, Trial, columns
-from overparam.core.assumptions import INFINITE_WIDTH
+from overparam.core.bracketed import INFINITE_WIDTH
 from overparam.data import generator
 from overparam.frame import Work
 from overparam.spectrum import factor

@@ -6,7 +6,7 @@ import numpy as np
 
 from overparam.analysis.data_answers import Learnability, NewData, Problems, Speed, Trust
 from overparam.analysis.data_rows import Rows
-from overparam.core.verdict import Tone, Verdict
+from overparam.core.sections import Tone, Verdict
 from overparam.core.words import count_of, number, percent, rounded_up
 
 CLEAR = 2.0

@@ -33,9 +33,8 @@ from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Section
+from overparam.core.sections import Section, Verdict
 from overparam.core.spec import spec_of
-from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb

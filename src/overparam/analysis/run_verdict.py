@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting
-from overparam.core.verdict import Tone, Verdict
+from overparam.core.sections import Tone, Verdict
 from overparam.core.words import count_of, number, percent, rounded_up
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
 

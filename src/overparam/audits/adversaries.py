@@ -12,8 +12,8 @@ import numpy as np
 from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.perturbations import minus, scaled
 from overparam.audits.subject import KINDS, Subject, ascend
-from overparam.core.assumptions import Assumption
-from overparam.core.device_weights import Weights
+from overparam.core.bracketed import Assumption
+from overparam.core.inside import Weights
 from overparam.core.network import Trace
 
 Measure = Callable[[Subject, Weights, float], Mapping[str, np.ndarray]]

@@ -21,9 +21,8 @@ from overparam.core.deprecated import accepts_old
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Section
+from overparam.core.sections import Section, Verdict
 from overparam.core.spec import Spec
-from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.data import as_dataset
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb

@@ -16,7 +16,7 @@ import numpy as np
 from overparam.audits.beyond_two_layers_two import cheapest, most_valuable, size_in, to_radius
 from overparam.audits.laws import Finding, Law, Moment, made
 from overparam.audits.subject import KINDS, Subject
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.core.network import Params
 from overparam.networks import ThreeLayerResNet
 from overparam.training import sgd_one_sample

@@ -15,7 +15,7 @@ from overparam.audits.beyond_two_layers_three import ThreeLayerCase, coupling_co
 from overparam.audits.beyond_two_layers_two import random_rows, to_radius
 from overparam.audits.laws import Finding, Law, made
 from overparam.audits.subject import KINDS, Subject
-from overparam.core.assumptions import checked
+from overparam.core.bracketed import checked
 
 SMOOTHED = Law(
     "smoothed pseudo network",

@@ -17,7 +17,7 @@ import numpy as np
 from overparam.audits.beyond_two_layers_two import ThreeLayerLearner, cheapest, size_in, three_layer_learner, to_radius
 from overparam.audits.laws import Finding, Law, Moment, made, not_measured
 from overparam.audits.subject import KINDS, Subject
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.training import smoothed_sgd
 
 REFERENCE = "beyond_two_layers, Lemma 5.5"

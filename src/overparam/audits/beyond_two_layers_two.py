@@ -16,7 +16,7 @@ import numpy as np
 from overparam.audits.laws import Finding, Law, Moment, made
 from overparam.audits.perturbations import spectral_norms
 from overparam.audits.subject import KINDS, Subject
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.core.network import Params
 from overparam.networks import BiasedTwoLayer, ThreeLayer, TwoLayer
 from overparam.training import sgd_one_sample

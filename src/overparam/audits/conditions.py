@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 
 from overparam.audits.subject import Subject
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 
 CHANCE = 5.0
 

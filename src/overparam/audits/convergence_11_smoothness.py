@@ -21,8 +21,7 @@ from overparam.audits.convergence_9_10_gradients import objective
 from overparam.audits.laws import Finding, Law, not_measured
 from overparam.audits.perturbations import added, combined, inner, length, minus, scaled
 from overparam.audits.subject import KINDS, Subject
-from overparam.core.device_weights import Weights
-from overparam.core.inside import of_output
+from overparam.core.inside import Weights, of_output
 
 STATEMENT = "F(W + W′) − F(W) − ⟨∇F(W), W′⟩ ≤ c₁ √(nF) ω^{1/3} L² √(m log m/k) ‖W′‖ + c₂ (nL²m/k) ‖W′‖²"
 AT_START = Law(

@@ -19,7 +19,7 @@ from overparam.audits.gradient_factors import kernel_by_layers, own_kernel
 from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.perturbations import added, inner
 from overparam.audits.subject import Subject
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.core.inside import of_output
 from overparam.theory.iteration_laws import LinearRate, linear_rate, rounding_floor
 

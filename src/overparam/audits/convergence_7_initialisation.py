@@ -19,7 +19,7 @@ from overparam.audits.conditions import of_network, wide_for_products
 from overparam.audits.laws import LARGEST_CONSTANT, Finding, Law, made, not_measured
 from overparam.audits.product_norms import column_lengths, largest_gains, largest_sparse_forms, largest_sparse_gains
 from overparam.audits.subject import Subject
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.core.words import count_of
 
 FAILURE = 0.01

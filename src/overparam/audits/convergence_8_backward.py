@@ -23,8 +23,7 @@ from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.perturbations import scaled, steepest
 from overparam.audits.product_norms import largest_gains, unit_rows
 from overparam.audits.subject import KINDS, Subject
-from overparam.core.device_weights import Weights
-from overparam.core.inside import Gates
+from overparam.core.inside import Gates, Weights
 
 PRODUCTS = Law(
     "intermediate stability",

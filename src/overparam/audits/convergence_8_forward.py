@@ -17,7 +17,7 @@ from overparam.audits.adversaries import Climb, Stated, findings, of_layer
 from overparam.audits.conditions import of_forward, of_signs, sizes, speaks
 from overparam.audits.laws import Finding, Law
 from overparam.audits.subject import Subject
-from overparam.core.device_weights import Weights
+from overparam.core.inside import Weights
 from overparam.core.network import Trace
 
 CHANGES = Law(

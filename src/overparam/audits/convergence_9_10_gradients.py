@@ -13,9 +13,8 @@ from overparam.audits.gradient_factors import alone, sample_squares
 from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.perturbations import added, combined, inner, length, minus, only, scaled, squares
 from overparam.audits.subject import KINDS, Subject
-from overparam.core.assumptions import checked
-from overparam.core.device_weights import Weights
-from overparam.core.inside import of_output
+from overparam.core.bracketed import checked
+from overparam.core.inside import Weights, of_output
 
 EACH = Law(
     name="gradient of one sample, fixed loss vector",

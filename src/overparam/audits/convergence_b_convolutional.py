@@ -33,8 +33,8 @@ from overparam.audits.convergence_8_forward import (
 from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.product_norms import largest_gains
 from overparam.audits.subject import Subject
-from overparam.core.assumptions import Assumption, checked
-from overparam.core.device_weights import Weights
+from overparam.core.bracketed import Assumption, checked
+from overparam.core.inside import Weights
 
 REFERENCE = "convergence, App. B"
 NORMS = Law(

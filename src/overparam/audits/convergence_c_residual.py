@@ -21,9 +21,8 @@ from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.perturbations import squares
 from overparam.audits.product_norms import largest_gains
 from overparam.audits.subject import Subject
-from overparam.core.assumptions import Assumption, checked
-from overparam.core.device_weights import Weights
-from overparam.core.inside import of_output
+from overparam.core.bracketed import Assumption, checked
+from overparam.core.inside import Weights, of_output
 from overparam.data.duplicates import smallest_distance
 
 REFERENCE = "convergence, App. C"

@@ -13,8 +13,7 @@ import numpy as np
 
 from overparam.audits.perturbations import squares
 from overparam.audits.subject import Subject
-from overparam.core.device_weights import Weights
-from overparam.core.inside import AbstractInside, of_output
+from overparam.core.inside import AbstractInside, Weights, of_output
 
 AGREES = 1e-3
 """Of what is made from factors and by derivatives, relative: far above rounding in float32, far below a wrong formula."""

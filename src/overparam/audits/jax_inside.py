@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
-from overparam.core.device_weights import DeviceWeights, Weights, raw
-from overparam.core.inside import AbstractInside, Form, Gates
+from overparam.core.inside import AbstractInside, DeviceWeights, Gates, Weights, raw
 from overparam.core.network import AbstractNetwork, Params, Trace
 from overparam.layers import (
     AbstractActivation,
@@ -225,7 +224,9 @@ class JaxInside(AbstractInside):
             )
         widths = tuple(g.shape[1] for g in seen.pre_activations)
         outputs = seen.output.shape[1]
-        self.form = Form(start, start.shapes, len(X), prod(X.shape[1:]), outputs, widths, seen.slopes, seen.unseen)
+        self.start, self.shapes, self.samples = start, start.shapes, len(X)
+        self.inputs, self.outputs, self.widths = prod(X.shape[1:]), outputs, widths
+        self.slopes, self.unseen = seen.slopes, seen.unseen
         units = self.inputs + self.outputs + sum(self.widths)
         pieces = max(1, ceil(self.samples * units * self._dtype.itemsize * COPIES / memory))
         self._rows = ceil(self.samples / pieces)

@@ -8,7 +8,7 @@ from typing import Literal, final
 
 import numpy as np
 
-from overparam.core.assumptions import Assumption
+from overparam.core.bracketed import Assumption
 from overparam.core.words import number
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overparam.audits.laws import LARGEST_CONSTANT, MOMENTS, Finding, looseness, reach_of
-from overparam.core.sections import Figure, Role, Section, Series, Table, Text, series
-from overparam.core.verdict import Tone, Verdict
+from overparam.core.sections import Figure, Role, Section, Series, Table, Text, Tone, Verdict, series
 from overparam.core.words import count_of, decimal, listed, number, with_error
 
 if TYPE_CHECKING:

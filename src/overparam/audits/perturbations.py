@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
-from overparam.core.device_weights import DeviceWeights, Weights, like, raw
-from overparam.core.inside import AbstractInside, of_output
+from overparam.core.inside import AbstractInside, DeviceWeights, Weights, like, of_output, raw
 from overparam.core.svd import thin_svd
 
 

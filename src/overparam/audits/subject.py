@@ -25,8 +25,7 @@ from overparam.audits.perturbations import (
     to_unit,
 )
 from overparam.core.checks import one_of
-from overparam.core.device_weights import Weights
-from overparam.core.inside import AbstractInside
+from overparam.core.inside import AbstractInside, Weights
 from overparam.core.network import AbstractNetwork, Params, Trace
 from overparam.data.duplicates import smallest_distance
 from overparam.frame import fingerprint
@@ -160,9 +159,8 @@ class Subject:
     @functools.cached_property
     def digest(self) -> str:
         """A mark of all that findings depend on, weights and rows by their bytes."""
-        weights = self.network.weights_digest(self.params) if isinstance(self.network, TorchModule) else self.params
         asked = (self.omegas, self.key, self.effort, self.architecture, self.dtype, self.moment, self.at)
-        return fingerprint(self.network, weights, self.X, self.y, self.run, *asked)
+        return fingerprint(self.network, self.params, self.X, self.y, self.run, *asked)
 
     @functools.cached_property
     def inside(self) -> AbstractInside:

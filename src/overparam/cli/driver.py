@@ -202,7 +202,7 @@ def _is_argument(parameter: inspect.Parameter) -> bool:
 
 def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, weights: bool, keeps: bool) -> None:
     """Plan, run, save and show one question."""
-    from overparam.core.interruption import Interrupted
+    from overparam.core.progress import Interrupted
 
     display = Display(quiet=given.json_only)
     try:

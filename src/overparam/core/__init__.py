@@ -1,6 +1,5 @@
 """What every room shares: checks, kernels as an interface, results, page sections, references, progress."""
 
-from overparam.core.interruption import Interrupted
 from overparam.core.kernel_algebra import (
     AngularSum,
     Combination,
@@ -10,6 +9,7 @@ from overparam.core.kernel_algebra import (
     PowerProduct,
     WeightedSum,
 )
+from overparam.core.progress import Interrupted
 
 __all__ = [
     "AngularSum",

@@ -1,40 +1,73 @@
-"""What a network is to an audit: on fixed samples, seen from inside, whatever framework it is written in."""
+"""What a network is to an audit: on fixed samples, seen from inside, whatever framework it is written in; and its weights by name."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, final
 
 import numpy as np
 
-from overparam.core.device_weights import DeviceWeights, Weights, shapes_of
 from overparam.core.network import Trace, Unseen
 
 Gates = Sequence[np.ndarray]
+Weights = Mapping[str, np.ndarray]
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Form:
-    """What a look at a network on its samples tells: the trained weights it starts from, their shapes, and sizes."""
+class DeviceWeights(Mapping[str, np.ndarray]):
+    """Weights in float64 that stay on the device that computes. Read by name they are NumPy arrays, not to be written.
 
-    start: Weights
-    shapes: Mapping[str, tuple[int, ...]]
-    samples: int
-    inputs: int
-    outputs: int
-    widths: tuple[int, ...]
-    slopes: tuple[float, ...]
-    unseen: tuple[Unseen, ...]
+    JAX would turn sums of such arrays into float32 outside `enable_x64`, so only `audits/perturbations.py` and
+    networks touch `arrays`; whoever reads by name is right in any case, and slower.
+
+    Args:
+        arrays: JAX arrays by name.
+
+    >>> import jax.numpy as jnp
+    >>> W = DeviceWeights({"W": jnp.ones((2, 2))})
+    >>> W["W"].tolist(), W.shapes
+    ([[1.0, 1.0], [1.0, 1.0]], {'W': (2, 2)})
+    """
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self.arrays = dict(arrays)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """By name; nothing is moved for it."""
+        return {name: array.shape for name, array in self.arrays.items()}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return np.asarray(self.arrays[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+
+def raw(weights: Weights) -> Mapping[str, Any]:
+    """The arrays where they are."""
+    return weights.arrays if isinstance(weights, DeviceWeights) else weights
+
+
+def like(weights: Weights, arrays: Mapping[str, Any]) -> Weights:
+    """Arrays made of those of `weights`, held as these are."""
+    return DeviceWeights(arrays) if isinstance(weights, DeviceWeights) else dict(arrays)
+
+
+def shapes_of(weights: Weights) -> dict[str, tuple[int, ...]]:
+    """By name; nothing is moved for it."""
+    return weights.shapes if isinstance(weights, DeviceWeights) else {name: np.shape(W) for name, W in weights.items()}
 
 
 class AbstractInside(abc.ABC):
     """A network on n fixed samples: its ReLU layers, the maps between them, and derivatives by its weights.
 
-    All arrays in and out are float64, read as NumPy's; an implementation may keep weights and gradients where it computes. ReLU layers are numbered 0 … count − 1 in the order of the forward pass,
-    leaky ReLUs among them. Their units are flattened: g_ℓ, which goes in, and h_ℓ, which comes out, are (n, widths[ℓ]).
+    All arrays in and out are float64, read as NumPy's; an implementation may keep weights and gradients where it
+    computes. ReLU layers are numbered 0 … count − 1 in the order of the forward pass, leaky ReLUs among them. Their units are flattened: g_ℓ, which goes in, and h_ℓ, which comes out, are (n, widths[ℓ]).
     `weights` is everywhere a dict of all trained weights by name, in the shapes the network has them.
 
     J_i stands for a derivative between layers at sample i: of g_end, or of the output where end = count, by h_start, or
@@ -44,52 +77,33 @@ class AbstractInside(abc.ABC):
     `gates` are the diagonals D_ℓ of all ReLU layers, each (n, widths[ℓ]), in place of the network's own, which are 1
     where g > 0 and the slope elsewhere. With them the network is the one with these signs, whatever its weights.
 
+    An implementation sets the attributes once it has looked at its network.
+
     Ref: convergence, Def. 2.5
     """
 
-    form: Form
-    """Set by an implementation once it has looked at its network."""
+    start: Weights
+    """The trained weights at the start."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """Of the trained weights, by name."""
+    samples: int
+    """n, how many samples."""
+    inputs: int
+    """Numbers of a sample."""
+    outputs: int
+    """k; 1 where the network gives (n,)."""
+    widths: tuple[int, ...]
+    """Units of each ReLU layer."""
+    slopes: tuple[float, ...]
+    """Of each ReLU below 0: 0, or that of a leaky one."""
+    unseen: tuple[Unseen, ...]
+    """What else bends the network, one a kind; empty where the ReLU layers are all of it."""
 
     @property
     def weights(self) -> Weights:
         """The trained weights at the start: copies, or placed ones, which cannot be written."""
-        start = self.form.start
-        return start if isinstance(start, DeviceWeights) else {name: W.copy() for name, W in start.items()}
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Of the trained weights, by name."""
-        return self.form.shapes
-
-    @property
-    def samples(self) -> int:
-        """n, how many samples."""
-        return self.form.samples
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Units of each ReLU layer."""
-        return self.form.widths
-
-    @property
-    def inputs(self) -> int:
-        """Numbers of a sample."""
-        return self.form.inputs
-
-    @property
-    def outputs(self) -> int:
-        """k; 1 where the network gives (n,)."""
-        return self.form.outputs
-
-    @property
-    def slopes(self) -> tuple[float, ...]:
-        """Of each ReLU below 0: 0, or that of a leaky one."""
-        return self.form.slopes
-
-    @property
-    def unseen(self) -> tuple[Unseen, ...]:
-        """What else bends the network, one a kind; empty where the ReLU layers are all of it."""
-        return self.form.unseen
+        placed = isinstance(self.start, DeviceWeights)
+        return self.start if placed else {name: W.copy() for name, W in self.start.items()}
 
     @property
     def exact(self) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import abc
-import re
-from collections.abc import Iterable, Iterator
-from types import FunctionType, ModuleType
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -46,11 +45,6 @@ class AbstractKernel(abc.ABC):
         """Whether `block` of rows with themselves has the diagonal as exact as `diagonal` has, so that it is kept."""
         return False
 
-    @property
-    def settings(self) -> str:
-        """What the kernel says of itself, the same in every process: functions by their code, not by their address."""
-        return " ".join([re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self)), *_codes(vars(self).values())])
-
     def inputs(self, X: Any, name: str = "X") -> np.ndarray:
         """`X` as `block` takes it, checked: rows of finite float64 unless a kernel takes something else."""
         return checks.finite_matrix(X, name)
@@ -88,18 +82,6 @@ class AbstractKernel(abc.ABC):
         return kernel_algebra.raised(self, exponent)
 
     __radd__, __rmul__ = __add__, __mul__
-
-
-def _codes(values: Iterable[Any]) -> Iterator[str]:
-    """What plain functions among the settings do, those of kernels inside too."""
-    for value in values:
-        if isinstance(value, FunctionType):
-            inside = [cell.cell_contents for cell in value.__closure__ or ()]
-            yield f"{value.__code__.co_code.hex()} {value.__code__.co_consts!r} {value.__defaults__!r} {inside!r}"
-        elif isinstance(value, tuple):
-            yield from _codes(value)
-        elif isinstance(value, AbstractKernel):
-            yield value.settings
 
 
 class AbstractInnerProductKernel(AbstractKernel):
@@ -149,20 +131,34 @@ class AbstractInnerProductKernel(AbstractKernel):
 
     def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
         """Of all pairs of rows, from one matrix product, near-parallel pairs repaired."""
+        kernel = self.for_features(X.shape[1])
+        return self.in_panels(
+            X,
+            Z,
+            lambda rho, size, other: (kernel.from_cosines(np, rho, size, other, get),),
+            lambda apart, together, size, other: (kernel.from_gaps(np, apart, together, size, other, get),),
+        )[0]
+
+    def in_panels(
+        self, X: np.ndarray, Z: np.ndarray, quick: Callable[..., tuple[Any, ...]], exact: Callable[..., tuple[Any, ...]]
+    ) -> list[np.ndarray]:
+        """The matrices that `quick` makes of cosines and norms, with what `exact` makes of the gaps of near-parallel pairs."""
         (U, size), (V, other) = self.directions(X, "X"), self.directions(Z, "Z")
-        kernel = self.for_features(U.shape[1])
-        values = np.empty((len(U), len(V)))
+        matrices: list[np.ndarray] = []
         height = max(1, min(256, 2**17 // len(V)))  # panels: their temporaries stay in cache
         for start in range(0, len(U), height):
             part = slice(start, start + height)
             rho = U[part] @ V.T
             rows, columns = near_parallel(rho)
-            panel = kernel.from_cosines(np, np.clip(rho, -1.0, 1.0), size[part, None], other, get)
+            panels = quick(np.clip(rho, -1.0, 1.0), size[part, None], other)
             if len(rows):
                 gaps = gaps_of_pairs(U[part], V, rows, columns)
-                panel[rows, columns] = kernel.from_gaps(np, *gaps, size[part][rows], other[columns], get)
-            values[part] = panel
-        return values
+                for panel, values in zip(panels, exact(*gaps, size[part][rows], other[columns]), strict=True):
+                    panel[rows, columns] = values
+            matrices = matrices or [np.empty((len(U), len(V))) for _ in panels]
+            for matrix, panel in zip(matrices, panels, strict=True):
+                matrix[part] = panel
+        return matrices
 
     def directions(self, X: np.ndarray, name: str = "X") -> tuple[np.ndarray, np.ndarray]:
         """Rows divided by their norms, and the norms; a row of norm 0 stays, where the kernel allows it."""

@@ -76,39 +76,31 @@ class PowerProduct:
 Rule = WeightedSum | PowerProduct
 
 
-@final
 @dataclass(frozen=True, repr=False)
-class Combination(AbstractKernel):
-    """A sum or product of kernels of any kind."""
+class AbstractCombination(AbstractKernel):
+    """A sum or product of kernels, `parts`, by a rule."""
 
     rule: Rule
-    parts: tuple[AbstractKernel, ...]
-
-    def evaluate(self, x: np.ndarray, z: np.ndarray, get: str = "ntk") -> float:
-        """Of one pair of inputs."""
-        return float(self.rule.of([part.evaluate(x, z, get) for part in self.parts]))
-
-    def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
-        """Of all pairs of rows."""
-        with np.errstate(over="ignore"):
-            values = self.rule.of([part.block(X, Z, get) for part in self.parts])
-        if not np.isfinite(values).all():
-            raise ValueError(f"{self!r} is too large for float64 on these rows; scale the rows to norm 1 first")
-        return values
+    parts: tuple[Any, ...]
 
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
-        """Of every row with itself."""
+        """The rule of what the parts give for every row with itself."""
         return self.rule.of([part.diagonal(X, get) for part in self.parts])
 
     def inputs(self, X: Any, name: str = "X") -> np.ndarray:
-        """What every part takes; the range is looked at in `block`, since a diagonal may cost as much."""
+        """What every part takes, where the result is not out of range."""
         for part in self.parts:
             X = part.inputs(X, name)
+        if isinstance(self, AbstractInnerProductKernel):  # a diagonal of other kernels may cost as much as a block
+            with np.errstate(over="ignore", under="ignore"):
+                own = [part.diagonal(X) for part in self.parts]
+                values = self.rule.of(own)
+            checks.usable_values(values, np.min(own, axis=0) * (not self.rule.nothing()), name)
         return X
 
     @property
     def entry_rounding(self) -> float:
-        """By the rule."""
+        """By the rule, from those of the parts."""
         return self.rule.rounding(self.parts)
 
     def __repr__(self) -> str:
@@ -116,12 +108,25 @@ class Combination(AbstractKernel):
 
 
 @final
-@dataclass(frozen=True, repr=False)
-class InnerProductCombination(AbstractInnerProductKernel):
-    """A sum or product of kernels of inner products: one product of the rows serves all of them."""
+class Combination(AbstractCombination):
+    """A sum or product of kernels of any kind."""
 
-    rule: Rule
-    parts: tuple[AbstractInnerProductKernel, ...]
+    def evaluate(self, x: np.ndarray, z: np.ndarray, get: str = "ntk") -> float:
+        """Of one pair of inputs."""
+        return float(self.rule.of([part.evaluate(x, z, get) for part in self.parts]))
+
+    def block(self, X: np.ndarray, Z: np.ndarray, get: str = "ntk") -> np.ndarray:
+        """Of all pairs of rows, whose range is looked at here."""
+        with np.errstate(over="ignore"):
+            values = self.rule.of([part.block(X, Z, get) for part in self.parts])
+        if not np.isfinite(values).all():
+            raise ValueError(f"{self!r} is too large for float64 on these rows; scale the rows to norm 1 first")
+        return values
+
+
+@final
+class InnerProductCombination(AbstractCombination, AbstractInnerProductKernel):
+    """A sum or product of kernels of inner products: one product of the rows serves all of them."""
 
     def for_features(self, d: int) -> InnerProductCombination:
         """Of every part."""
@@ -135,40 +140,20 @@ class InnerProductCombination(AbstractInnerProductKernel):
         """The rule of what the parts give."""
         return self.rule.of([part.from_gaps(xp, apart, together, size, other, get) for part in self.parts])
 
-    def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
-        """Of every row with itself."""
-        return self.rule.of([part.diagonal(X, get) for part in self.parts])
-
-    def inputs(self, X: Any, name: str = "X") -> np.ndarray:
-        """What every part takes, where the result is not out of range."""
-        return _inputs(self.rule, self.parts, X, name)
-
     @property
     def zero_rows(self) -> bool:
         """Allowed where every part allows them."""
         return all(part.zero_rows for part in self.parts)
 
     @property
-    def entry_rounding(self) -> float:
-        """By the rule."""
-        return self.rule.rounding(self.parts)
-
-    @property
     def any_digits(self) -> bool:
         """Where all parts have it."""
         return all(part.any_digits for part in self.parts)
 
-    def __repr__(self) -> str:
-        return self.rule.shown(self.parts)
-
 
 @final
-@dataclass(frozen=True, repr=False)
-class AngularSum(AbstractAngularKernel):
+class AngularSum(AbstractCombination, AbstractAngularKernel):
     """Σ_i c_i k_i of kernels ‖x‖‖z‖ k(θ): of that form too, with what is known of its power series."""
-
-    rule: WeightedSum
-    parts: tuple[AbstractAngularKernel, ...]
 
     def from_cosine(self, xp: ModuleType, rho: Any, get: str = "ntk") -> Any:
         """Σ_i c_i k_i."""
@@ -182,34 +167,31 @@ class AngularSum(AbstractAngularKernel):
         """Σ_i c_i of the parts' coefficients."""
         return self.rule.of([part.even_series(terms, get) for part in self.parts])
 
-    def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
-        """Of every row with itself."""
-        return self.rule.of([part.diagonal(X, get) for part in self.parts])
-
-    def inputs(self, X: Any, name: str = "X") -> np.ndarray:
-        """What every part takes, where the result is not out of range."""
-        return _inputs(self.rule, self.parts, X, name)
-
-    @property
-    def entry_rounding(self) -> float:
-        """By the rule."""
-        return self.rule.rounding(self.parts)
-
     @property
     def any_digits(self) -> bool:
         """Where all parts have it."""
         return all(part.any_digits for part in self.parts)
 
-    def __repr__(self) -> str:
-        return self.rule.shown(self.parts)
+
+@dataclass(frozen=True)
+class AbstractNormalised(AbstractKernel):
+    """k(x, z) / √(k(x, x) k(z, z))."""
+
+    kernel: Any
+
+    def inputs(self, X: Any, name: str = "X") -> np.ndarray:
+        """What the kernel takes."""
+        return self.kernel.inputs(X, name)
+
+    @property
+    def entry_rounding(self) -> float:
+        """That of k(x, z), k(x, x) and k(z, z)."""
+        return 2 * self.kernel.entry_rounding
 
 
 @final
-@dataclass(frozen=True)
-class Normalised(AbstractKernel):
+class Normalised(AbstractNormalised):
     """k(x, z) / √(k(x, x) k(z, z)), of a kernel of any kind."""
-
-    kernel: AbstractKernel
 
     def evaluate(self, x: np.ndarray, z: np.ndarray, get: str = "ntk") -> float:
         """Of one pair of inputs."""
@@ -225,22 +207,10 @@ class Normalised(AbstractKernel):
         """1 for every row."""
         return np.ones_like(_positive(self.kernel.diagonal(X, get), "X"))
 
-    def inputs(self, X: Any, name: str = "X") -> np.ndarray:
-        """What the kernel takes."""
-        return self.kernel.inputs(X, name)
-
-    @property
-    def entry_rounding(self) -> float:
-        """That of k(x, z), k(x, x) and k(z, z)."""
-        return 2 * self.kernel.entry_rounding
-
 
 @final
-@dataclass(frozen=True)
-class NormalisedInnerProduct(AbstractInnerProductKernel):
+class NormalisedInnerProduct(AbstractNormalised, AbstractInnerProductKernel):
     """k(x, z) / √(k(x, x) k(z, z)), of a kernel of inner products."""
-
-    kernel: AbstractInnerProductKernel
 
     def for_features(self, d: int) -> NormalisedInnerProduct:
         """Of the kernel."""
@@ -264,15 +234,6 @@ class NormalisedInnerProduct(AbstractInnerProductKernel):
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """1 for every row."""
         return np.ones_like(self.kernel.diagonal(X, get))
-
-    def inputs(self, X: Any, name: str = "X") -> np.ndarray:
-        """What the kernel takes."""
-        return self.kernel.inputs(X, name)
-
-    @property
-    def entry_rounding(self) -> float:
-        """That of k(x, z), k(x, x) and k(z, z)."""
-        return 2 * self.kernel.entry_rounding
 
     def _own(self, xp: ModuleType, size: Any, get: str) -> Any:
         """√k(x, x) from ‖x‖ alone: a row is apart from itself by nothing."""
@@ -339,13 +300,11 @@ def whole_power(values: Any, power: int) -> Any:
 
 
 def _combined(rule: Rule, parts: tuple[AbstractKernel, ...]) -> AbstractKernel:
-    if isinstance(rule, WeightedSum) and not rule.constant:
-        angular = tuple(part for part in parts if isinstance(part, AbstractAngularKernel))
-        if len(angular) == len(parts):
-            return AngularSum(rule, angular)
-    of_products = tuple(part for part in parts if isinstance(part, AbstractInnerProductKernel))
-    if len(of_products) == len(parts):
-        return InnerProductCombination(rule, of_products)
+    summed = isinstance(rule, WeightedSum) and not rule.constant
+    if summed and all(isinstance(part, AbstractAngularKernel) for part in parts):
+        return AngularSum(rule, parts)
+    if all(isinstance(part, AbstractInnerProductKernel) for part in parts):
+        return InnerProductCombination(rule, parts)
     return Combination(rule, parts)
 
 
@@ -354,16 +313,6 @@ def _not_negative(number: Any, what: str) -> float:
     if not 0 <= value < np.inf:
         raise ValueError(f"the {what} is {value:g}; expected a finite number from 0 on, so that the result is a kernel")
     return value
-
-
-def _inputs(rule: Rule, parts: Sequence[AbstractKernel], X: Any, name: str) -> np.ndarray:
-    for part in parts:
-        X = part.inputs(X, name)
-    with np.errstate(over="ignore", under="ignore"):
-        own = [part.diagonal(X) for part in parts]
-        values = rule.of(own)
-    checks.usable_values(values, np.min(own, axis=0) * (not rule.nothing()), name)
-    return X
 
 
 def _positive(values: np.ndarray, name: str) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""What a network is: parameters that are trained, fixed or running, a forward map, and what is recorded of its inside."""
+"""What a network is: parameters that are trained, fixed or running, a forward map, what is recorded of its inside; or, of a model
+of another framework, the tangent kernel that it makes itself."""
 
 from __future__ import annotations
 
@@ -168,6 +169,36 @@ class AbstractNetwork(abc.ABC):
             shifts: added to the activations, ReLU by ReLU: derivatives by an activation are those by its shift.
             gates: factors of the units in place of the slopes of their ReLUs: the network with signs held.
         """
+
+
+Outputs = Literal["full", "trace"] | int
+"""Which outputs of a tangent kernel: all k × k pairs, the trace over equal ones divided by k, or one output's own."""
+
+
+class AbstractTangents(abc.ABC):
+    """A model that makes its own tangent kernel: Σ over trained weights w of ∂f_a(x)/∂w · ∂f_b(z)/∂w."""
+
+    @property
+    @abc.abstractmethod
+    def entry_rounding(self) -> float:
+        """Computed entries are within about twice this times √(Θ(x, x) Θ(z, z)) of the tangent kernel."""
+
+    @property
+    @abc.abstractmethod
+    def output_count(self) -> int:
+        """k, the outputs of a sample: 1 where the model gives (n,)."""
+
+    @abc.abstractmethod
+    def contraction(self, params: Any, X: np.ndarray, Z: np.ndarray | None, outputs: Outputs) -> np.ndarray:
+        """(n, p, k, k) for "full", else (n, p), in float64; Z=None takes X against itself, each pair once."""
+
+    @abc.abstractmethod
+    def diagonal(self, params: Any, X: np.ndarray, outputs: Literal["trace"] | int) -> np.ndarray:
+        """(n,) in float64: what `contraction` gives of every sample with itself, without the other pairs."""
+
+    @abc.abstractmethod
+    def product(self, params: Any, X: np.ndarray, Z: np.ndarray | None, V: np.ndarray) -> np.ndarray:
+        """Σ_j Θ(x_i, z_j) v_j for V of shape (p, k) or (p,): of the shape of the outputs on X; Θ is never formed."""
 
 
 def as_key(key: Any) -> Any:

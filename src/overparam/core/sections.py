@@ -1,4 +1,4 @@
-"""A page as plain data: sections made of text, tables, figures and surfaces, which `report` renders.
+"""A page as plain data: a verdict, and sections made of text, tables, figures and surfaces, which `report` renders.
 
 A result lists its sections, they are stored in result.json, and a page is drawn from
 them later without computing anything. Everything here is JSON: strings, numbers, lists.
@@ -16,7 +16,15 @@ import numpy as np
 Scale = Literal["linear", "log"]
 Mark = Literal["line", "points", "bars"]
 Role = Literal["true", "random", "worst", "observed", "accent", "muted"]
-Tone = Literal["plain", "good", "warning", "bad"]
+Tone = Literal["good", "warning", "bad"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found in plain words; the first sentence answers what was asked."""
+
+    tone: Tone
+    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,7 @@ class Text:
     """One paragraph, plain words; `tone` colours it as a remark that is good, doubtful or bad."""
 
     body: str
-    tone: Tone = "plain"
+    tone: Tone | Literal["plain"] = "plain"
 
 
 @dataclass(frozen=True)

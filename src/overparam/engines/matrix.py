@@ -96,7 +96,7 @@ class AbstractGram(abc.ABC):
         """What is known of the matrix without computing: its kernel and rows, or its numbers where they were given."""
         if self.kernel is None or self.X is None:
             return self.n, None, self.get, self.dense()
-        return self.n, self.kernel.settings, self.get, self.X
+        return self.n, self.kernel, self.get, self.X
 
     @property
     def shape(self) -> tuple[int, int]:

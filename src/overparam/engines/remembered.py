@@ -22,7 +22,7 @@ class RememberedGram(AbstractGram):
         self._gram, self._keeping = H, Keeping(place)
         self.n, self.plan, self.kernel, self.X, self.get = H.n, H.plan, H.kernel, H.X, H.get
         self.repaired = H.repaired
-        # the diagonal tells kernels apart whose weights show in no text
+        # the diagonal tells kernels apart that differ in what their functions reach by global names
         self._matrix = fingerprint(H.described, H.diagonal())
 
     @property

@@ -11,9 +11,8 @@ from typing import final
 
 import numpy as np
 
-from overparam.core.interruption import Interrupted
 from overparam.core.kernel import AbstractKernel
-from overparam.core.progress import Progress
+from overparam.core.progress import Interrupted, Progress
 from overparam.core.words import byte_size
 from overparam.frame.keeping import Keeping, Kept, fingerprint
 
@@ -170,8 +169,8 @@ def _parts(n: int, size: int) -> list[slice]:
 
 
 def _mark(kernel: AbstractKernel, X: np.ndarray, Z: np.ndarray | None, get: str) -> str:
-    """What tells one matrix from another. Weights inside functions show in no text: six digits of a few entries do,
-    whose last bits differ between machines and thread counts."""
+    """What tells one matrix from another. What a function reaches by global names is not in its fingerprint: six digits
+    of a few entries tell it, whose last bits differ between machines and thread counts."""
     few = np.unique(np.linspace(0, len(X) - 1, 3).astype(int))
     entries = np.asarray(kernel.block(X[few], (X if Z is None else Z)[:2], get), dtype=np.float64)
-    return fingerprint(kernel.settings, get, X, Z, [f"{entry:.5e}" for entry in entries.ravel()])
+    return fingerprint(kernel, get, X, Z, [f"{entry:.5e}" for entry in entries.ravel()])

@@ -1,9 +1,8 @@
 """What every question shares: a `Job` of named parts, its `Plan`, the `Answer` it gives, and the keeping of parts."""
 
 from overparam.frame.answer import AbstractAnswer, Stored, read
-from overparam.frame.job import Job, Part, Work, verb
+from overparam.frame.job import Job, Part, Plan, Work, verb
 from overparam.frame.keeping import Keeping, Kept, OtherWork, State, fingerprint
-from overparam.frame.plan import Plan
 
 __all__ = [
     "AbstractAnswer",

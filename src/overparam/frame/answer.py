@@ -15,8 +15,7 @@ import numpy as np
 from overparam.core import files, folder
 from overparam.core.provenance import Provenance
 from overparam.core.records import put_together, take_apart
-from overparam.core.sections import Section
-from overparam.core.verdict import Verdict
+from overparam.core.sections import Section, Verdict
 from overparam.frame.upgrades import upgraded
 
 NOTE = "report.txt"

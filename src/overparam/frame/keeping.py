@@ -230,11 +230,15 @@ def _feed_all(digest: Any, things: Iterable[Any], above: tuple[int, ...]) -> Non
 
 
 def _feed_model(digest: Any, model: Any, above: tuple[int, ...]) -> None:
-    """A PyTorch module: its structure, what its classes do going forward, and its weights."""
+    """A PyTorch module: its structure, what its classes do going forward, its weights, and which of them are trained."""
     kinds = {type(inner) for inner in model.modules()}
-    _feed_all(digest, (str(model), [kind.forward for kind in sorted(kinds, key=lambda kind: kind.__qualname__)]), above)
+    trained = [name for name, weight in model.named_parameters() if weight.requires_grad]
+    forward = [kind.forward for kind in sorted(kinds, key=lambda kind: kind.__qualname__)]
+    _feed_all(digest, (str(model), forward, trained), above)
     for name, weight in model.state_dict().items():
-        _feed_all(digest, (name, weight.detach().cpu().numpy()), above)
+        held = weight.detach().cpu()
+        known = str(held.dtype) != "torch.bfloat16"  # which NumPy lacks
+        _feed_all(digest, (name, str(held.dtype), (held if known else held.float()).numpy()), above)
 
 
 def _feed_array(digest: Any, array: Any, above: tuple[int, ...]) -> None:

@@ -21,6 +21,7 @@ from overparam.functions.series_parts import (
     Parity,
     Polynomial,
     Product,
+    magnitudes_of,
     product_of,
 )
 
@@ -99,9 +100,7 @@ class Composition(AbstractPart):
             outer, found = self.f.log_magnitudes(order // k), np.full(order + 1, -np.inf)
             found[::k] = outer + np.arange(len(outer)) * float(abs(c).ln(BOUNDS))
             return found
-        with decimal.localcontext(EXACT):
-            values = self.coefficients(order)
-        return np.array([float(abs(c).ln(BOUNDS)) if c else -np.inf for c in values])
+        return magnitudes_of(self, order)
 
     def damage(self, R: Decimal, order: int) -> Decimal:
         x, off = self.g.majorant(R), self.g.damage(R, order)

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import special
 
 from overparam.core import checks
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.functions.complexity import complexity_eps, complexity_of, complexity_s
 from overparam.functions.power_series import PowerSeries
 

@@ -31,7 +31,7 @@ def part_named(name: str) -> AbstractPart:
     """The part of that name; a ValueError lists the names."""
     if name not in NAMES:
         raise ValueError(f"{name!r} is no series of ours; expected one of {', '.join(NAMES)}, or use `polynomial`")
-    return NAMES[name]()
+    return NAMES[name]
 
 
 def number(value: float | int | Decimal) -> Polynomial:
@@ -39,19 +39,24 @@ def number(value: float | int | Decimal) -> Polynomial:
     return Polynomial((Decimal(value),))
 
 
-def _factorial_rule(signs: tuple[int, int, int, int]) -> Callable[[int], list[Decimal]]:
+def _by_factorials(
+    title: str,
+    function: Callable[[np.ndarray], np.ndarray],
+    signs: tuple[int, int, int, int],
+    log_norm: Callable[[Decimal], Decimal],
+    slope: Callable[[], AbstractPart],
+) -> Named:
     """c_i = signs[i mod 4]/i!."""
-    return lambda order: [signs[i % 4] * c for i, c in enumerate(factorials(order))]
+    parity: Parity | None = "odd" if not signs[0] else None if signs[1] else "even"
 
-
-def _factorial_magnitudes(parity: Parity | None) -> Callable[[np.ndarray], np.ndarray]:
-    def found(i: np.ndarray) -> np.ndarray:
+    def magnitudes(i: np.ndarray) -> np.ndarray:
         values = -special.gammaln(i + 1)
-        if parity is None:
-            return values
-        return np.where(i % 2 == (parity == "odd"), values, -np.inf)
+        return values if parity is None else np.where(i % 2 == (parity == "odd"), values, -np.inf)
 
-    return found
+    def rule(order: int) -> list[Decimal]:
+        return [signs[i % 4] * c for i, c in enumerate(factorials(order))]
+
+    return Named(title, function, rule, magnitudes, log_norm, slope, nonnegative=min(signs) >= 0, parity=parity)
 
 
 def _log_sinh(r: Decimal) -> Decimal:
@@ -155,147 +160,74 @@ def _log_artanh(r: Decimal) -> Decimal:
     return (((1 + r) / (1 - r)).ln() / 2).ln() if r else -INFINITY
 
 
-def _geometric(z: np.ndarray) -> np.ndarray:
-    return 1 / (1 - z)
+def _less_square(name: str, from_one: bool) -> AbstractPart:
+    """1 or f, less f²: the derivative of tanh (1 − f²) and of the sigmoid (f − f²)."""
+    f = NAMES[name]
+    return Sum(number(1) if from_one else f, Product(number(-1), Product(f, f)))
 
 
-def _geometric_slope() -> AbstractPart:
-    return Product(NAMES["geometric"](), NAMES["geometric"]())
-
-
-def _less_square(name: str, start: int) -> Callable[[], AbstractPart]:
-    """start·1 or f, less f²: the derivative of tanh (1 − f²) and of the sigmoid (f − f²)."""
-
-    def slope() -> AbstractPart:
-        f = NAMES[name]()
-        return Sum(number(1) if start else f, Product(number(-1), Product(f, f)))
-
-    return slope
-
-
-def _of_square(name: str, factor: Callable[[], Decimal]) -> Callable[[], AbstractPart]:
+def _of_square(name: str, factor: Decimal) -> AbstractPart:
     """factor · f(−z²)."""
-    return lambda: Product(number(factor()), Composition(NAMES[name](), Polynomial((ZERO, ZERO, Decimal(-1)))))
+    return Product(number(factor), Composition(NAMES[name], Polynomial((ZERO, ZERO, Decimal(-1)))))
 
 
-def _named(
-    title: str,
-    function: Callable[[np.ndarray], np.ndarray],
-    rule: Callable[[int], list[Decimal]],
-    magnitudes: Callable[[np.ndarray], np.ndarray],
-    log_norm: Callable[[Decimal], Decimal],
-    slope: Callable[[], AbstractPart],
-    radius: float = math.inf,
-    nonnegative: bool = False,
-    parity: Parity | None = None,
-) -> Callable[[], AbstractPart]:
-    found = Named(title, function, rule, magnitudes, log_norm, slope, radius, nonnegative, parity)
-    return lambda: found
+POWERS = {"one": "1", "identity": "z", "square": "z²", "cube": "z³"}
+"""Names of 1, z, z², z³, and how they are written."""
 
-
-def _power(title: str, n: int) -> Callable[[], AbstractPart]:
-    return lambda: Polynomial((*[ZERO] * n, Decimal(1)), title)
-
-
-NAMES: dict[str, Callable[[], AbstractPart]] = {
-    "exp": _named(
-        "exp",
-        np.exp,
-        _factorial_rule((1, 1, 1, 1)),
-        _factorial_magnitudes(None),
-        lambda r: r,
-        lambda: NAMES["exp"](),
-        nonnegative=True,
-    ),
-    "sin": _named(
-        "sin",
-        np.sin,
-        _factorial_rule((0, 1, 0, -1)),
-        _factorial_magnitudes("odd"),
-        _log_sinh,
-        lambda: NAMES["cos"](),
-        parity="odd",
-    ),
-    "cos": _named(
-        "cos",
-        np.cos,
-        _factorial_rule((1, 0, -1, 0)),
-        _factorial_magnitudes("even"),
-        _log_cosh,
-        lambda: Product(number(-1), NAMES["sin"]()),
-        parity="even",
-    ),
-    "sinh": _named(
-        "sinh",
-        np.sinh,
-        _factorial_rule((0, 1, 0, 1)),
-        _factorial_magnitudes("odd"),
-        _log_sinh,
-        lambda: NAMES["cosh"](),
-        nonnegative=True,
-        parity="odd",
-    ),
-    "cosh": _named(
-        "cosh",
-        np.cosh,
-        _factorial_rule((1, 0, 1, 0)),
-        _factorial_magnitudes("even"),
-        _log_cosh,
-        lambda: NAMES["sinh"](),
-        nonnegative=True,
-        parity="even",
-    ),
-    "tanh": _named(
+NAMES: dict[str, AbstractPart] = {
+    "exp": _by_factorials("exp", np.exp, (1, 1, 1, 1), lambda r: r, lambda: NAMES["exp"]),
+    "sin": _by_factorials("sin", np.sin, (0, 1, 0, -1), _log_sinh, lambda: NAMES["cos"]),
+    "cos": _by_factorials("cos", np.cos, (1, 0, -1, 0), _log_cosh, lambda: Product(number(-1), NAMES["sin"])),
+    "sinh": _by_factorials("sinh", np.sinh, (0, 1, 0, 1), _log_sinh, lambda: NAMES["cosh"]),
+    "cosh": _by_factorials("cosh", np.cosh, (1, 0, 1, 0), _log_cosh, lambda: NAMES["sinh"]),
+    "tanh": Named(
         "tanh",
         np.tanh,
         _tanh_rule,
         _tanh_magnitudes,
         _log_tan,
-        _less_square("tanh", 1),
+        lambda: _less_square("tanh", True),
         radius=math.pi / 2,
         parity="odd",
     ),
-    "sigmoid": _named(
+    "sigmoid": Named(
         "sigmoid",
         special.expit,
         _sigmoid_rule,
         _sigmoid_magnitudes,
         _log_sigmoid_norm,
-        _less_square("sigmoid", 0),
+        lambda: _less_square("sigmoid", False),
         radius=math.pi,
     ),
-    "erf": _named(
+    "erf": Named(
         "erf",
         special.erf,
         _erf_rule,
         _erf_magnitudes,
         _log_erfi,
-        _of_square("exp", _erf_factor),
+        lambda: _of_square("exp", _erf_factor()),
         parity="odd",
     ),
-    "arctan": _named(
+    "arctan": Named(
         "arctan",
         np.arctan,
         _arctan_rule,
         _arctan_magnitudes,
         _log_artanh,
-        _of_square("geometric", lambda: Decimal(1)),
+        lambda: _of_square("geometric", Decimal(1)),
         radius=1.0,
         parity="odd",
     ),
-    "geometric": _named(
+    "geometric": Named(
         "geometric",
-        _geometric,
+        lambda z: 1 / (1 - z),
         lambda order: [Decimal(1)] * (order + 1),
         np.zeros_like,
         lambda r: -(1 - r).ln(),
-        _geometric_slope,
+        lambda: Product(NAMES["geometric"], NAMES["geometric"]),
         radius=1.0,
         nonnegative=True,
     ),
-    "one": _power("1", 0),
-    "identity": _power("z", 1),
-    "square": _power("z²", 2),
-    "cube": _power("z³", 3),
+    **{name: Polynomial((*[ZERO] * n, Decimal(1)), title) for n, (name, title) in enumerate(POWERS.items())},
 }
-"""Names of series, and what makes each; `geometric` is 1/(1 − z)."""
+"""Series by name; `geometric` is 1/(1 − z)."""

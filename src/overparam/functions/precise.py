@@ -25,6 +25,7 @@ GUARD = 12
 
 
 @final
+@functools.total_ordering
 class Precise:
     """One number of many digits. It does not turn into a float by itself: digits are never lost in silence."""
 
@@ -67,15 +68,6 @@ class Precise:
 
     def __lt__(self, other: Any) -> bool:
         return self.value < _decimal(other)
-
-    def __le__(self, other: Any) -> bool:
-        return self.value <= _decimal(other)
-
-    def __gt__(self, other: Any) -> bool:
-        return self.value > _decimal(other)
-
-    def __ge__(self, other: Any) -> bool:
-        return self.value >= _decimal(other)
 
     def __eq__(self, other: object) -> bool:
         return self.value == _decimal(other)

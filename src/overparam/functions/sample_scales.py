@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.core.words import power_of_e
 from overparam.functions.complexity import (
     CONSTANT,

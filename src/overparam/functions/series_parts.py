@@ -336,7 +336,7 @@ class Sum(AbstractPair):
         return [a + b for a, b in zip(self.f.coefficients(order), self.g.coefficients(order), strict=True)]
 
     def log_magnitudes(self, order: int) -> np.ndarray:
-        return _magnitudes(self, order)
+        return magnitudes_of(self, order)
 
     def damage(self, R: Decimal, order: int) -> Decimal:
         rounding = UNIT * (self.f.majorant(R) + self.g.majorant(R))
@@ -387,7 +387,7 @@ class Product(AbstractPair):
     def log_magnitudes(self, order: int) -> np.ndarray:
         if self.long:
             return self.f.log_magnitudes(0)[0] + self.g.log_magnitudes(order)
-        return _magnitudes(self, order)
+        return magnitudes_of(self, order)
 
     def damage(self, R: Decimal, order: int) -> Decimal:
         sizes = [h.majorant(R) for h in (self.f, self.g)]
@@ -416,7 +416,8 @@ def polynomial_part(numbers: tuple[Decimal, ...] | list[Decimal], title: str | N
     return Polynomial(tuple(numbers[: degree + 1]) or (ZERO,), title)
 
 
-def _magnitudes(part: AbstractPart, order: int) -> np.ndarray:
+def magnitudes_of(part: AbstractPart, order: int) -> np.ndarray:
+    """log|c_i| for i ≤ order, from the coefficients themselves."""
     with decimal.localcontext(EXACT):
         found = part.coefficients(order)
     return np.array([float(abs(c).ln(BOUNDS)) if c else -np.inf for c in found])

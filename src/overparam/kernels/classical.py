@@ -11,7 +11,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.architecture import require_counts
+from overparam.core.checks import require_counts
 from overparam.core.kernel import KINDS, AbstractInnerProductKernel
 from overparam.core.kernel_algebra import whole_power
 from overparam.core.words import count_of

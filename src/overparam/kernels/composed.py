@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, final
 
 from overparam.core import checks
-from overparam.core.architecture import Trained, require_counts, trains
+from overparam.core.checks import Trained, require_counts, trains
 from overparam.layers.composition import Composition
 from overparam.layers.layer import AbstractLayer, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel

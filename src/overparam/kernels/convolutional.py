@@ -12,7 +12,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.architecture import per_layer, require_counts, set_tuples, trained_layers
+from overparam.core.checks import per_layer, require_counts, set_tuples, trained_layers
 from overparam.core.kernel import KINDS, AbstractKernel
 from overparam.core.machine import has_accelerator
 from overparam.core.provenance import usable_cores

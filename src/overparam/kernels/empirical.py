@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from overparam.core import checks
 from overparam.core.kernel import AbstractKernel
-from overparam.core.network import AbstractNetwork
-from overparam.core.tangents import AbstractTangents, Outputs
+from overparam.core.network import AbstractNetwork, AbstractTangents, Outputs
 from overparam.kernels.empirical_blocks import SMALLEST, Rows, checked_output
 from overparam.kernels.empirical_rows import cast_leaf, hashable, taken_apart
 
@@ -96,15 +93,6 @@ class Empirical(AbstractKernel):
         eps = max(met | {float(np.finfo(self.dtype).eps)})
         known = {float(np.finfo(name).eps): rounding for name, rounding in (("float64", 1e-12), ("float32", 1e-5))}
         return known.get(eps, 4 * eps)
-
-    @property
-    def settings(self) -> str:
-        """What the kernel says of itself, with a digest of all weights: what is shown of large arrays is not enough."""
-        if isinstance(self.network, AbstractTangents):
-            return f"{super().settings} {self.network.weights_digest(self.params)}"
-        around = [cell.cell_contents for cell in getattr(self.network, "__closure__", None) or ()]
-        with self._computing() as rows:  # the weights as they are used
-            return f"{super().settings} {_digest((rows.trained, rows.others, around))}"
 
     @property
     def exact_diagonal(self) -> bool:
@@ -230,23 +218,6 @@ def _on_host(X: Any) -> Any:
         return X
     tensor = X.detach().cpu()
     return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
-
-
-def _is_key(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _digest(tree: Any) -> str:
-    """Of all numbers in a tree."""
-    found = hashlib.blake2b(digest_size=16)
-    leaves: list[tuple[Any, Any]] = jax.tree_util.tree_leaves_with_path(tree)
-    for path, leaf in leaves:
-        number: Any = leaf
-        if isinstance(leaf, np.ndarray | np.generic | jax.Array | int | float):  # the rest is shown in full
-            array = np.asarray(jax.random.key_data(number) if _is_key(leaf) else number)
-            found.update(f"{jax.tree_util.keystr(path)} {array.shape} {array.dtype}".encode())
-            found.update(array.tobytes())
-    return found.hexdigest()
 
 
 def _known(get: str) -> None:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core.tangents import Outputs
+from overparam.core.network import Outputs
 from overparam.kernels.empirical_rows import (
     Forward,
     contracted,

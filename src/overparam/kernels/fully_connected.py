@@ -1,20 +1,25 @@
-"""The kernels of deep fully connected networks."""
+"""The kernels of deep fully connected networks, exact layer by layer and quick where rounding allows.
+
+Three quick ways, all right where |cos θ| ≤ 1 − 1e-3. Functions with one kink at 0 (ReLU, leaky ReLU, identity) without
+biases need the cosine alone, since norms factor out. With biases, or many layers, later cosines may be close to 1 even
+where those of the inputs are not, so 1 − cos is carried. (Where φ changes sides, as |x| does, opposite inputs become
+parallel, and both gaps are needed: that is left to the kernel maps of the layers.) Smooth activations take covariances
+as they are, where the variances are moderate.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from math import pi, sqrt
+from functools import cached_property, lru_cache
+from math import frexp, pi, prod, sqrt
 from types import ModuleType
 from typing import Any, Literal, final
 
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.angles import gaps_of_pairs, near_parallel
-from overparam.core.architecture import per_layer, require_count, require_counts, set_tuples, trained_layers
+from overparam.core.checks import per_layer, require_count, require_counts, set_tuples, trained_layers
 from overparam.core.kernel import KINDS, AbstractInnerProductKernel
-from overparam.kernels.fully_connected_quick import Chain, kinked, plain_angles, smooth
 from overparam.layers import (
     AbstractActivation,
     AbstractLayer,
@@ -48,6 +53,8 @@ ACTIVATIONS: dict[str, AbstractActivation] = {
 
 PIECE = 2**12
 """Pairs that go through the layers together: some thirty arrays of that many numbers stay in cache."""
+NEAREST = 1 - 1e-6
+"""Cosines are held below it, so that rounding does not take them past 1 in later layers."""
 
 
 @final
@@ -97,7 +104,7 @@ class FullyConnected(AbstractInnerProductKernel):
         if self.b_std is None:  # as neural-tangents writes it
             object.__setattr__(self, "b_std", 0.0)
         set_tuples(self, "W_std", "b_std", "trained")
-        for setting in (self._each("W_std"), self._each("b_std"), self._trained):  # checked by looking
+        for setting in (self._W_std, self._b_std, self._trained):  # checked by looking
             assert len(setting) == self.depth + 1
         if isinstance(self.activation, str) and self.activation not in ACTIVATIONS:
             raise ValueError(
@@ -143,11 +150,7 @@ class FullyConnected(AbstractInnerProductKernel):
         for number in range(1, self.depth + 2):
             last, first = number == self.depth + 1, number == 1
             fan_in = (inputs if self.input_scaling else 1) if first else width
-            W_std, b_std, trained = (
-                self._each("W_std")[number - 1],
-                self._each("b_std")[number - 1],
-                self._trained[number - 1],
-            )
+            W_std, b_std, trained = self._W_std[number - 1], self._b_std[number - 1], self._trained[number - 1]
             layers.append(Dense(f"W{number}", 1 if last else width, Normal(1.0), trained, W_std / sqrt(fan_in)))
             if b_std:
                 layers.append(Bias(f"b{number}", Normal(1.0), trained, b_std))
@@ -160,20 +163,9 @@ class FullyConnected(AbstractInnerProductKernel):
         V = X if Z is None else self.inputs(Z, "Z")
         checks.require_alike(X, V)
         kernel = self.for_features(X.shape[1])
-        (U, size), (V, other) = self.directions(X, "X"), self.directions(V, "Z")
-        ntk, nngp = np.empty((len(U), len(V))), np.empty((len(U), len(V)))
-        height = max(1, min(256, 2**17 // len(V)))
-        for start in range(0, len(U), height):
-            part = slice(start, start + height)
-            rho = U[part] @ V.T
-            rows, columns = near_parallel(rho)
-            panels = kernel._quick(np, np.clip(rho, -1.0, 1.0), size[part, None], other, True, True)
-            if len(rows):
-                gaps = gaps_of_pairs(U[part], V, rows, columns)
-                exact = kernel._careful(np, *gaps, size[part][rows], other[columns])
-                for panel, values in zip(panels, exact, strict=True):
-                    panel[rows, columns] = values
-            ntk[part], nngp[part] = panels
+        ntk, nngp = self.in_panels(
+            X, V, lambda *rho: kernel._quick(np, *rho, ntk=True, nngp=True), lambda *gaps: kernel._careful(np, *gaps)
+        )
         if Z is None:
             for matrix, values in zip((ntk, nngp), kernel._own(X), strict=True):
                 np.fill_diagonal(matrix, values)
@@ -219,13 +211,91 @@ class FullyConnected(AbstractInnerProductKernel):
         return True
 
     def _quick(self, xp: ModuleType, rho: Any, size: Any, other: Any, ntk: bool, nngp: bool) -> tuple[Any, Any]:
-        chain = self._chain
-        if isinstance(self._activation, Relu | LeakyRelu | Identity) and chain.kink[1] <= 1:
-            few = chain.homogeneous and self.depth <= 8  # in more layers the rounding of cosines adds up
-            return (plain_angles if few else kinked)(xp, chain, rho, size, other, ntk, nngp)
-        if xp is np and chain.is_smooth(size, other):
-            return smooth(xp, chain, rho, size, other, ntk)
+        if isinstance(self._activation, Relu | LeakyRelu | Identity) and self._kink[1] <= 1:
+            few = self._homogeneous and self.depth <= 8  # in more layers the rounding of cosines adds up
+            return (self._plain_angles if few else self._kinked)(xp, rho, size, other, ntk, nngp)
+        if xp is np and self._is_smooth(size, other):
+            return self._smooth(xp, rho, size, other, ntk)
         return self._careful(xp, 1 - rho, 1 + rho, size, other)
+
+    def _plain_angles(self, xp: ModuleType, rho: Any, size: Any, other: Any, ntk: bool, nngp: bool) -> tuple[Any, Any]:
+        """Of a kink without biases: ρ′ = ρs + (λ/π)√(1 − ρ²) and t′ = ρ′ [trained] + ts, s = 1 − (λ/π) arccos ρ.
+
+        Θ = t and Σ = ρ, up to ‖x‖‖z‖ and one number; None where not asked for.
+        """
+        power, bend = self._kink
+        rate = bend / pi
+        rho = xp.clip(rho, -NEAREST, NEAREST)  # a copy
+        t = rho * float(self._trained[0]) if ntk else None
+        for trained in self._trained[1:]:
+            if bend:
+                slope = xp.arccos(rho)
+                slope *= -rate
+                slope += 1
+                sine = rho * rho
+                sine *= -(rate**2)
+                sine += rate**2
+                sine = xp.sqrt(sine)
+                rho *= slope
+                rho += sine
+                if t is not None:
+                    t *= slope
+            if t is not None and trained:
+                t += rho
+        factor = self._input_scale**2 * prod(W_std**2 for W_std in self._W_std) * power ** (len(self._W_std) - 1)
+        return _scaled(t, size * factor, other), _scaled(rho, size * factor, other) if nngp else None
+
+    def _kinked(self, xp: ModuleType, rho: Any, size: Any, other: Any, ntk: bool, nngp: bool) -> tuple[Any, Any]:
+        """Of a kink, with biases or without: the gap e = 1 − ρ, after an activation e′ = e + (λ/π)(θ(1 − e) − sin θ).
+
+        A bias adds one coordinate, the same for all inputs, which turns the vector of h by the angle φ, tan φ = b_std over the
+        size of h: the gap is then e′ cos φ_x cos φ_z + 1 − cos(φ_x − φ_z). Θ is kept over √(xx·zz).
+        """
+        rate = self._kink[1] / pi
+        x, z = self._variances(xp, size), self._variances(xp, other)
+        e, t = 1 - rho, None
+        for layer, (trained, b_std) in enumerate(zip(self._trained, self._b_std, strict=True)):
+            if layer and rate:
+                theta = xp.arcsin(xp.sqrt(e * 0.5))
+                theta *= 2 * rate
+                sine = xp.sqrt(e * (2 - e))
+                sine *= rate
+                sine -= theta
+                sine += theta * e
+                e = xp.clip(e - sine, 0.0, 2.0)
+                if t is not None:
+                    theta -= 1
+                    theta *= -1
+                    t *= theta
+            if b_std:
+                (kept_x, sine_x, cosine_x), (kept_z, sine_z, cosine_z) = (
+                    _turn(xp, b_std, *each[layer]) for each in (x, z)
+                )
+                kept = kept_x * kept_z
+                e *= kept
+                if t is not None:
+                    t *= kept
+                gap = sine_x * cosine_z - cosine_x * sine_z
+                e += gap * gap
+            if ntk and trained:
+                t = 1 - e if t is None else t + (1 - e)
+        roots = xp.sqrt(x[-1][1]), xp.sqrt(z[-1][1])
+        return _scaled(t, *roots), _scaled(1 - e, *roots) if nngp else None
+
+    def _smooth(self, xp: ModuleType, rho: Any, size: Any, other: Any, ntk: bool) -> tuple[Any, Any]:
+        """Of a smooth activation: covariances q and Θ themselves, by `dual`."""
+        x, z = self._variances(xp, size), self._variances(xp, other)
+        q, t = rho * ((self._W_std[0] * self._input_scale) ** 2 * size) * other, None
+        for layer, (trained, W_std, b_std) in enumerate(zip(self._trained, self._W_std, self._b_std, strict=True)):
+            if layer:
+                q, slope = self._activation.dual(xp, q, x[layer - 1][1], z[layer - 1][1])
+                q = q * W_std**2
+                t = None if t is None else t * (slope * W_std**2)
+            if b_std:
+                q = q + b_std**2
+            if ntk and trained:
+                t = q if t is None else t + q
+        return t, q
 
     def _careful(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any) -> tuple[Any, Any]:
         if xp is not np or apart.size <= PIECE:
@@ -240,9 +310,9 @@ class FullyConnected(AbstractInnerProductKernel):
         return ntk, nngp
 
     def _layer_by_layer(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any) -> tuple[Any, Any]:
-        scale, factor = self._chain.input_scale, 1.0
+        scale, factor = self._input_scale, 1.0
         x, z = xp.asarray(size)[None] * scale, xp.asarray(other)[None] * scale
-        if self._chain.homogeneous:  # of degree 1 in the norms, which may be far from 1
+        if self._homogeneous:  # of degree 1 in the norms, which may be far from 1
             x, z, factor = xp.ones_like(x), xp.ones_like(z), x * z
         pairs = Pairs(xp.square(x), xp.square(z), apart[None], together[None], xp.zeros_like(apart)[None])
         out = self.composition(1, 1).kernel(xp, pairs)
@@ -254,11 +324,41 @@ class FullyConnected(AbstractInnerProductKernel):
         return self._careful(np, apart, 2 - apart, norms, norms)
 
     @cached_property
-    def _chain(self) -> Chain:
+    def _input_scale(self) -> float:
+        """What norms of inputs are multiplied by."""
         if self.input_scaling and self.features is None:
             raise ValueError("the first layer divides by √d and d is not known; call `kernel.for_features(d)` first")
-        scale = 1 / sqrt(self.features) if self.input_scaling and self.features else 1.0
-        return Chain(self._activation, self._each("W_std"), self._each("b_std"), self._trained, scale)
+        return 1 / sqrt(self.features) if self.input_scaling and self.features else 1.0
+
+    @property
+    def _homogeneous(self) -> bool:
+        """Whether the kernel is ‖x‖‖z‖ times a function of the angle."""
+        return self._activation.homogeneous and not any(self._b_std)
+
+    @property
+    def _kink(self) -> tuple[float, float]:
+        """v and λ of an activation with a kink: E[φ²] = v xx, and how bent it is (see `LeakyRelu`)."""
+        if isinstance(self._activation, Relu):
+            return 0.5, 1.0
+        if isinstance(self._activation, LeakyRelu):
+            return self._activation.power, self._activation.bend
+        return 1.0, 0.0
+
+    def _is_smooth(self, size: Any, other: Any) -> bool:
+        """Whether `dual` of the activation keeps its digits for inputs of these norms, in every layer."""
+        known = isinstance(self._activation, Erf | Gelu | Sine | Exponential)
+        largest, smallest = max(np.max(size), np.max(other)), min(np.min(size), np.min(other))
+        # powers of 2 around the norms: pieces of one matrix share the answer
+        return known and _keeps_digits(self, 2.0 ** frexp(largest)[1], 2.0 ** (frexp(smallest)[1] - 1))
+
+    def _variances(self, xp: ModuleType, size: Any) -> list[tuple[Any, Any]]:
+        """Of a unit of every linear layer, without and with its bias, from the norms of inputs."""
+        signal = self._W_std[0] ** 2 * xp.square(self._input_scale * size)
+        found = [(signal, signal + self._b_std[0] ** 2)]
+        for W_std, b_std in zip(self._W_std[1:], self._b_std[1:], strict=True):
+            signal = W_std**2 * self._activation.square(xp, found[-1][1])
+            found.append((signal, signal + b_std**2))
+        return found
 
     @cached_property
     def _activation(self) -> AbstractActivation:
@@ -268,9 +368,46 @@ class FullyConnected(AbstractInnerProductKernel):
     def _trained(self) -> tuple[bool, ...]:
         return trained_layers(self.trained, self.depth)
 
-    def _each(self, name: str) -> tuple[float, ...]:
-        return per_layer(getattr(self, name), self.depth, name)
+    @cached_property
+    def _W_std(self) -> tuple[float, ...]:
+        return per_layer(self.W_std, self.depth, "W_std")
+
+    @cached_property
+    def _b_std(self) -> tuple[float, ...]:
+        return per_layer(self.b_std or 0.0, self.depth, "b_std")
 
 
 def _place(get: str) -> int:
     return KINDS.index(checks.one_of(get, "get", KINDS))
+
+
+@lru_cache(maxsize=512)
+def _keeps_digits(kernel: FullyConnected, largest: float, smallest: float) -> bool:
+    """Whether rounding stays below 1e-13 or so. `dual` multiplies it by P (see the activations), a layer by its slope."""
+    activation = kernel._activation
+    rate = 1.0 if isinstance(activation, Gelu) else getattr(activation, "b", np.inf) ** 2
+    for size in (largest, smallest):
+        growth, variances = 1.0, [float(xx) for _, xx in kernel._variances(np, np.float64(size))]
+        for xx, after, W_std in zip(variances, variances[1:], kernel._W_std[1:], strict=False):
+            if rate * xx > 20:
+                return False
+            slope = W_std**2 * float(activation.dual(np, np.float64(xx), np.float64(xx), np.float64(xx))[1])
+            growth *= max(1.0, slope * xx / after) if after > 0 else 1.0
+        if growth > 200:
+            return False
+    return True
+
+
+def _turn(xp: ModuleType, b_std: float, signal: Any, total: Any) -> tuple[Any, Any, Any]:
+    """cos φ, √2 sin(φ/2) and cos(φ/2), tan φ = b_std/√signal; the √2 is for 1 − cos(φ_x − φ_z) = 2 sin²(…/2)."""
+    cosine = xp.sqrt(signal / total)
+    half = xp.sqrt((1 + cosine) * 0.5)
+    return cosine, b_std * 0.5**0.5 / (xp.sqrt(total) * half), half
+
+
+def _scaled(values: Any, size: Any, other: Any) -> Any:
+    if values is None:
+        return None
+    values *= size
+    values *= other
+    return values

@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.architecture import require_count, require_counts
+from overparam.core.checks import require_count, require_counts
 from overparam.core.kernel import KINDS, AbstractKernel
 from overparam.kernels.classical import AbstractExpectedKernel
 

@@ -77,9 +77,9 @@ def objective_of(
         raise ValueError(f"`mode` is {mode!r}; expected 'eval' or 'train', how batch norm averages")
     chunk = None if chunk is None else whole_number(chunk, "chunk", least=1)
     if isinstance(network, TorchModule):
-        from overparam.adapters.torch_objective import torch_objective
+        from overparam.adapters.torch_objective import TorchObjective
 
-        return torch_objective(
+        return TorchObjective(
             network, _samples(network, data), data.y, params, objective, mode=mode, mean=mean, chunk=chunk
         )
     checked_dtype(dtype, device)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from overparam.core.sections import Block, Figure, Line, Scale, Section, Surface, Table, Text, series, surface
-from overparam.core.verdict import Verdict
+from overparam.core.sections import Block, Figure, Line, Scale, Section, Surface, Table, Text, Verdict, series, surface
 from overparam.core.words import number, percent
 from overparam.landscapes.curvature import still_falling
 

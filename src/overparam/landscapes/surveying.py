@@ -23,9 +23,8 @@ from overparam.core.network import AbstractNetwork, Params
 from overparam.core.objective import AbstractObjective, Mode
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Section
+from overparam.core.sections import Section, Verdict
 from overparam.core.spec import Spec, spec_of
-from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, fingerprint, verb
@@ -123,10 +122,8 @@ class Recipe:
     @cached_property
     def digest(self) -> str:
         """A mark of all that the objective depends on, weights and rows by their bytes."""
-        torch = isinstance(self.network, TorchModule)
-        weights = self.network.weights_digest(None) if torch and self.params is None else self.params
         options = (self.convention, self.mode, self.rows, self.chunk, self.key, self.dtype)
-        return fingerprint(self.network, self.data, weights, self.loss, *options)
+        return fingerprint(self.network, self.data, self.params, self.loss, *options)
 
     @cached_property
     def objective(self) -> AbstractObjective:

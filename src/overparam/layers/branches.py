@@ -10,7 +10,7 @@ from typing import Any, final
 
 import jax.numpy as jnp
 
-from overparam.core.architecture import require_count
+from overparam.core.checks import require_count
 from overparam.layers.kernel_pairs import Pairs, add, cases, one_case
 from overparam.layers.layer import (
     AbstractLayer,

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any, Literal, final
 
 from overparam.core import checks
-from overparam.core.architecture import require_count
+from overparam.core.checks import require_count
 from overparam.layers.activation import AbstractActivation
 from overparam.layers.branches import Concatenate, Product, Sum
 from overparam.layers.composition import Composition

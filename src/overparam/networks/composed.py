@@ -9,7 +9,7 @@ from typing import Any, final
 
 import jax.numpy as jnp
 
-from overparam.core.architecture import require_count
+from overparam.core.checks import require_count
 from overparam.core.network import AbstractNetwork, ByRelu, Params, Trace, as_key
 from overparam.layers.composition import Composition
 from overparam.layers.layer import ReluRecorder, Shape

@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal, final
 
 from overparam.core import checks
-from overparam.core.architecture import Trained, require_count, require_counts, trains
+from overparam.core.checks import Trained, require_count, require_counts, trains
 from overparam.layers import (
     AbstractLayer,
     BatchNorm,

@@ -7,7 +7,7 @@ from math import log
 from typing import final
 
 from overparam.core import checks
-from overparam.core.architecture import Trained, require_count, require_counts, trains
+from overparam.core.checks import Trained, require_count, require_counts, trains
 from overparam.layers import AbstractLayer, Composition, Dense, Normal, OneOutput, Relu, Skip
 from overparam.networks.composed import AbstractComposed
 

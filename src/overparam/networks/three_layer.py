@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from overparam.core import checks
-from overparam.core.architecture import Trained, require_count, require_counts, trains
+from overparam.core.checks import Trained, require_count, require_counts, trains
 from overparam.layers import AppendConstant, Bias, Composition, Dense, Normal, OneOutput, Relu, Skip, ZeroOrNormal
 from overparam.networks.composed import AbstractComposed
 

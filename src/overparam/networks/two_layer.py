@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from overparam.core import checks
-from overparam.core.architecture import Trained, require_count, require_counts, trains
+from overparam.core.checks import Trained, require_count, require_counts, trains
 from overparam.layers import Bias, Composition, Dense, Normal, OneOutput, Relu, Signs, Twinned, ZeroOrNormal
 from overparam.networks.composed import AbstractComposed
 

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core import checks, interruption
+from overparam.core import checks, progress
 from overparam.core.progress import Progress, silent
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.frame.keeping import Keeping, Kept, State, fingerprint
@@ -22,7 +22,7 @@ CHUNK = 32
 
 
 @final
-class Interrupted(interruption.Interrupted):
+class Interrupted(progress.Interrupted):
     """Ctrl-C in the middle of a sweep: `partial` is the quadrature of the products done, valid as it is.
 
     Pass `sweep` back as `op.quadrature(..., resume=error.sweep)` to go on where it stopped.
@@ -59,7 +59,7 @@ class Lanczos:
     def fingerprint(self) -> str:
         """What tells this sweep from another: read only where one is kept or taken up again."""
         H = self._gram
-        # of computed entries only six digits of some, which tell networks of other weights apart: the last bits differ
+        # of computed entries only six digits of some, which tell functions apart that differ in what they reach: the last bits differ
         # between engines and thread counts
         few = H.diagonal()[np.unique(np.linspace(0, H.n - 1, 3).astype(int))]
         return fingerprint(H.described, self._start, [f"{value:.6e}" for value in few])

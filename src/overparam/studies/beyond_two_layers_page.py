@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def _trend(settings: TwoLayersSettings, t: Mapping[str, Any], learner: str, theo
 
 def _needed(r: Mapping[str, Any]) -> sections.Text:
     one, two = (np.inf if r[v] is None else r[v] for v in ("L1", "L2"))
-    tone: sections.Tone = "plain"
+    tone: sections.Tone | Literal["plain"] = "plain"
     if one == two == np.inf:
         said = "Neither gets there."
     elif not r["order_is_clear"]:

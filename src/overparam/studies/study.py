@@ -13,8 +13,7 @@ from overparam.core import checks, folder
 from overparam.core.deprecated import accepts_old
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Section, Text
-from overparam.core.verdict import Tone, Verdict
+from overparam.core.sections import Section, Text, Tone, Verdict
 from overparam.frame import AbstractAnswer, Job, Part, Plan, verb
 from overparam.frame.upgrades import upgraded
 from overparam.training.precision import chosen_device, device_name

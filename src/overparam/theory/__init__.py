@@ -1,7 +1,6 @@
 """What the papers imply for a data set: curves, rates, complexity, movement, bounds. Sees spectra, never a network."""
 
-from overparam.core.assumptions import Assumption, AssumptionStatus
-from overparam.core.bracketed import Bracketed
+from overparam.core.bracketed import Assumption, AssumptionStatus, Bracketed
 from overparam.theory.complexity import (
     Alignment,
     EffectiveDimension,

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from overparam.core import checks
-from overparam.core.assumptions import checked
-from overparam.core.bracketed import AbstractBracketed, Bracketed
+from overparam.core.bracketed import AbstractBracketed, Bracketed, checked
 from overparam.data.draws import generator
 from overparam.engines.matrix import as_gram
 from overparam.spectrum.bounds import EigenvalueBounds

@@ -8,8 +8,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.assumptions import INFINITE_WIDTH, RESIDUAL, Assumption
-from overparam.core.bracketed import AbstractBracketed, Bracketed
+from overparam.core.bracketed import INFINITE_WIDTH, RESIDUAL, AbstractBracketed, Assumption, Bracketed
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Loss
 from overparam.theory.integrands import Flow, heavy_ball_bracket

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse
 

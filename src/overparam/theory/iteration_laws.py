@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import sections
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.theory.descent_laws import WORDS, AccuracyLaw, DescentLaw, accuracy_law, fit_constant, share_explained
 
 Pace = Literal["faster", "as the law", "slower"]

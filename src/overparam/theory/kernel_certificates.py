@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from overparam.core import checks
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.engines import AbstractGram, gram
 from overparam.engines.cross import require_kernel

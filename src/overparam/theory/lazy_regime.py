@@ -8,8 +8,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.assumptions import INFINITE_WIDTH, Assumption
-from overparam.core.bracketed import AbstractBracketed, Bracketed
+from overparam.core.bracketed import INFINITE_WIDTH, AbstractBracketed, Assumption, Bracketed
 from overparam.data.draws import generator
 from overparam.spectrum.brackets import Quadrature
 from overparam.theory.movement import movement_limit, predict_movement

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from overparam.core import checks
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 from overparam.kernels.spectra import DegreeSpectrum, krawtchouk
 
 

@@ -7,8 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core.assumptions import INFINITE_WIDTH, RESIDUAL, Assumption, checked
-from overparam.core.bracketed import AbstractBracketed, Bracketed
+from overparam.core.bracketed import INFINITE_WIDTH, RESIDUAL, AbstractBracketed, Assumption, Bracketed, checked
 from overparam.spectrum.brackets import Quadrature, over_outputs
 from overparam.spectrum.integrands import Inverse
 from overparam.spectrum.rules import EPS, Rule

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from overparam.core import checks
-from overparam.core.assumptions import INFINITE_WIDTH, Assumption, checked
+from overparam.core.bracketed import INFINITE_WIDTH, Assumption, checked
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.bounds import CHOLESKY_FITS

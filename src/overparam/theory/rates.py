@@ -7,8 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.assumptions import INFINITE_WIDTH, Assumption, checked
-from overparam.core.bracketed import Bracketed
+from overparam.core.bracketed import INFINITE_WIDTH, Assumption, Bracketed, checked
 from overparam.engines.matrix import as_gram
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.sweep import quadrature

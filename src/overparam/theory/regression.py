@@ -14,6 +14,7 @@ from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
+from overparam.core.spec import spec_of
 from overparam.core.svd import thin_svd
 from overparam.engines import AbstractGram, cross_matrix, gram
 from overparam.engines.cross import require_alike, require_kernel
@@ -58,7 +59,7 @@ class TunedRegression:
     squared_norm: float
     """Σ_r c_rᵀ K c_r: the squared norm of f in the kernel's space, summed over outputs."""
     kernel: str
-    """What the kernel says of itself."""
+    """The kernel, as `str` of its Spec."""
     get: str
     device: str
 
@@ -137,7 +138,9 @@ def tuned_regression(
     residuals, coefficients = path.residuals(ridge), path.coefficients(ridge)
     outputs = _outputs(kernel, H, Z, coefficients)
     tell(1.0, 1.0, "outputs")
-    return tuned(y, residuals, coefficients, outputs, ridge, tried, kernel=kernel.settings, get=get, device=H.device)
+    return tuned(
+        y, residuals, coefficients, outputs, ridge, tried, kernel=str(spec_of(kernel)), get=get, device=H.device
+    )
 
 
 def tuned(
@@ -408,7 +411,7 @@ def coupled_regression(
     ]
     tell(1.0, 1.0, "outputs")
     new = np.concatenate(outputs).reshape(len(Z), *y.shape[1:])
-    return tuned(y, residuals.reshape(y.shape), c.reshape(y.shape), new, ridge, tried, kernel=kernel.settings)
+    return tuned(y, residuals.reshape(y.shape), c.reshape(y.shape), new, ridge, tried, kernel=str(spec_of(kernel)))
 
 
 class _BlockPath:

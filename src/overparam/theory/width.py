@@ -7,7 +7,7 @@ from typing import Literal, final
 
 import numpy as np
 
-from overparam.core.assumptions import Assumption, checked
+from overparam.core.bracketed import Assumption, checked
 
 Relation = Literal["≥", "≤"]
 

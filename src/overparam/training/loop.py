@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.core import checks, interruption
+from overparam.core import checks, progress
 from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.progress import Progress, silent
@@ -60,7 +60,7 @@ History = list[tuple[int, dict[str, np.ndarray]]]
 """The records of a run: (step, values by name), in the order of the steps."""
 
 
-class Interrupted(interruption.Interrupted):
+class Interrupted(progress.Interrupted):
     """Ctrl-C in the middle of a run: `partial` is the trajectory so far."""
 
     def __init__(self, partial: Any, step: int, where: str) -> None:

@@ -15,7 +15,7 @@ from overparam.core import checks, sections
 from overparam.core.deprecated import accepts_old
 from overparam.core.network import Params
 from overparam.core.provenance import Provenance
-from overparam.core.verdict import Verdict
+from overparam.core.sections import Verdict
 from overparam.core.words import count_of
 from overparam.frame import AbstractAnswer
 from overparam.networks import ThreeLayer

@@ -16,9 +16,9 @@ from overparam.core import checks, sections
 from overparam.core.deprecated import accepts_old
 from overparam.core.network import Params, as_key
 from overparam.core.provenance import Provenance
+from overparam.core.sections import Verdict
 from overparam.core.spec import Spec, spec_of
 from overparam.core.trees import as_numpy
-from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer

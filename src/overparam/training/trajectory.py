@@ -14,8 +14,8 @@ import numpy as np
 from overparam.core import sections
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.provenance import Provenance
+from overparam.core.sections import Verdict
 from overparam.core.spec import Spec, spec_of
-from overparam.core.verdict import Verdict
 from overparam.core.words import count_of
 from overparam.frame import AbstractAnswer, fingerprint
 
