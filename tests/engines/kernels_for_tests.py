@@ -37,8 +37,10 @@ class Images(AbstractKernel):
     most: int | None = None
     made: list[tuple[int, int]] = field(default_factory=list, compare=False, repr=False)
 
-    def __repr__(self) -> str:
-        return f"Images({self.scale})"
+    @property
+    def digest(self) -> str:
+        """What its tiles depend on: neither what was made nor where it stops."""
+        return str(self.scale)
 
     def inputs(self, X: Any, name: str = "X") -> np.ndarray:
         array = np.asarray(X, dtype=np.float64)
