@@ -272,7 +272,7 @@ def test_lemma_5_8_holds_and_its_adversary_stays_within_the_radii(subject):
 def test_the_objective_is_the_house_loss_of_the_house_network(tiny):
     subject = tiny
     case = three_layer_case(subject)
-    direction = descent_direction(case, np.zeros((6, 5)), np.zeros((7, 6)), np.random.default_rng(8))
+    direction = descent_direction(case, np.zeros((6, 5)), np.zeros((7, 6)), 1.0, np.random.default_rng(8))
     rng = np.random.default_rng(9)
     W, V, noise = (
         rng.standard_normal((6, 5)),
@@ -288,7 +288,7 @@ def test_the_objective_is_the_house_loss_of_the_house_network(tiny):
 
 def test_the_direction_gives_the_labels_and_the_test_passes_with_it_and_not_against_it(subject, monkeypatch):
     case = three_layer_case(subject)
-    learner, nothing = case.learner, (np.zeros_like(case.learner.W), np.zeros_like(case.learner.V))
+    learner, nothing = case.learner, (np.zeros_like(case.learner.W), np.zeros_like(case.learner.V), 1.0)
     direction = descent_direction(case, *nothing, np.random.default_rng(10))
     signs = learner.signs(case.X, learner.W, learner.V)
     given = learner.pseudo_network(case.X, direction.W, direction.V, signs, "none")
@@ -303,11 +303,33 @@ def test_the_direction_gives_the_labels_and_the_test_passes_with_it_and_not_agai
     assert relative_fall(case, *nothing, 0.1, np.random.default_rng(11))[2] < 0 < step
 
 
+def test_along_the_run_the_test_has_the_scale_of_the_run(subject, monkeypatch):
+    """λ_t, by the objective of a copy: the fall at λ is that of a network whose output weights are λ times as large."""
+    case = three_layer_case(subject)
+    W, V, scale = beyond_two_layers_three.three_layer_run(subject, case, 400)
+    assert 0 < scale < 1
+    direction = descent_direction(case, W, V, scale, np.random.default_rng(10))
+    learner = case.learner
+    given = learner.pseudo_network(
+        case.X, direction.W, direction.V, learner.signs(case.X, learner.W + W, learner.V + V), "none"
+    )
+    assert np.polyfit(case.y[:, 0], scale * given[:, 0], 1)[0] == pytest.approx(
+        1, abs=0.2
+    )  # λ G* is y, but for the ridge
+    seen = []
+    real = beyond_two_layers_three.smoothed_objective
+    monkeypatch.setattr(
+        beyond_two_layers_three, "smoothed_objective", lambda c, d, by, *rest: seen.append(by) or real(c, d, by, *rest)
+    )
+    relative_fall(case, W, V, scale, 0.1, np.random.default_rng(11))
+    assert set(seen) == {scale, 0.9 * scale}
+
+
 def test_a_network_without_a_neuron_that_is_on_has_no_descent_test_and_says_so(tiny):
     biases = {"b1": np.full(6, -100.0), "b2": np.full(7, -1.0)}
     fixed = {name: np.asarray(array) for name, array in tiny.params.fixed.items()} | biases
     dead = replace(tiny, params=replace(tiny.params, fixed=fixed))
-    case, nothing = three_layer_case(dead), (np.zeros((6, 5)), np.zeros((7, 6)))
+    case, nothing = three_layer_case(dead), (np.zeros((6, 5)), np.zeros((7, 6)), 1.0)
     assert not case.start[1].any()
     assert most_turned_second(case, 1.0) == 0  # V′ sees nothing: no division by it either
     finding = beyond_two_layers_three._finding(dead, case, "start", np.array([0.1]), [(nothing, 0.1)])

@@ -11,6 +11,7 @@ from overparam.theory import (
     Assumption,
     certificate,
     convergence_conditions,
+    deep_conditions,
     generalization_bound,
     generalization_conditions,
     movement_limit,
@@ -203,3 +204,25 @@ def test_a_bound_is_about_the_movement():
     c = case("sphere")
     q = quadrature(c.H, c.y)
     assert generalization_bound(q).terms[1].value == pytest.approx(np.sqrt(2 / c.n) * movement_limit(q).value, rel=1e-5)
+
+
+@pytest.mark.parametrize(("b", "n"), [(1, 3), (2, 4), (5, 5)])
+def test_what_deep_networks_need_is_one_formula_for_both_algorithms(b, n):
+    """By the chain of the proof: the radius of (13.1) must be within the one that Theorems 3 and 4 allow."""
+    L, delta, k = 2, 0.5, 3
+    found = deep_conditions(n, L, delta, k, batch=b, epsilon=0.1)
+    m = found.needed("width")
+    logs = np.log(m)
+    moved = n**3.5 * np.sqrt(k) * logs / (delta * np.sqrt(b * m))
+    allowed = delta**3 / (n**9 * L**6 * logs**1.5)
+    assert moved == pytest.approx(allowed, rel=1e-9)
+    assert found.needed("lr") == pytest.approx(b * k * delta / (n**5 * L**2 * m * logs**2))
+    assert found.needed("steps") == pytest.approx(n**7 * L**2 * logs**2 / (b * delta**2) * np.log(n * logs / 0.1))
+    whole = deep_conditions(n, L, delta, k, epsilon=0.1)
+    assert whole.needed("width") <= m * (1 + 1e-12)  # with fewer samples a step, more width
+    assert (whole.needed("width") == m) == (b == n)
+    judged = deep_conditions(n, L, delta, k, batch=b, width=10**4, lr=1.0, steps=5)
+    assert judged.met is False
+    assert judged.needed("width") == pytest.approx(n**25 * L**12 * k * np.log(1e4) ** 5 / (b * delta**8))
+    with pytest.raises(ValueError, match="batch of at most"):
+        deep_conditions(n, L, delta, k, batch=n + 1)

@@ -259,7 +259,7 @@ def _noise(subject: Subject, case: ThreeLayerCase, conditions: tuple[Assumption,
 def _along_a_run(subject: Subject, case: ThreeLayerCase, conditions: tuple[Assumption, ...]) -> list[Finding]:
     """Algorithm 2 from these weights; the radii in the bounds are those the run has reached."""
     learner, (m1, m2) = case.learner, case.learner.widths
-    states = [three_layer_run(subject, case, steps) for steps in STEPS]
+    states = [three_layer_run(subject, case, steps)[:2] for steps in STEPS]
     sizes = np.array([(size_in(W, "2,4"), size_in(V, "frobenius")) for W, V in states])
     counts = np.array([turned(case, W, V) for W, V in states], float)
     cross = np.array([_cross(case, learner.W + W, learner.V + V, W, V) for W, V in states])
@@ -280,8 +280,8 @@ def _along_a_run(subject: Subject, case: ThreeLayerCase, conditions: tuple[Assum
     ]  # fmt: skip
 
 
-def three_layer_run(subject: Subject, case: ThreeLayerCase, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """W_t and V_t of Algorithm 2 after `steps`, with m₂ ε_a² η = 1, the noises of (26) and weak regularisers."""
+def three_layer_run(subject: Subject, case: ThreeLayerCase, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """W_t, V_t and λ_t of Algorithm 2 after `steps`, with m₂ ε_a² η = 1, the noises of (26) and weak regularisers."""
     learner, (m1, m2) = case.learner, case.learner.widths
     data = (np.asarray(subject.X, float), subject.y[:, 0] if subject.outputs == 1 else subject.y)
     run = smoothed_sgd(
@@ -290,7 +290,7 @@ def three_layer_run(subject: Subject, case: ThreeLayerCase, steps: int) -> tuple
         record=STEPS[0], measures=(),
     )  # fmt: skip
     trained = run.trajectory.params.trained
-    return np.asarray(trained["W"], float) - learner.W, np.asarray(trained["V"], float) - learner.V
+    return np.asarray(trained["W"], float) - learner.W, np.asarray(trained["V"], float) - learner.V, run.scale
 
 
 GAMMA = 0.25
@@ -323,7 +323,7 @@ class DescentDirection:
 
 
 def descent_test(subject: Subject) -> list[Finding]:
-    """(30) at the start, for several η, and along Algorithm 2.
+    """(30) at the start, where λ = 1, for several η, and along Algorithm 2, at the λ_t that the run has come to.
 
     The measured quantity is by how much of itself, over η, the objective falls in the better of the two ways; the lemma
     says at least γ/4, here with γ = ¼. Means are over noise matrices shared by all that is compared and over pairs Σ, −Σ,
@@ -335,25 +335,27 @@ def descent_test(subject: Subject) -> list[Finding]:
 
     Differs from the paper: W*, V* come from its Lemma 5.6 for a target of its class. Here they are fitted to the rows at
     hand: V* = Σ_r a_r ν_rᵀ and W* = Σ_r diag(ν_r) M_r with random signs ν_r, so that a_r D_v V* D_w W* x is about
-    (a_r D_v a_rᵀ) Σ_i D_{w,i} M_{r,i}·x, which is linear in M and is made y_r(x) by ridge regression.
+    (a_r D_v a_rᵀ) Σ_i D_{w,i} M_{r,i}·x, which is linear in M and is made y_r(x)/λ by ridge regression: the network's
+    output is λ times it.
     """
     case = three_layer_case(subject)
-    nothing = np.zeros_like(case.learner.W), np.zeros_like(case.learner.V)
+    nothing = np.zeros_like(case.learner.W), np.zeros_like(case.learner.V), 1.0
     found = [_finding(subject, case, "start", np.array(ETAS), [(nothing, eta) for eta in ETAS])]
     states = [(three_layer_run(subject, case, steps), 1e-2) for steps in STEPS]
     return [*found, _finding(subject, case, "trajectory", np.array(STEPS, float), states)]
 
 
 def descent_direction(
-    case: ThreeLayerCase, W: np.ndarray, V: np.ndarray, rng: np.random.Generator, ridge: float = 1e-2
+    case: ThreeLayerCase, W: np.ndarray, V: np.ndarray, scale: float, rng: np.random.Generator, ridge: float = 1e-2
 ) -> DescentDirection | None:
-    """W*, V* whose a_r D_v V* D_w W* x is about y_r(x) on the rows, signs at W⁰ + W, V⁰ + V; None where all y are 0, or no
+    """W*, V* whose λ a_r D_v V* D_w W* x is about y_r(x) on the rows, signs at W⁰ + W, V⁰ + V; None where all y are 0, or no
     neuron is on.
 
     Args:
+        scale: λ.
         ridge: of the regression, in units of the mean diagonal of its kernel.
     """
-    learner, X, y = case.learner, case.X, case.y
+    learner, X, y = case.learner, case.X, case.y / scale
     on_w, on_v = learner.signs(X, learner.W + W, learner.V + V)
     shared = on_w.astype(float) @ on_w.T.astype(float) * (X @ X.T)
     if not np.trace(shared) > 0:
@@ -393,24 +395,24 @@ def smoothed_objective(
 
 
 def relative_fall(
-    case: ThreeLayerCase, W: np.ndarray, V: np.ndarray, eta: float, rng: np.random.Generator
+    case: ThreeLayerCase, W: np.ndarray, V: np.ndarray, scale: float, eta: float, rng: np.random.Generator
 ) -> tuple[float, float, float, float] | None:
     """(L′ − min)/(ηL′), its standard error, that of the signed step alone, and L′; None where there is no direction."""
     learner, (m1, m2) = case.learner, case.learner.widths
-    direction = descent_direction(case, W, V, rng)
+    direction = descent_direction(case, W, V, scale, rng)
     if direction is None:
         return None
     root, here, stepped, shrunk = eta**0.5, [], [], []
     for _ in range(NOISES):
         noise = m1**-0.99 * rng.standard_normal(learner.W.shape), m2**-0.5 / 10 * rng.standard_normal(learner.V.shape)
-        here.append(smoothed_objective(case, direction, 1.0, W, V, noise))
-        shrunk.append(smoothed_objective(case, direction, 1 - eta, W, V, noise))
+        here.append(smoothed_objective(case, direction, scale, W, V, noise))
+        shrunk.append(smoothed_objective(case, direction, (1 - eta) * scale, W, V, noise))
         ends = []
         for _ in range(SIGNS):
             s = rng.choice([-1.0, 1.0], m1)
             for sign in (root, -root):
                 there = W + sign * s[:, None] * direction.W, V + sign * direction.V * s
-                ends.append(smoothed_objective(case, direction, 1.0, *there, noise))
+                ends.append(smoothed_objective(case, direction, scale, *there, noise))
         stepped.append(float(np.mean(ends)))
     now = float(np.mean(here))
     falls = [(np.array(here) - np.array(other)) / (eta * now) for other in (stepped, shrunk)]
@@ -423,7 +425,7 @@ def _finding(
     case: ThreeLayerCase,
     moment: Moment,
     at: np.ndarray,
-    states: list[tuple[tuple[np.ndarray, np.ndarray], float]],
+    states: list[tuple[tuple[np.ndarray, np.ndarray, float], float]],
 ) -> Finding:
     rows = [relative_fall(case, *state, eta, subject.rng(39)) for state, eta in states]
     found = [row for row in rows if row is not None]
@@ -432,7 +434,8 @@ def _finding(
             DESCENT, moment, "there is no direction to step along: no neuron is on, or all labels are 0"
         )
     falls, errors, steps, objective = np.array(found).T
-    detail = {"standard error": errors, "fall by the signed step": steps, "objective": objective}
+    scales = np.array([scale for (_, _, scale), _ in states])
+    detail = {"standard error": errors, "fall by the signed step": steps, "objective": objective, "λ": scales}
     return made(DESCENT, moment, at, falls, np.full(len(at), GAMMA / 4), _conditions(case, objective), detail)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log
 from typing import Any, Literal, final
 
 import numpy as np
@@ -22,6 +21,7 @@ from overparam.audits.subject import Subject
 from overparam.core.bracketed import Assumption, checked
 from overparam.core.inside import of_output
 from overparam.theory.iteration_laws import LinearRate, linear_rate, rounding_floor
+from overparam.theory.width import deep_conditions
 
 Algorithm = Literal["gradient descent", "SGD"]
 THEOREMS: dict[Algorithm, str] = {"gradient descent": "convergence, Thm 1", "SGD": "convergence, Thm 2"}
@@ -35,6 +35,8 @@ SINGULAR = 1e-12
 """A smallest eigenvalue that is this share of the largest one is rounding."""
 COSTLY = 64
 """Rows of a kernel that is made gradient by gradient."""
+EPSILON = 0.01
+"""The loss that the theorems are asked how many steps lead to."""
 BATCH_SHARE = 4
 """SGD takes one sample of four at a step."""
 
@@ -275,25 +277,20 @@ def falls_of(
 
 
 def asked_of(subject: Subject, run: Descent, constant: float = 1.0) -> tuple[Assumption, ...]:
-    """m ≥ n²⁴L¹²k log⁵m/(C δ⁸) and η ≤ C kδ/(n⁴L²m); for SGD m times b, and η ≤ C bkδ/(n⁵L²m log²m).
+    """What Theorem 1, or with SGD Theorem 2, asks of width, rate and steps: `theory.deep_conditions`.
 
     Ref: convergence, Thm 1, Thm 2
     """
     L, m = sizes(subject)
-    n, k, apart = float(run.n), subject.outputs, subject.separation
-    sgd = run.algorithm == "SGD"
-    if not 0 < apart < np.inf:
+    if not 0 < subject.separation < np.inf:
         return (*of_network(subject), checked("no two rows are equal", False, "δ = 0"))
-    needed = n**24 * L**12 * k * log(m) ** 5 / (constant * apart**8) * (run.batch if sgd else 1)
-    limit = constant * k * apart / (n**4 * L**2 * m) * (run.batch / (n * log(m) ** 2) if sgd else 1.0)
-    words = "η ≤ C b k δ/(n⁵ L² m log² m)" if sgd else "η ≤ C k δ/(n⁴ L² m)"
-    wide = "m ≥ n²⁴ L¹² k b log⁵ m/(C δ⁸)" if sgd else "m ≥ n²⁴ L¹² k log⁵ m/(C δ⁸)"
-    return (
-        *of_network(subject),
-        checked(wide, m >= needed, f"m = {m:,}, {needed:.2g} needed"),
-        checked(words, None if run.rate is None else run.rate <= limit,
-                f"the limit is {limit:.2g}" + ("" if run.rate is None else f", η = {run.rate:.2g}")),
+    batch = run.batch if run.algorithm == "SGD" else None
+    steps = int(run.steps[-1]) if len(run.steps) else None
+    conditions = deep_conditions(
+        run.n, L, subject.separation, subject.outputs,
+        batch=batch, width=m, lr=run.rate, steps=steps, epsilon=EPSILON, constant=constant,
     )  # fmt: skip
+    return (*of_network(subject), *conditions.assumptions)
 
 
 def _fitted_words(run: Descent, fit: LinearRate | None) -> str:

@@ -55,6 +55,7 @@ from overparam.theory.width import (
     Conditions,
     Requirement,
     convergence_conditions,
+    deep_conditions,
     generalization_conditions,
     trajectory_conditions,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "certificate",
     "convergence_conditions",
     "coupled_regression",
+    "deep_conditions",
     "dimension_certificate",
     "dual_coefficients",
     "effective_dimension",

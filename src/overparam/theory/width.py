@@ -227,6 +227,102 @@ def generalization_conditions(
     )
 
 
+def deep_conditions(
+    n: int,
+    depth: int,
+    separation: float,
+    outputs: int = 1,
+    *,
+    batch: int | None = None,
+    width: int | None = None,
+    lr: float | None = None,
+    steps: int | None = None,
+    epsilon: float = 0.01,
+    constant: float = 1.0,
+) -> Conditions:
+    """What deep networks need for the loss to reach ε, with gradient descent or with SGD of b samples a step.
+
+        gradient descent   m ≥ n²⁴L¹²k log⁵m/(Cδ⁸)    η ≤ C kδ/(n⁴L²m)            T ≥ n⁶L²/(Cδ²) · log(1/ε)
+        SGD                m ≥ n²⁵L¹²k log⁵m/(C bδ⁸)  η ≤ C bkδ/(n⁵L²m log²m)    T ≥ n⁷L²log²m/(C bδ²) · log(n log m/ε)
+
+    Ref: convergence, Thm 1, Thm 2
+
+    Assumes: unit rows at distance δ or more.
+
+    Differs from the paper: C is an argument, 1 unless given. The proof of Theorem 2 prints the width with b in the numerator;
+    with ‖W(t) − W(0)‖ ≤ n^3.5 √k log m/(δ√(bm)) of (13.1) and the radius δ³/(n⁹L⁶log^1.5 m) it is in the denominator, and at
+    b = n the width is gradient descent's.
+
+    Args:
+        n: samples.
+        depth: L, hidden layers that are trained.
+        separation: δ, the smallest distance of two rows.
+        outputs: k (the paper's d).
+        batch: b, samples a step of SGD; None for gradient descent.
+        width, lr, steps: m, η and T of the run, where it should be judged. Without a width the smallest m is meant.
+        epsilon: ε.
+        constant: C.
+
+    >>> few = deep_conditions(n=4, depth=1, separation=1.0, batch=4)
+    >>> few.needed("width") == deep_conditions(n=4, depth=1, separation=1.0).needed("width")
+    True
+    """
+    given = {
+        "n": n,
+        "depth": depth,
+        "separation": separation,
+        "outputs": outputs,
+        "epsilon": epsilon,
+        "constant": constant,
+    }
+    if batch is not None:
+        given["batch"] = batch
+    bad = [f"{name} = {value!r}" for name, value in given.items() if not 0 < value < np.inf]
+    if bad or (batch or 1) > n:
+        raise ValueError(
+            f"expected positive numbers and a batch of at most n = {n} samples; got {', '.join(bad) or batch}"
+        )
+    N, L, k = float(n), float(depth), float(outputs)
+    shared = N**24 * L**12 * k / (constant * separation**8) * (N / batch if batch else 1.0)
+    m = float(width) if width is not None else smallest_above(shared)
+    logs = max(float(np.log(m)), 1.0)
+    rate = constant * k * separation / (N**4 * L**2 * m)
+    least = N**6 * L**2 / (constant * separation**2)
+    if batch:
+        rate *= batch / (N * logs**2)
+        least *= N * logs**2 / batch * max(0.0, float(np.log(N * logs / epsilon)))
+    else:
+        least *= max(0.0, float(np.log(1 / epsilon)))
+    words = (
+        ("n²⁵L¹²k log⁵m/(C bδ⁸)", "C bkδ/(n⁵L²m log²m)", "n⁷L²log²m/(C bδ²) · log(n log m/ε)")
+        if batch
+        else ("n²⁴L¹²k log⁵m/(Cδ⁸)", "C kδ/(n⁴L²m)", "n⁶L²/(Cδ²) · log(1/ε)")
+    )
+    return Conditions(
+        "Theorem 2" if batch else "Theorem 1",
+        (
+            _width(shared * logs**5 if width is not None else m, width, words[0]),
+            Requirement("lr", "≤", rate, lr, words[1]),
+            Requirement("steps", "≥", least, None if steps is None else float(steps), words[2]),
+        ),
+        f"with high probability the loss is at most {epsilon:g} after that many steps, and falls at a linear rate",
+        "convergence, Thm 2" if batch else "convergence, Thm 1",
+    )
+
+
+def smallest_above(shared: float) -> float:
+    """The smallest m ≥ 3 with m ≥ shared · log⁵m from there on.
+
+    >>> m = smallest_above(1e6)
+    >>> round(m / (1e6 * float(np.log(m)) ** 5), 9)
+    1.0
+    """
+    m = max(shared, 3.0) * 1e12  # log⁵m/m falls beyond e⁵: from above, the steps come down to the largest crossing
+    for _ in range(200):
+        m = max(3.0, shared * float(np.log(m)) ** 5)
+    return m
+
+
 def _width(needed: float, width: int | None, formula: str) -> Requirement:
     return Requirement("width", "≥", float(needed), None if width is None else float(width), formula)
 
