@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import overparam as op
 from overparam.data import (
     Dataset,
     as_dataset,
@@ -386,3 +387,40 @@ def test_generator_takes_ints_and_jax_keys():
     before = np.random.get_state()[1].copy()  # noqa: NPY002 - that the global state is left alone
     generator(0).random()
     assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_one_hot_targets_are_kept_as_given_or_refused_in_every_room():
+    from overparam import networks as nets
+    from overparam.training import gradient_descent
+
+    X, y = np.random.default_rng(0).standard_normal((6, 4)), np.eye(3)[[0, 1, 2, 0, 1, 2]]
+    network = nets.FullyConnected(width=4, depth=2, outputs=3)
+    rooms = (
+        lambda *data: op.load(*data),
+        lambda *data: op.analyze(*data),
+        lambda *data: op.compare(*data),
+        lambda *data: op.audit(network, *data),
+        lambda *data: op.landscape(network, *data),
+        lambda *data: op.train_and_compare(network, *data),
+        lambda *data: gradient_descent(network, data, lr=1e-3, steps=1, key=0),
+    )
+    for room in rooms:
+        with pytest.raises(ValueError, match="one-hot matrix"):
+            room(X, y)
+    kept = op.load(X, y, task="regression")
+    assert np.array_equal(kept.y, y)
+    run = gradient_descent(network, kept, lr=1e-3, steps=1, key=0)
+    outputs = np.asarray(network.apply(network.init(0, 4), X))
+    assert run.loss[0] == pytest.approx(0.5 * np.sum((outputs - y) ** 2), rel=1e-5)
+    classes = op.load(X, y, task="classes")
+    assert np.array_equal(classes.y, op.load(X, y.argmax(axis=1)).y)
+
+
+def test_labels_of_a_test_part_that_are_one_hot_are_read_alike(tmp_path):
+    X, y = np.eye(4), np.eye(2)[[0, 1, 1, 0]]
+    for name, array in {"X.npy": X, "y.npy": y}.items():
+        np.save(tmp_path / name, array)
+    pair = (tmp_path / "X.npy", tmp_path / "y.npy")
+    with pytest.raises(ValueError, match="one-hot"):
+        op.load(pair)
+    assert op.load(pair, task="classes").classes == (0, 1)

@@ -91,14 +91,19 @@ def test_trace_shows_what_apply_does(case):
 
 
 def test_a_key_names_one_draw(case):
+    """Whatever JAX's precision in force, in which other numbers would be drawn."""
     _, first = drawn(case, key=3)
+    with jax.enable_x64(True):
+        double = case.net.init(3, case.inputs)
+    for name, array in {**double.fixed, **double.trained}.items():
+        np.testing.assert_array_equal(first[name], array)
     again = case.net.init(jax.random.key(3), (case.inputs, 1))
     again = {**again.fixed, **again.trained}
-    _, other = drawn(case, key=4)
+    _, other = drawn(case, key=5)
     for name in first:
         np.testing.assert_array_equal(first[name], again[name])
         assert np.any(first[name] != other[name])
-        assert first[name].dtype == np.float32  # the precision in force
+        assert first[name].dtype == np.float64
 
 
 def test_networks_are_hashable_and_hold_no_arrays(case):

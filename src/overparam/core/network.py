@@ -144,7 +144,7 @@ class ReluRecorder:
 class AbstractNetwork(abc.ABC):
     """A network with its paper's initialisation. Implementations are frozen, hashable and hold no arrays.
 
-    Arrays take JAX's precision in force: float64 inside `jax.enable_x64(True)`, where `training` draws them.
+    Weights are drawn in float64, so that a key means one start everywhere; outputs take JAX's precision in force.
     """
 
     @abc.abstractmethod

@@ -166,11 +166,10 @@ def decode(outputs: Any, classes: Sequence[Any]) -> np.ndarray:
 def as_labels(labels: Any, n: int, name: str = "y") -> np.ndarray:
     """Labels as a one-dimensional array of whole numbers, floats, text or true/false, as they came.
 
-    A column (n, 1) is flattened and a one-hot matrix gives its class numbers. For `y`, any other matrix (n, k) of
-    numbers is k real targets a row.
+    A column (n, 1) is flattened. For `y`, a matrix (n, k) of numbers is k real targets a row.
 
-    >>> as_labels([[0, 1], [1, 0]], 2)
-    array([1, 0])
+    >>> as_labels([[0.5], [1.0]], 2)
+    array([0.5, 1. ])
     """
     try:
         array = np.asarray(labels)
@@ -178,14 +177,10 @@ def as_labels(labels: Any, n: int, name: str = "y") -> np.ndarray:
         raise ValueError(f"`{name}` has entries of different lengths; expected one label a row of `X`") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    elif array.ndim == 2 and array.dtype.kind in "biuf" and _is_one_hot(array):
-        array = array.argmax(axis=1)
     if name == "y" and array.ndim == 2 and array.dtype.kind in "biuf":
         return checks.targets(array, n)
     if array.ndim != 1 or len(array) != n:
-        raise ValueError(
-            f"`{name}` has shape {array.shape}; expected ({n},), one label a row of `X`, or a one-hot matrix ({n}, k)"
-        )
+        raise ValueError(f"`{name}` has shape {array.shape}; expected ({n},), one label a row of `X`")
     if array.dtype.kind == "O":
         array = _from_objects(array, name)
     if array.dtype.kind == "S":
@@ -198,6 +193,25 @@ def as_labels(labels: Any, n: int, name: str = "y") -> np.ndarray:
     if array.dtype.kind in "iu":
         array = array.astype(np.int64)
     return array
+
+
+def of_one_hot(labels: np.ndarray, task: str | None) -> np.ndarray:
+    """Labels as they are, but a one-hot matrix: its columns where classes are asked for, and one line where nothing is.
+
+    Its entries may be meant as classes, whose targets are ±1 or one-hot less 1/k, or as the targets themselves: no room
+    takes the one for the other.
+
+    >>> of_one_hot(np.array([[0.0, 1.0], [1.0, 0.0]]), "classes")
+    array([1, 0])
+    """
+    if task == "regression" or labels.ndim != 2 or not _is_one_hot(labels):
+        return labels
+    if task is None:
+        raise ValueError(
+            f"`y` is a one-hot matrix {labels.shape}; give the classes, y.argmax(axis=1), or task='classes', which takes "
+            "its columns for them; or task='regression', which keeps 0 and 1 as targets (`op.load(X, y, task=…)`)"
+        )
+    return labels.argmax(axis=1)
 
 
 def _is_one_hot(array: np.ndarray) -> bool:

@@ -15,7 +15,7 @@ from overparam.core.deprecated import accepts_old
 from overparam.core.words import count_of
 from overparam.data.dataset import Dataset
 from overparam.data.draws import draw_rows, generator, row_count, split_rows
-from overparam.data.labels import choose_task, class_codes, class_order, encode_codes, shown_values
+from overparam.data.labels import choose_task, class_codes, class_order, encode_codes, of_one_hot, shown_values
 from overparam.data.named import BUILTIN, DRAWN, find_named, known_name, missing_named, read_builtin, read_drawn
 from overparam.data.readers import no_columns, read_path
 from overparam.data.readers.arrays import raw_from_arrays, raw_from_mapping, read_npy_pair
@@ -171,7 +171,11 @@ def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, k
     """The Dataset of what was read: classes in order, rows chosen, test rows held out."""
     _check_size(raw)
     named = None if classes is None else "classes"  # who names classes has classes
-    kind, why = choose_task(raw.labels, task or raw.task or named)
+    asked = task or raw.task or named
+    raw = replace(raw, labels=of_one_hot(raw.labels, asked))
+    if raw.test is not None:
+        raw = replace(raw, test=replace(raw.test, labels=of_one_hot(raw.test.labels, asked)))
+    kind, why = choose_task(raw.labels, asked)
     if kind == "regression" and classes is not None:
         raise ValueError(f"`classes` was given but {raw.name!r} is a regression; leave `classes` out")
     order = () if kind == "regression" else class_order(raw.labels, classes)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from overparam.core.checks import require_count
 from overparam.core.network import AbstractNetwork, ByRelu, Params, Trace, as_key
@@ -30,8 +32,16 @@ class AbstractComposed(AbstractNetwork):
         return self.composition(prod(shape))
 
     def init(self, key: Any, inputs: int | tuple[int, ...]) -> Params:
-        """Fresh weights for rows of `inputs` numbers, or samples of that shape, from an int or a JAX key."""
-        trained, fixed, running = self.composition_of(_shape(inputs)).draw(as_key(key))
+        """Fresh weights for rows of `inputs` numbers, or samples of that shape, from an int or a JAX key.
+
+        They are drawn in float64 whatever JAX's setting: JAX draws other numbers in float32, and a key means one start.
+        Where JAX has no float64 they come as NumPy arrays, which keep their digits and which it rounds as it takes them.
+        """
+        with jax.enable_x64(True):
+            drawn = self.composition_of(_shape(inputs)).draw(as_key(key))
+        if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
+            drawn = tuple({name: _held(array) for name, array in part.items()} for part in drawn)
+        trained, fixed, running = drawn
         return Params(trained, fixed, running or ())
 
     def apply(self, params: Params, x: Any) -> Any:
@@ -89,6 +99,11 @@ def _batch(x: Any) -> Any:
 
 def _weights(params: Params) -> dict[str, Any]:
     return {**params.fixed, **(params.state or {}), **params.trained}
+
+
+def _held(leaf: Any) -> Any:
+    """A float64 array that can be held where JAX has none; inside a transformation, as it is."""
+    return leaf if isinstance(leaf, jax.core.Tracer) else np.asarray(leaf)
 
 
 def _shape(inputs: int | tuple[int, ...]) -> Shape:
