@@ -10,6 +10,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from overparam.core.checks import require_count
 from overparam.core.network import AbstractNetwork, ByRelu, Params, Trace, as_key
@@ -103,7 +104,7 @@ def _weights(params: Params) -> dict[str, Any]:
 
 def _held(leaf: Any) -> Any:
     """A float64 array that can be held where JAX has none; inside a transformation, as it is."""
-    return leaf if isinstance(leaf, jax.core.Tracer) else np.asarray(leaf)
+    return leaf if isinstance(leaf, Tracer) else np.asarray(leaf)
 
 
 def _shape(inputs: int | tuple[int, ...]) -> Shape:
