@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from coupling_cases import by_name, rows, subject_of, subsets
 
+import overparam as op
 from overparam.audits import beyond_kernels as laws
 from overparam.audits.beyond_kernels import (
     coupling_of_resnet,
@@ -73,7 +74,7 @@ def test_the_longest_output_is_no_shorter_than_random_ones():
 
 @pytest.mark.parametrize("scaling", ["theory", "experiments"])
 def test_the_parts_are_those_of_the_network_of_the_house(scaling):
-    data = rows()[0], np.eye(2)[np.arange(12) % 2]
+    data = op.load(rows()[0], np.eye(2)[np.arange(12) % 2], task="regression")
     subject = subject_of(ThreeLayerResNet(32, 2, scaling), data)
     case = resnet_case(subject.network, subject.params, subject.X)
     rng = np.random.default_rng(4)

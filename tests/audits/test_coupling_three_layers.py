@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from coupling_cases import all_signs, by_name, rows, subject_of, subsets
 
+import overparam as op
 from overparam.audits import beyond_two_layers_smoothing, beyond_two_layers_three
 from overparam.audits.beyond_two_layers_smoothing import coupling_under_signs, smoothed_pseudo_network
 from overparam.audits.beyond_two_layers_three import (
@@ -68,7 +69,9 @@ def test_the_pseudo_networks_are_the_formulas_with_explicit_diagonals():
 @pytest.fixture(scope="module")
 def tiny():
     """A network of the house with three outputs, on six rows."""
-    return subject_of(ThreeLayer(6, 7, outputs=3), (rows(6, 3)[0], np.eye(3)[np.arange(6) % 3]))
+    return subject_of(
+        ThreeLayer(6, 7, outputs=3), op.load(rows(6, 3)[0], np.eye(3)[np.arange(6) % 3], task="regression")
+    )
 
 
 def test_at_its_own_signs_the_pseudo_network_is_the_real_one_of_the_house(tiny):

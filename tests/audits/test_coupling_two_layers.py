@@ -7,6 +7,7 @@ import pytest
 from coupling_cases import by_name, rows, subject_of, subsets
 from scipy.special import erf
 
+import overparam as op
 from overparam.audits import beyond_two_layers_two as laws
 from overparam.audits.beyond_two_layers_two import (
     TwoLayerLearner,
@@ -60,7 +61,7 @@ def test_the_most_valuable_miss_at_most_one_entry_of_the_best_subset():
 @pytest.mark.parametrize("network", [BiasedTwoLayer(16, 3, 0.5), TwoLayer(16, kappa=0.3)])
 def test_the_learner_is_the_network_and_its_pseudo_network_at_the_start_too(network):
     data = rows()
-    data = data if isinstance(network, TwoLayer) else (data[0], np.eye(3)[np.arange(12) % 3])
+    data = data if isinstance(network, TwoLayer) else op.load(data[0], np.eye(3)[np.arange(12) % 3], task="regression")
     subject = subject_of(network, data)
     learner = two_layer_learner(subject.network, subject.params)
     outputs = subject.start.output

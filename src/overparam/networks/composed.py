@@ -103,8 +103,8 @@ def _weights(params: Params) -> dict[str, Any]:
 
 
 def _held(leaf: Any) -> Any:
-    """A float64 array that can be held where JAX has none; inside a transformation, as it is."""
-    return leaf if isinstance(leaf, Tracer) else np.asarray(leaf)
+    """A float64 array that can be held where JAX has none; inside a transformation, which has none either, rounded."""
+    return leaf.astype(np.float32) if isinstance(leaf, Tracer) else np.asarray(leaf)
 
 
 def _shape(inputs: int | tuple[int, ...]) -> Shape:
