@@ -144,7 +144,7 @@ def render(found: Found, users: dict[str, set[str]]) -> str:
             continue
         lines += [f"## {key}", "", f"{paper.authors} ({paper.year}), *{paper.title}*, arXiv {paper.arxiv}.", ""]
         for label in sorted({mention.label for mention in here}, key=order):
-            lines += [f"### {label} {{ #{anchor(key, label)} }}", "", STATEMENTS[key, label].words, ""]
+            lines += [f"### {label} {{ #{anchor(key, label)} }}", "", STATEMENTS[key, label], ""]
             lines += _table([mention for mention in here if mention.label == label], users)
     empty = [key for key in PAPERS if not any(mention.paper == key for mention in found.mentions)]
     if empty:

@@ -92,7 +92,7 @@ def test_mlp():
 
         found = structure(rows.forward, rows.trained, rows.others, jax.ShapeDtypeStruct((4,), jnp.float64))
     assert len(found.together) == 3
-    assert all(group.bias for group in found.together)
+    assert all(use.bias for group in found.together for use in group)
     assert not found.whole
 
 

@@ -52,7 +52,7 @@ def test_the_registry_has_labels_of_known_papers_and_words_of_its_own():
     for paper, label in STATEMENTS:
         assert paper in PAPERS
         assert is_label(label), label
-        words = STATEMENTS[paper, label].words
+        words = STATEMENTS[paper, label]
         assert words.endswith("."), (label, words)
 
 

@@ -48,7 +48,7 @@ def kinds_of_use(kernel, X):
         rows = kernel._rows
         sample = rows._samples(X, range(1), 1)[0]
         found = structure(rows.forward, rows.trained, rows.others, jax.ShapeDtypeStruct(sample.shape, sample.dtype))
-    kinds = [group.uses[0].kind + ("+bias" if group.bias else "") for group in found.together]
+    kinds = [group[0].kind + ("+bias" if group[0].bias else "") for group in found.together]
     return [*kinds, *["whole"] * len(found.whole)]
 
 

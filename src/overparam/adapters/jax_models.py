@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -39,22 +40,28 @@ class AbstractModel(AbstractNetwork):
 
 @final
 @dataclass(frozen=True)
-class EquinoxForm:
-    """What an Equinox model does with weights, without them: equal for models of one structure, so that code is shared."""
+class WithoutWeights:
+    """What a model does with weights, without them: equal for models of one structure, so that compiled code is shared.
 
-    tree: Any
-    leaves: tuple[Any, ...]
+    run: (params, x, *about) to outputs.
+    """
+
+    run: Callable[..., Any]
+    about: tuple[Any, ...]
 
     def __call__(self, params: Params, x: Any) -> Any:
-        """Outputs of a batch (n, …)."""
-        import equinox as eqx
-
-        model = eqx.combine(params.trained, params.fixed, jax.tree.unflatten(self.tree, self.leaves))
-        if jax.tree.leaves(params.state):
-            outputs, _ = jax.vmap(model, in_axes=(0, None), axis_name="batch")(jnp.asarray(x), params.state)
-        else:
-            outputs = jax.vmap(model, axis_name="batch")(jnp.asarray(x))
+        """Outputs of a batch (n, …); (n,) where the model gives (n, 1)."""
+        outputs = self.run(params, jnp.asarray(x), *self.about)
         return outputs[:, 0] if getattr(outputs, "shape", ())[1:] == (1,) else outputs
+
+
+def _run_equinox(params: Params, x: Any, tree: Any, leaves: tuple[Any, ...]) -> Any:
+    import equinox as eqx
+
+    model = eqx.combine(params.trained, params.fixed, jax.tree.unflatten(tree, leaves))
+    if jax.tree.leaves(params.state):
+        return jax.vmap(model, in_axes=(0, None), axis_name="batch")(x, params.state)[0]
+    return jax.vmap(model, axis_name="batch")(x)
 
 
 @final
@@ -95,7 +102,9 @@ def from_equinox(model: Any, state: Any = None) -> EquinoxNetwork:
         raise ValueError("`model` has no array of floating point numbers to train")
     fixed, rest = eqx.partition(rest, eqx.is_array)
     leaves, tree = jax.tree.flatten(rest)
-    return EquinoxNetwork(Params(trained, fixed, () if state is None else state), EquinoxForm(tree, tuple(leaves)))
+    return EquinoxNetwork(
+        Params(trained, fixed, () if state is None else state), WithoutWeights(_run_equinox, (tree, tuple(leaves)))
+    )
 
 
 EVALUATION = {
@@ -108,28 +117,13 @@ EVALUATION = {
 """Arguments that say whether a model is trained, by their usual names, as they are for evaluation."""
 
 
-@final
-@dataclass(frozen=True)
-class FlaxForm:
-    """What a Flax model does with weights, without them: equal for models of one structure, so that code is shared.
+def _run_flax(params: Params, x: Any, module: Any, options: tuple[tuple[str, Any], ...]) -> Any:
+    """module: of linen; or the graph of an nnx model."""
+    from flax import linen, nnx
 
-    module: of linen; or the graph of an nnx model.
-    """
-
-    module: Any
-    options: tuple[tuple[str, Any], ...]
-
-    def __call__(self, params: Params, x: Any) -> Any:
-        """Outputs of a batch (n, …)."""
-        from flax import linen, nnx
-
-        options, x = dict(self.options), jnp.asarray(x)
-        outputs: Any
-        if isinstance(self.module, linen.Module):
-            outputs = self.module.apply({"params": params.trained, **params.fixed}, x, **options)
-        else:
-            outputs = nnx.merge(self.module, params.trained, params.fixed)(x, **options)
-        return outputs[:, 0] if getattr(outputs, "shape", ())[1:] == (1,) else outputs
+    if isinstance(module, linen.Module):
+        return module.apply({"params": params.trained, **params.fixed}, x, **dict(options))
+    return nnx.merge(module, params.trained, params.fixed)(x, **dict(options))
 
 
 @final
@@ -167,7 +161,7 @@ def from_flax(module: Any, variables: Any = None, **options: Any) -> FlaxNetwork
         raise ValueError("`variables` has no 'params'; give what `module.init(key, x)` gives: {'params': ..., ...}")
     options = _for_evaluation(module, options)
     fixed = {name: collection for name, collection in variables.items() if name != "params"}
-    return FlaxNetwork(Params(variables["params"], fixed), FlaxForm(module, tuple(options.items())))
+    return FlaxNetwork(Params(variables["params"], fixed), WithoutWeights(_run_flax, (module, tuple(options.items()))))
 
 
 def _from_nnx(module: Any, options: dict[str, Any]) -> FlaxNetwork:
@@ -177,7 +171,7 @@ def _from_nnx(module: Any, options: dict[str, Any]) -> FlaxNetwork:
     copy.eval()
     options = _for_evaluation(copy, options)
     graph, trained, fixed = nnx.split(copy, nnx.Param, ...)
-    return FlaxNetwork(Params(trained, fixed), FlaxForm(graph, tuple(options.items())))
+    return FlaxNetwork(Params(trained, fixed), WithoutWeights(_run_flax, (graph, tuple(options.items()))))
 
 
 def _for_evaluation(module: Any, options: dict[str, Any]) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class Pass:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Use:
+class MatrixUse:
     """One use of a weight matrix: a layer's input and its cotangents (n, groups, k, channels, positions)."""
 
     layer: nn.Module
@@ -163,7 +163,7 @@ class Captured:
     """What a block of n samples needs for its tangent kernel: uses of matrices by name, and small gradients (n, k, size)."""
 
     n: int
-    matrices: Mapping[str, tuple[Use, ...]]
+    matrices: Mapping[str, tuple[MatrixUse, ...]]
     small: Mapping[str, Tensor]
 
 
@@ -291,7 +291,7 @@ def backward(passed: Pass, seeds: Tensor, wanted: Iterable[str], with_bias: Mapp
                     if name not in small:
                         small[name] = part.new_zeros((n, count, part.shape[1]))
                     small[name][:, number] += part
-    matrices: dict[str, tuple[Use, ...]] = {}
+    matrices: dict[str, tuple[MatrixUse, ...]] = {}
     for call, stack in zip(calls, kept, strict=True):
         if stack is None:
             continue
@@ -304,7 +304,7 @@ def backward(passed: Pass, seeds: Tensor, wanted: Iterable[str], with_bias: Mapp
             x = x.to(dtype)
             if name in joined:
                 x = torch.cat([x, x.new_ones((*x.shape[:-1], 1))], -1)
-        matrices[name] = (*matrices.get(name, ()), Use(call.layer, x, stack))
+        matrices[name] = (*matrices.get(name, ()), MatrixUse(call.layer, x, stack))
     return Captured(n, matrices, small)
 
 

@@ -9,7 +9,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from overparam.adapters.torch_capture import Captured, Use, feature_count, features
+from overparam.adapters.torch_capture import Captured, MatrixUse, feature_count, features
 
 PANEL_ROWS = 256
 """Rows of a panel of a symmetric product: small enough to skip most of the lower triangle, large enough to be fast."""
@@ -17,7 +17,7 @@ PANEL_ROWS = 256
 PASS = 16
 """Multiplications that take as long as one number read, multiplied and summed from memory."""
 
-Uses = tuple[Use, ...]
+Uses = tuple[MatrixUse, ...]
 Products = tuple[Tensor, Tensor, Tensor]
 """Inner products (n, p) of inputs, and the cotangents (n, k, …) and (p, k, …) whose products they multiply."""
 
@@ -179,7 +179,7 @@ def gradients(uses: Uses, part: tuple[slice, slice], vocabulary: Tensor | None, 
     return total.transpose(1, 2).reshape(len(total), total.shape[2], -1)
 
 
-def _gradients_of_use(use: Use, part: tuple[slice, slice], vocabulary: Tensor | None, room: int) -> Tensor:
+def _gradients_of_use(use: MatrixUse, part: tuple[slice, slice], vocabulary: Tensor | None, room: int) -> Tensor:
     b = use.cotangents[:, part[0], :, part[1]]
     n, groups, k, channels, positions = b.shape
     if vocabulary is not None:

@@ -208,7 +208,7 @@ def find_chain(call: Callable[[Tensor], Tensor], leaves: Sequence[Tensor], x: Te
 
 
 @final
-class Chain:
+class ChainProducts:
     """The products of one vector of weights and some rows.
 
     With x_ℓ the inputs of the layers and g_ℓ the gradients in their outputs, both derivatives along a direction V go

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from overparam.adapters.torch_hessian import Chain, FirstLayers, Link, SecondOrder, find_chain
+from overparam.adapters.torch_hessian import ChainProducts, FirstLayers, Link, SecondOrder, find_chain
 from overparam.adapters.torch_module import TorchModule, _not_differentiable
 from overparam.adapters.torch_state import outputs_as_given, undisturbed
 from overparam.core.network import Params
@@ -25,7 +25,7 @@ TRAIN_CHUNK = 500
 """Rows of a chunk in mode "train", where it decides what is computed, unless told."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-Product = Callable[[Tensor], Tensor]
+HessianProduct = Callable[[Tensor], Tensor]
 """∇²F v of some rows at some weights, as a function of v."""
 
 
@@ -102,7 +102,7 @@ class TorchObjective(AbstractObjective):
         self.chunk, self.keeps = min(chunk or TRAIN_CHUNK, self.n), self.n * held <= network.memory
         # products with the Hessian, chunk by chunk, at one vector of weights: many of them come from one forward pass
         self._kept_at: Tensor | None = None
-        self._products: list[Product] = []
+        self._products: list[HessianProduct] = []
 
     @property
     def start(self) -> Vector:
@@ -289,18 +289,18 @@ class TorchObjective(AbstractObjective):
         chunks = self._chunks(*self._rows(batch))
         return self._summed((self._of_rows(w, x, y, self._share(batch), keep=False) for x, y in chunks), v)
 
-    def _summed(self, products: Iterable[Product], v: Tensor) -> Tensor:
+    def _summed(self, products: Iterable[HessianProduct], v: Tensor) -> Tensor:
         total: Tensor | None = None
         for product in products:
             total = product(v) if total is None else total.add_(product(v))
         assert total is not None
         return total
 
-    def _of_rows(self, w: Tensor, x: Tensor, y: Tensor, share: float, *, keep: bool) -> Product:
+    def _of_rows(self, w: Tensor, x: Tensor, y: Tensor, share: float, *, keep: bool) -> HessianProduct:
         """What a product needs of some rows: for other modules than chains the gradient, with its graph."""
         leaves = self._pieces(w)
         if self.links:
-            return Chain(self.links, leaves, x, lambda outputs: share * self._loss(outputs, y)).along
+            return ChainProducts(self.links, leaves, x, lambda outputs: share * self._loss(outputs, y)).along
         leaves = [piece.requires_grad_() for piece in leaves]
         with SecondOrder():
             losses = share * self._losses(leaves, x, y)

@@ -189,7 +189,7 @@ class AbstractAngularKernel(AbstractInnerProductKernel):
         """Coefficients c_l ≥ 0 of ρ^{2l} in k, l = 0, 1, …; what is left out of k has coefficients ≥ 0 too."""
 
     def from_cosines(self, xp: ModuleType, rho: Any, size: Any, other: Any, get: str = "ntk") -> Any:
-        """‖x‖‖z‖ k."""
+        """The product ‖x‖‖z‖ k of the norms and `from_cosine`."""
         return _times(self.from_cosine(xp, rho, get), size, other)
 
     def from_gaps(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any, get: str = "ntk") -> Any:

@@ -18,7 +18,7 @@ from overparam.core.words import count_of
 @final
 @dataclass(frozen=True)
 class WeightedSum:
-    """Σ_i c_i v_i + c."""
+    """A weighted sum and a constant, Σ_i c_i v_i + c, all numbers ≥ 0."""
 
     factors: tuple[float, ...]
     constant: float = 0.0
@@ -49,7 +49,7 @@ class WeightedSum:
 @final
 @dataclass(frozen=True)
 class PowerProduct:
-    """Π_i v_i^{n_i}."""
+    """A product of powers, Π_i v_i^{n_i}, n_i whole numbers from 1 on."""
 
     powers: tuple[int, ...]
 

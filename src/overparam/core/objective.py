@@ -119,11 +119,11 @@ class AbstractObjective(abc.ABC):
 
     @abc.abstractmethod
     def gradient(self, w: Vector, batch: Batch | None = None) -> Vector:
-        """∇F(w)."""
+        """The gradient ∇F(w), on all rows or on a batch."""
 
     @abc.abstractmethod
     def hessian_product(self, w: Vector, v: Vector, batch: Batch | None = None) -> Vector:
-        """∇²F(w) v."""
+        """The product ∇²F(w) v of the Hessian with a vector, on all rows or on a batch."""
 
     @abc.abstractmethod
     def values(self, w: Vector, directions: Sequence[Vector], places: np.ndarray) -> np.ndarray:
@@ -153,7 +153,7 @@ class AbstractObjective(abc.ABC):
 
     @abc.abstractmethod
     def dot(self, a: Vector, b: Vector) -> float:
-        """⟨a, b⟩."""
+        """The inner product ⟨a, b⟩."""
 
     @abc.abstractmethod
     def combine(self, *terms: tuple[float, Vector]) -> Vector:
@@ -184,7 +184,7 @@ class AbstractObjective(abc.ABC):
         """Σ factors[i] · rows[i]."""
 
     def norm(self, v: Vector) -> float:
-        """‖v‖."""
+        """The length ‖v‖."""
         return float(np.sqrt(self.dot(v, v)))
 
     def unit(self, v: Vector) -> Vector:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,15 +52,8 @@ MAXIMA = frozenset({"reduce_max", "reduce_window_max", "reduce_min", "reduce_win
 WITHIN = frozenset({"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"})
 
 
-@final
-@dataclass(frozen=True)
-class Bend:
-    """A step that is a ReLU: the number of what goes in, and its slope below 0."""
-
-    source: int
-    slope: float
-
-
+Bend = tuple[int, float]
+"""Of a step that is a ReLU: the number of what goes in, and its slope below 0."""
 Bends = tuple[Mapping[int, Bend], tuple[Unseen, ...]]
 """The ReLUs of a program by step, and what else bends it."""
 
@@ -99,7 +91,8 @@ def traced(
         values.update(zip(program.inputs, (*leaves, x), strict=True))
         for place, step in enumerate(program.steps):
             if place in relus:  # not run as it is: one with a derivative of its own may have it backwards only
-                g, slope = values[relus[place].source], relus[place].slope
+                source, slope = relus[place]
+                g = values[source]
                 outs = [recorder.record(g, jnp.where(g > 0, g, slope * g if slope else jnp.zeros_like(g)), slope)]
             else:
                 outs = step.run([values[number] for number in step.ins])
@@ -117,7 +110,7 @@ def bends_of(program: Program, data: Sequence[int]) -> Bends:
 
     >>> program = program_of(lambda x: jnp.tanh(jax.nn.leaky_relu(x, 0.5)), jnp.ones(2))
     >>> relus, unseen = bends_of(program, program.inputs)
-    >>> [bend.slope for bend in relus.values()], unseen
+    >>> [slope for _, slope in relus.values()], unseen
     ([0.5], (Unseen(kind='other', names=('tanh',)),))
     """
     reading = _Reading(program, data)
@@ -145,7 +138,7 @@ class _Reading:
         self.from_data.update(step.outs)
         bend = self._bend(step)
         if bend is not None and not self._is_guard(step.outs[0]):
-            if bend.slope != 1.0:
+            if bend[1] != 1.0:
                 self.relus[place] = bend
         elif bend is None and not self._linear(step, data):
             self._note(step)
@@ -181,14 +174,14 @@ class _Reading:
         if step.name == "max":
             for side in (0, 1):
                 if self._number(step.ins[side]) == 0.0 and step.ins[1 - side] in self.from_data:
-                    return Bend(step.ins[1 - side], 0.0)
+                    return step.ins[1 - side], 0.0
         if step.name == "select_n" and len(step.ins) == 3:
             return self._choice(*step.ins)
         if step.name in WITHIN and len(step.outs) == 1:
             inner = _inside(step)
             if inner is not None and len(step.ins) == 1 and len(inner.steps) == 1:
                 found, _ = bends_of(inner, inner.inputs)
-                return Bend(step.ins[0], found[0].slope) if 0 in found else None
+                return (step.ins[0], found[0][1]) if 0 in found else None
         return None
 
     def _choice(self, chooser: int, off: int, on: int) -> Bend | None:
@@ -206,7 +199,7 @@ class _Reading:
             return None
         on, off = (on, off) if above else (off, on)
         slope = self._factor(off, source)
-        return Bend(source, slope) if slope is not None and self._factor(on, source) == 1.0 else None
+        return (source, slope) if slope is not None and self._factor(on, source) == 1.0 else None
 
     def _factor(self, number: int, source: int) -> float | None:
         """c of a value that is c times another."""

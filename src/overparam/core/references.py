@@ -41,15 +41,6 @@ class Paper:
     arxiv: str
 
 
-@dataclass(frozen=True)
-class Statement:
-    """One statement of a paper that the package implements, and what it says in our own words."""
-
-    paper: str
-    label: str
-    words: str
-
-
 PAPERS = {
     paper.key: paper
     for paper in (
@@ -240,11 +231,7 @@ _STATEMENTS = {
     },
 }
 
-STATEMENTS = {
-    (paper, label): Statement(paper, label, words)
-    for paper, labels in _STATEMENTS.items()
-    for label, words in labels.items()
-}
+STATEMENTS = {(paper, label): words for paper, own in _STATEMENTS.items() for label, words in own.items()}
 """Every statement implemented, by (paper key, label)."""
 
 

@@ -7,8 +7,8 @@ them later without computing anything. Everything here is JSON: strings, numbers
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -108,6 +108,7 @@ class Surface:
 
 
 Block = Text | Table | Figure | Surface
+BLOCKS: dict[str, Callable[..., Block]] = {"text": Text, "table": Table, "figure": Figure, "surface": Surface}
 
 
 @dataclass(frozen=True)
@@ -199,45 +200,30 @@ def _y(values: Any) -> Any:
 def to_json(sections: Sequence[Section]) -> list[dict[str, Any]]:
     """Sections as nested dicts; each block says its kind."""
     return [
-        {"title": section.title, "blocks": [_block_to_json(block) for block in section.blocks]} for section in sections
+        {
+            "title": section.title,
+            "blocks": [{"kind": type(block).__name__.lower(), **asdict(block)} for block in section.blocks],
+        }
+        for section in sections
     ]
-
-
-def _block_to_json(block: Block) -> dict[str, Any]:
-    fields: dict[str, Any] = {"kind": type(block).__name__.lower()}
-    for name in block.__dataclass_fields__:
-        value = getattr(block, name)
-        if name in ("series", "lines"):
-            value = [{key: getattr(item, key) for key in item.__dataclass_fields__} for item in value]
-        fields[name] = value
-    return fields
 
 
 def from_json(sections: Sequence[dict[str, Any]]) -> tuple[Section, ...]:
     """The inverse of `to_json`, through JSON or not."""
-    return tuple(Section(s["title"], tuple(_block_from_json(b) for b in s["blocks"])) for s in sections)
+    return tuple(Section(s["title"], tuple(_block_from_json(**b) for b in s["blocks"])) for s in sections)
 
 
-def _block_from_json(fields: dict[str, Any]) -> Block:
-    fields = dict(fields)
-    kind = fields.pop("kind")
-    if kind == "text":
-        return Text(**fields)
-    if kind == "table":
-        fields["columns"] = tuple(fields["columns"])
-        fields["rows"] = tuple(tuple(row) for row in fields["rows"])
-        return Table(**fields)
+def _block_from_json(kind: str, **fields: Any) -> Block:
+    if kind not in BLOCKS:
+        raise ValueError(f"a section has a block of unknown kind {kind!r}; this result was written by a newer version")
+    fields = _with_tuples(fields)
     if kind == "figure":
-        fields["series"] = tuple(_series_from_json(s) for s in fields["series"])
+        fields["series"] = tuple(Series(**series) for series in fields["series"])
         fields["lines"] = tuple(Line(**line) for line in fields["lines"])
-        return Figure(**fields)
-    if kind == "surface":
-        fields |= {name: tuple(fields[name]) for name in ("x", "y")}
-        fields |= {name: tuple(tuple(row) for row in fields[name]) for name in ("z", "path")}
-        fields["marked"] = None if fields["marked"] is None else tuple(fields["marked"])
-        return Surface(**fields)
-    raise ValueError(f"a section has a block of unknown kind {kind!r}; this result was written by a newer version")
+    return BLOCKS[kind](**fields)
 
 
-def _series_from_json(fields: dict[str, Any]) -> Series:
-    return Series(**{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()})  # pyright: ignore[reportArgumentType]
+def _with_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_tuples(item) for name, item in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value

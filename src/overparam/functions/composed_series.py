@@ -19,8 +19,8 @@ from overparam.functions.series_parts import (
     ZERO,
     AbstractPart,
     Parity,
-    Polynomial,
-    Product,
+    PolynomialPart,
+    ProductPart,
     magnitudes_of,
     product_of,
 )
@@ -28,7 +28,7 @@ from overparam.functions.series_parts import (
 
 @final
 @dataclass(frozen=True, eq=False)
-class Composition(AbstractPart):
+class ComposedPart(AbstractPart):
     """f(g(z)) by truncated arithmetic (Horner's rule on series).
 
     The coefficients up to N follow from those of f and g up to N where g(0) = 0. Else all of f's count, and what those
@@ -50,7 +50,7 @@ class Composition(AbstractPart):
     @property
     def monomial(self) -> tuple[Decimal, int] | None:
         """(c, k) where the inner function is c z^k, k ≥ 1."""
-        found = self.g.monomial if isinstance(self.g, Polynomial) else None
+        found = self.g.monomial if isinstance(self.g, PolynomialPart) else None
         return found if found and found[1] else None
 
     @property
@@ -124,8 +124,8 @@ class Composition(AbstractPart):
 
     def derivative(self) -> AbstractPart:
         inner = self.g.derivative()
-        outer = Composition(self.f.derivative(), self.g)
-        return Product(inner, outer)
+        outer = ComposedPart(self.f.derivative(), self.g)
+        return ProductPart(inner, outer)
 
     def log_majorant_inside(self, r: Decimal) -> Decimal:
         return self.f.log_majorant(self.g.majorant(r))
@@ -133,7 +133,7 @@ class Composition(AbstractPart):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Split(AbstractPart):
+class SplitPart(AbstractPart):
     """The parts of f = f⁺ + z f⁻ that have no even powers but the zeroth: c_0 + Σ_odd c_i z^i, Σ_{even ≥ 2} c_i z^{i−1}.
 
     Ref: beyond_kernels, Lemma B.2

@@ -122,7 +122,7 @@ class IndicatorFunction:
 
     @property
     def start(self) -> float:
-        """c_0."""
+        """c_0, the constant of the series, half of h where b₀ > 0."""
         return float(self.phi.exact_coefficients[0])
 
     @property

@@ -76,7 +76,7 @@ class PowerTerm:
 
     @property
     def size(self) -> float:
-        """|α| ‖β‖^p."""
+        """|α| ‖β‖^p, the largest value on unit rows."""
         return abs(self.alpha) * float(np.linalg.norm(self.beta)) ** self.power
 
     @property

@@ -11,18 +11,18 @@ from decimal import Decimal
 import numpy as np
 from scipy import special
 
-from overparam.functions.composed_series import Composition
+from overparam.functions.composed_series import ComposedPart
 from overparam.functions.precise import pi, sine_and_cosine
 from overparam.functions.series_parts import (
     EXACT,
     INFINITY,
     ZERO,
     AbstractPart,
-    Named,
+    NamedPart,
     Parity,
-    Polynomial,
-    Product,
-    Sum,
+    PolynomialPart,
+    ProductPart,
+    SumPart,
     factorials,
 )
 
@@ -34,9 +34,9 @@ def part_named(name: str) -> AbstractPart:
     return NAMES[name]
 
 
-def number(value: float | int | Decimal) -> Polynomial:
-    """A constant."""
-    return Polynomial((Decimal(value),))
+def number(value: float | int | Decimal) -> PolynomialPart:
+    """A number as a series: a polynomial of degree 0."""
+    return PolynomialPart((Decimal(value),))
 
 
 def _by_factorials(
@@ -45,7 +45,7 @@ def _by_factorials(
     signs: tuple[int, int, int, int],
     log_norm: Callable[[Decimal], Decimal],
     slope: Callable[[], AbstractPart],
-) -> Named:
+) -> NamedPart:
     """c_i = signs[i mod 4]/i!."""
     parity: Parity | None = "odd" if not signs[0] else None if signs[1] else "even"
 
@@ -56,7 +56,7 @@ def _by_factorials(
     def rule(order: int) -> list[Decimal]:
         return [signs[i % 4] * c for i, c in enumerate(factorials(order))]
 
-    return Named(title, function, rule, magnitudes, log_norm, slope, nonnegative=min(signs) >= 0, parity=parity)
+    return NamedPart(title, function, rule, magnitudes, log_norm, slope, nonnegative=min(signs) >= 0, parity=parity)
 
 
 def _log_sinh(r: Decimal) -> Decimal:
@@ -115,7 +115,7 @@ def _log_sigmoid_norm(r: Decimal) -> Decimal:
 
 
 def _erf_factor() -> Decimal:
-    """2/√π."""
+    """2/√π, the slope of erf at 0, in the digits of coefficients."""
     with decimal.localcontext(EXACT):
         return 2 / pi().sqrt()
 
@@ -163,12 +163,12 @@ def _log_artanh(r: Decimal) -> Decimal:
 def _less_square(name: str, from_one: bool) -> AbstractPart:
     """1 or f, less f²: the derivative of tanh (1 − f²) and of the sigmoid (f − f²)."""
     f = NAMES[name]
-    return Sum(number(1) if from_one else f, Product(number(-1), Product(f, f)))
+    return SumPart(number(1) if from_one else f, ProductPart(number(-1), ProductPart(f, f)))
 
 
 def _of_square(name: str, factor: Decimal) -> AbstractPart:
     """factor · f(−z²)."""
-    return Product(number(factor), Composition(NAMES[name], Polynomial((ZERO, ZERO, Decimal(-1)))))
+    return ProductPart(number(factor), ComposedPart(NAMES[name], PolynomialPart((ZERO, ZERO, Decimal(-1)))))
 
 
 POWERS = {"one": "1", "identity": "z", "square": "z²", "cube": "z³"}
@@ -177,10 +177,10 @@ POWERS = {"one": "1", "identity": "z", "square": "z²", "cube": "z³"}
 NAMES: dict[str, AbstractPart] = {
     "exp": _by_factorials("exp", np.exp, (1, 1, 1, 1), lambda r: r, lambda: NAMES["exp"]),
     "sin": _by_factorials("sin", np.sin, (0, 1, 0, -1), _log_sinh, lambda: NAMES["cos"]),
-    "cos": _by_factorials("cos", np.cos, (1, 0, -1, 0), _log_cosh, lambda: Product(number(-1), NAMES["sin"])),
+    "cos": _by_factorials("cos", np.cos, (1, 0, -1, 0), _log_cosh, lambda: ProductPart(number(-1), NAMES["sin"])),
     "sinh": _by_factorials("sinh", np.sinh, (0, 1, 0, 1), _log_sinh, lambda: NAMES["cosh"]),
     "cosh": _by_factorials("cosh", np.cosh, (1, 0, 1, 0), _log_cosh, lambda: NAMES["sinh"]),
-    "tanh": Named(
+    "tanh": NamedPart(
         "tanh",
         np.tanh,
         _tanh_rule,
@@ -190,7 +190,7 @@ NAMES: dict[str, AbstractPart] = {
         radius=math.pi / 2,
         parity="odd",
     ),
-    "sigmoid": Named(
+    "sigmoid": NamedPart(
         "sigmoid",
         special.expit,
         _sigmoid_rule,
@@ -199,7 +199,7 @@ NAMES: dict[str, AbstractPart] = {
         lambda: _less_square("sigmoid", False),
         radius=math.pi,
     ),
-    "erf": Named(
+    "erf": NamedPart(
         "erf",
         special.erf,
         _erf_rule,
@@ -208,7 +208,7 @@ NAMES: dict[str, AbstractPart] = {
         lambda: _of_square("exp", _erf_factor()),
         parity="odd",
     ),
-    "arctan": Named(
+    "arctan": NamedPart(
         "arctan",
         np.arctan,
         _arctan_rule,
@@ -218,16 +218,16 @@ NAMES: dict[str, AbstractPart] = {
         radius=1.0,
         parity="odd",
     ),
-    "geometric": Named(
+    "geometric": NamedPart(
         "geometric",
         lambda z: 1 / (1 - z),
         lambda order: [Decimal(1)] * (order + 1),
         np.zeros_like,
         lambda r: -(1 - r).ln(),
-        lambda: Product(NAMES["geometric"], NAMES["geometric"]),
+        lambda: ProductPart(NAMES["geometric"], NAMES["geometric"]),
         radius=1.0,
         nonnegative=True,
     ),
-    **{name: Polynomial((*[ZERO] * n, Decimal(1)), title) for n, (name, title) in enumerate(POWERS.items())},
+    **{name: PolynomialPart((*[ZERO] * n, Decimal(1)), title) for n, (name, title) in enumerate(POWERS.items())},
 }
 """Series by name; `geometric` is 1/(1 − z)."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.functions import complexity
-from overparam.functions.composed_series import Composition, Split
+from overparam.functions.composed_series import ComposedPart, SplitPart
 from overparam.functions.named_series import number, part_named
 from overparam.functions.series_parts import (
     BOUNDS,
@@ -22,9 +22,9 @@ from overparam.functions.series_parts import (
     UNIT,
     ZERO,
     AbstractPart,
-    Polynomial,
-    Product,
-    Sum,
+    PolynomialPart,
+    ProductPart,
+    SumPart,
     polynomial_part,
 )
 
@@ -139,7 +139,7 @@ class PowerSeries:
         checks.positive(R, "R", zero=True)
         with decimal.localcontext(BOUNDS):
             at = Decimal(float(R))
-            if self.degree is not None and isinstance(self.part, Polynomial) and self.order >= self.degree:
+            if self.degree is not None and isinstance(self.part, PolynomialPart) and self.order >= self.degree:
                 return 0.0
             if self.part.log_majorant(at) == Decimal("Infinity"):
                 return math.inf
@@ -184,14 +184,14 @@ class PowerSeries:
 
     def __add__(self, other: PowerSeries | float) -> PowerSeries:
         part = _part_of(other)
-        return NotImplemented if part is None else self._with(Sum(self.part, part), other)
+        return NotImplemented if part is None else self._with(SumPart(self.part, part), other)
 
     def __mul__(self, other: PowerSeries | float) -> PowerSeries:
         part = _part_of(other)
         if part is None:
             return NotImplemented
-        constant = part.degree == 0  # a constant comes first, where `Product` looks for it
-        return self._with(Product(part, self.part) if constant else Product(self.part, part), other)
+        constant = part.degree == 0  # a constant comes first, where `ProductPart` looks for it
+        return self._with(ProductPart(part, self.part) if constant else ProductPart(self.part, part), other)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -216,9 +216,9 @@ class PowerSeries:
         """
         if not isinstance(inner, PowerSeries):
             raise ValueError(f"`inner` is a {type(inner).__name__}; expected a PowerSeries, or use `stretched(number)`")
-        if inner.degree == 1 and isinstance(inner.part, Polynomial) and inner.part.terms == (ZERO, Decimal(1)):
+        if inner.degree == 1 and isinstance(inner.part, PolynomialPart) and inner.part.terms == (ZERO, Decimal(1)):
             return self
-        found = Composition(self.part, inner.part)
+        found = ComposedPart(self.part, inner.part)
         _ = found.radius  # says at once where the two do not fit
         return PowerSeries(_folded(found), max(self.order, inner.order))
 
@@ -249,9 +249,13 @@ class PowerSeries:
         1 + 2z + 4z^3 | 3z
         """
         if self.part.parity == "odd":
-            return self, PowerSeries(Polynomial((ZERO,)), self.order)
-        plus = Polynomial((self.part.at_zero,)) if self.part.parity == "even" else _folded(Split(self.part, "plus"))
-        return PowerSeries(plus, self.order), PowerSeries(_folded(Split(self.part, "minus")), self.order)
+            return self, PowerSeries(PolynomialPart((ZERO,)), self.order)
+        plus = (
+            PolynomialPart((self.part.at_zero,))
+            if self.part.parity == "even"
+            else _folded(SplitPart(self.part, "plus"))
+        )
+        return PowerSeries(plus, self.order), PowerSeries(_folded(SplitPart(self.part, "minus")), self.order)
 
     def log_complexity(self, R: float = 1.0, C: float = complexity.CONSTANT) -> float:
         """log Σ_i (C R)^i |c_i|, inf where that diverges; `functions.complexity_of` says why.
@@ -330,7 +334,7 @@ def _part_of(given: Any) -> AbstractPart | None:
 
 def _folded(part: AbstractPart) -> AbstractPart:
     """Polynomials are multiplied out, where that rounds nothing away."""
-    if part.degree is None or isinstance(part, Polynomial) or part.degree > 256:
+    if part.degree is None or isinstance(part, PolynomialPart) or part.degree > 256:
         return part
     exact = EXACT.copy()
     exact.traps[decimal.Inexact] = True

@@ -94,7 +94,7 @@ class AbstractPart(ABC):
 
     @abstractmethod
     def derivative(self) -> AbstractPart:
-        """f′."""
+        """f′, by the rules of calculus, closed form included."""
 
     @abstractmethod
     def log_majorant_inside(self, r: Decimal) -> Decimal:
@@ -102,7 +102,7 @@ class AbstractPart(ABC):
 
     @property
     def at_zero(self) -> Decimal:
-        """c_0."""
+        """c_0, the value at z = 0."""
         with decimal.localcontext(EXACT):
             return self.coefficients(0)[0]
 
@@ -113,7 +113,7 @@ class AbstractPart(ABC):
         return self.log_majorant_inside(r)
 
     def majorant(self, r: Decimal) -> Decimal:
-        """M(r)."""
+        """M(r) ≥ Σ|c_i| r^i itself; call it in the context `BOUNDS`."""
         return self.log_majorant(r).exp()
 
     def log_tail(self, R: Decimal, order: int) -> Decimal:
@@ -176,7 +176,7 @@ def product_of(f: list[Decimal], g: list[Decimal], order: int) -> list[Decimal]:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Named(AbstractPart):
+class NamedPart(AbstractPart):
     """A function with known coefficients; `named_series` has the table.
 
     Args:
@@ -225,7 +225,7 @@ class Named(AbstractPart):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Polynomial(AbstractPart):
+class PolynomialPart(AbstractPart):
     """c_0 + c_1 z + … + c_n z^n, with numbers taken as they are."""
 
     terms: tuple[Decimal, ...]
@@ -282,7 +282,7 @@ class Polynomial(AbstractPart):
 
     def derivative(self) -> AbstractPart:
         with decimal.localcontext(EXACT):
-            return Polynomial(tuple(i * c for i, c in enumerate(self.terms))[1:] or (ZERO,))
+            return PolynomialPart(tuple(i * c for i, c in enumerate(self.terms))[1:] or (ZERO,))
 
     def log_majorant_inside(self, r: Decimal) -> Decimal:
         found = -INFINITY
@@ -309,7 +309,7 @@ class AbstractPair(AbstractPart):
 
 
 @final
-class Sum(AbstractPair):
+class SumPart(AbstractPair):
     """f + g."""
 
     @property
@@ -346,24 +346,24 @@ class Sum(AbstractPair):
         return self.f.value(z) + self.g.value(z)
 
     def derivative(self) -> AbstractPart:
-        return Sum(self.f.derivative(), self.g.derivative())
+        return SumPart(self.f.derivative(), self.g.derivative())
 
     def log_majorant_inside(self, r: Decimal) -> Decimal:
         return log_sum(self.f.log_majorant(r), self.g.log_majorant(r))
 
 
 @final
-class Product(AbstractPair):
+class ProductPart(AbstractPair):
     """f · g; a monomial among them leaves the other's majorant exact."""
 
     @property
     def exact(self) -> bool:
-        single = any(isinstance(h, Polynomial) and h.monomial for h in (self.f, self.g))
+        single = any(isinstance(h, PolynomialPart) and h.monomial for h in (self.f, self.g))
         return self.f.exact and self.g.exact and (single or self.nonnegative)
 
     @property
     def long(self) -> bool:
-        return isinstance(self.f, Polynomial) and self.f.degree == 0 and self.g.long
+        return isinstance(self.f, PolynomialPart) and self.f.degree == 0 and self.g.long
 
     @property
     def degree(self) -> int | None:
@@ -376,7 +376,7 @@ class Product(AbstractPair):
         return "even" if self.f.parity == self.g.parity else "odd"
 
     def text(self, argument: str) -> str:
-        if isinstance(self.f, Polynomial) and self.f.degree == 0:
+        if isinstance(self.f, PolynomialPart) and self.f.degree == 0:
             factor = float(self.f.terms[0])
             return {1.0: "", -1.0: "-"}.get(factor, f"{factor:g}·") + _bracketed(self.g, argument)
         return f"{_bracketed(self.f, argument)}·{_bracketed(self.g, argument)}"
@@ -401,19 +401,19 @@ class Product(AbstractPair):
         return self.f.value(z) * self.g.value(z)
 
     def derivative(self) -> AbstractPart:
-        if isinstance(self.f, Polynomial) and self.f.degree == 0:
-            return Product(self.f, self.g.derivative())
-        return Sum(Product(self.f.derivative(), self.g), Product(self.f, self.g.derivative()))
+        if isinstance(self.f, PolynomialPart) and self.f.degree == 0:
+            return ProductPart(self.f, self.g.derivative())
+        return SumPart(ProductPart(self.f.derivative(), self.g), ProductPart(self.f, self.g.derivative()))
 
     def log_majorant_inside(self, r: Decimal) -> Decimal:
         found = [self.f.log_majorant(r), self.g.log_majorant(r)]
         return -INFINITY if -INFINITY in found else sum(found, ZERO)
 
 
-def polynomial_part(numbers: tuple[Decimal, ...] | list[Decimal], title: str | None = None) -> Polynomial:
+def polynomial_part(numbers: tuple[Decimal, ...] | list[Decimal], title: str | None = None) -> PolynomialPart:
     """A polynomial without zeros at its end."""
     degree = max((i for i, c in enumerate(numbers) if c), default=0)
-    return Polynomial(tuple(numbers[: degree + 1]) or (ZERO,), title)
+    return PolynomialPart(tuple(numbers[: degree + 1]) or (ZERO,), title)
 
 
 def magnitudes_of(part: AbstractPart, order: int) -> np.ndarray:

@@ -32,12 +32,12 @@ class AbstractClassicalKernel(AbstractInnerProductKernel):
         """The kernel from cos θ, in few and fast passes; right to rounding where |cos θ| ≤ 1 − 1e-3."""
 
     def from_cosines(self, xp: ModuleType, rho: Any, size: Any, other: Any, get: str = "ntk") -> Any:
-        """The quick way."""
+        """By `quick`: right to rounding where rows are not near-parallel."""
         checks.one_of(get, "get", KINDS)
         return self.quick(xp, rho, size, other)
 
     def from_gaps(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any, get: str = "ntk") -> Any:
-        """The formula."""
+        """By `formula`, with all digits."""
         checks.one_of(get, "get", KINDS)
         return self.formula(xp, apart, together, size, other)
 

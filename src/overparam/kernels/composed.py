@@ -12,13 +12,12 @@ from overparam.layers.layer import AbstractLayer, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
 from overparam.layers.pooling import Flatten
 from overparam.layers.relu import Relu
-from overparam.layers.standard import Part, as_parts, composition_from, conv, dense, global_avg_pool, sum_of
+from overparam.layers.standard import AbstractWritten, Part, composition_from, conv, dense, global_avg_pool, sum_of
 from overparam.layers.windows import Padding
 
 
 @final
-@dataclass(frozen=True)
-class Composed(AbstractCompositionKernel):
+class Composed(AbstractWritten, AbstractCompositionKernel):
     """The kernel of layers one after the other, as `networks.Sequence` takes them.
 
     Widths do not matter, but where branches are concatenated (their shares) and for parameterisation="standard".
@@ -34,14 +33,6 @@ class Composed(AbstractCompositionKernel):
     >>> Composed([standard.dense(1, W_std=3.0)])([[1.0, 2.0]], [[1.0, 0.0]])
     array([[4.5]])
     """
-
-    layers: tuple[Part, ...]
-    image: Shape | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", as_parts(self.layers))
-        if self.image is not None:
-            object.__setattr__(self, "image", tuple(self.image))
 
     @property
     def written(self) -> tuple[Part, ...]:

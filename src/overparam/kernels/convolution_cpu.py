@@ -18,8 +18,7 @@ from typing import Any, final
 import numba
 import numpy as np
 
-from overparam.kernels.angle_series import ANGLE, SHORT_ANGLE, SHORT_SINE_LESS, SINE_LESS
-from overparam.kernels.convolution_images import Images, Patches
+from overparam.kernels.convolution_images import ANGLE, SHORT_ANGLE, SHORT_SINE_LESS, SINE_LESS, Images, Patches
 
 
 def _compiled(function: Callable[..., Any], freely: tuple[str, ...] = ("contract", "nnan", "ninf", "nsz")) -> Any:

@@ -18,8 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from overparam.kernels.angle_series import ANGLE, SHORT_ANGLE, SHORT_SINE_LESS, SINE_LESS
-from overparam.kernels.convolution_images import Images, Patches
+from overparam.kernels.convolution_images import ANGLE, SHORT_ANGLE, SHORT_SINE_LESS, SINE_LESS, Images, Patches
 
 
 class Layer(NamedTuple):

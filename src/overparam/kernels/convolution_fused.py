@@ -19,8 +19,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
-from overparam.kernels.angle_series import SHORT_ANGLE, SHORT_SINE_LESS
-from overparam.kernels.convolution_images import Patches
+from overparam.kernels.convolution_images import SHORT_ANGLE, SHORT_SINE_LESS, Patches
 
 TURN = 0.5 / math.pi
 WARPS = 2

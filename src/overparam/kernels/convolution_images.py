@@ -1,4 +1,9 @@
-"""What every image alone brings to a convolutional kernel: its variances layer by layer, as the pairs use them."""
+"""What convolutional kernels need on any device: of every image alone its variances layer by layer, and functions of an angle.
+
+>>> m = 0.5  # θ = π/3
+>>> round(float(m**0.5 * np.polyval(ANGLE, m)) * 3, 12), round(float(m**1.5 * np.polyval(SINE_LESS, m)) + np.pi / 6, 12)
+(3.14159265359, 0.866025403784)
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,34 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+
+# Polynomials for the two functions of an angle that a ReLU needs, which vectorise. For m = 1 − cos θ in [0, 1]: θ = √m Σ a_k m^k
+# and sin θ − θ cos θ = √m³ Σ l_k m^k. Both keep their relative accuracy as θ → 0. Interpolation in Chebyshev nodes; relative
+# errors 1.3e-16 and 5e-17 in float64, 2e-8 both in float32.
+ANGLE = np.array([
+    7.609614252019444e-06, -5.225042885568418e-05, 0.00017113011380930746, -0.0003430427736686459,
+    0.00047186395065566117, -0.00046132434220270643, 0.000341818862286027, -0.00017136610209234648,
+    0.00010153174508844963, 4.1126150860512944e-05, 0.00015937743292100998, 0.00038262430806552077,
+    0.0009888113042502823, 0.00268540304058573, 0.007891817060755802, 0.02651650428726522, 0.11785113019782532,
+    1.414213562373095,
+])  # fmt: skip
+"""a_17, …, a_0 for float64."""
+SINE_LESS = np.array([
+    5.181668111157759e-07, -3.24222421552795e-06, 9.810556857027115e-06, -1.7968169723438826e-05,
+    2.2713628805446335e-05, -1.966769120301e-05, 1.4047980264888192e-05, -3.6793230159308196e-06,
+    8.92321397865047e-06, 1.7583617069244857e-05, 5.123074679709073e-05, 0.0001520972961588832,
+    0.00048825745445442485, 0.0017537370001752912, 0.00757614408563485, 0.047140452079087555,
+    0.9428090415820634,
+])  # fmt: skip
+"""l_16, …, l_0 for float64."""
+SHORT_ANGLE = np.array([
+    0.0012117377, -0.0019906429, 0.003338417, 0.0014788598, 0.008216731, 0.026474483, 0.117853165, 1.4142135,
+], np.float32)  # fmt: skip
+"""a_7, …, a_0 for float32."""
+SHORT_SINE_LESS = np.array([
+    0.00023447137, -0.00017620035, 0.000742262, 0.0016582847, 0.007592717, 0.047139395, 0.94280905,
+], np.float32)  # fmt: skip
+"""l_6, …, l_0 for float32."""
 
 
 @final

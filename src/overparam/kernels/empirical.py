@@ -14,7 +14,7 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.kernel import AbstractKernel
 from overparam.core.network import AbstractNetwork, AbstractTangents, Outputs
-from overparam.kernels.empirical_blocks import SMALLEST, Rows, checked_output
+from overparam.kernels.empirical_blocks import SMALLEST, Derivatives, checked_output
 from overparam.kernels.empirical_rows import cast_leaf, hashable, taken_apart
 
 
@@ -186,19 +186,19 @@ class Empirical(AbstractKernel):
             return rows.plan(X, 0).outputs
 
     @contextlib.contextmanager
-    def _computing(self) -> Iterator[Rows]:
+    def _computing(self) -> Iterator[Derivatives]:
         """The function and its weights, in the precision asked for."""
         with jax.enable_x64(self.dtype == "float64"), jax.default_matmul_precision("highest"):
             yield self._rows
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _rows(self) -> Derivatives:
         params = self.params
         if params is None:  # the model's own
             params = self.network.init(0, ())  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess]
         forward, trained, others = taken_apart(self.network, params)
         trained, others = ([cast_leaf(leaf, self.dtype) for leaf in leaves] for leaves in (trained, others))
-        return Rows(forward, trained, others, self.dtype, checks.byte_count(self.memory))
+        return Derivatives(forward, trained, others, self.dtype, checks.byte_count(self.memory))
 
 
 def _require_wrapped(network: Any) -> None:

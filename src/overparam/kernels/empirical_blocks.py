@@ -67,7 +67,7 @@ class Pieces:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Derivatives:
     """A function at its weights, with the precision and the memory for its derivatives; used inside `computing`.
 
     met: the coarsest precision of every function that was read, its `eps`.

@@ -15,7 +15,7 @@ PIECE_BYTES = 2**25
 """Most memory for gradients that a contraction forms by the way."""
 
 
-class AbstractPart(abc.ABC):
+class AbstractShare(abc.ABC):
     """What the gradients of n rows and c outputs by one weight array are made of."""
 
     @abc.abstractmethod
@@ -38,7 +38,7 @@ class AbstractPart(abc.ABC):
 @final
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Outer(AbstractPart):
+class Outer(AbstractShare):
     """Gradients Σ_p h_p ⊗ b_p, position by position, in each of G independent groups.
 
     Inputs h of the layer, (n, G, P, D), and derivatives b of the outputs by what it gives, (n, c, G, P, O). Either the
@@ -104,7 +104,7 @@ class Outer(AbstractPart):
 @final
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Lookup(AbstractPart):
+class Lookup(AbstractShare):
     """Gradients of a table of which rows are looked up: position p of a sample takes row index[p].
 
     index (n, P), derivatives b by what was taken (n, c, P, E). ⟨h_p, h̃_q⟩ is 1 where both take the same row, times
@@ -140,7 +140,7 @@ class Lookup(AbstractPart):
 @final
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Whole(AbstractPart):
+class Whole(AbstractShare):
     """Gradients as they are, (n, c, size): of small arrays and of those that enter in other ways."""
 
     gradients: Any

@@ -14,8 +14,8 @@ import numpy as np
 
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.program import Step, program_of
-from overparam.kernels.empirical_parts import AbstractPart, Lookup, Outer, Whole
-from overparam.kernels.empirical_uses import Structure, Together, Use, View, structure_of
+from overparam.kernels.empirical_parts import AbstractShare, Lookup, Outer, Whole
+from overparam.kernels.empirical_uses import Structure, WeightUse, WeightView
 
 SMALL = 2**16
 """Weight arrays up to this size whose whole gradients are taken are put into one matrix."""
@@ -126,7 +126,7 @@ def structure(forward: Forward, trained: Sequence[Any], others: Sequence[Any], s
         return forward.one(arrays[: len(trained)], arrays[len(trained) : -1], arrays[-1])
 
     program = program_of(flat, *(_shape(leaf) for leaf in (*trained, *others)), sample)
-    found = structure_of(program, len(trained))
+    found = Structure(program, len(trained))
     if not found.whole and not found.together:
         raise ValueError("the output does not depend on any trained weight")
     return found
@@ -134,10 +134,10 @@ def structure(forward: Forward, trained: Sequence[Any], others: Sequence[Any], s
 
 def _parts_of_one(
     structure: Structure, trained: Sequence[Any], others: Sequence[Any], x: Any, cotangents: Any
-) -> list[AbstractPart]:
+) -> list[AbstractShare]:
     program = structure.program
-    uses = [use for group in structure.together for use in group.uses]
-    views = [use.view for use in uses] + [view for group in structure.together for view, _ in group.bias]
+    uses = [use for group in structure.together for use in group]
+    views = [view for use in uses for view in (use.view, *(use.bias or ())[:1])]
     scalars = {number for view in views for number, _ in view.scales}
     kept = scalars | {program.steps[use.step].ins[1 - use.side] for use in uses}
 
@@ -159,9 +159,9 @@ def _parts_of_one(
     gradients, derivatives = jax.vmap(pull)(cotangents.astype(output.dtype))
     # What the function left in fewer digits is multiplied and summed in the digits asked for.
     gradients, derivatives = jax.tree.map(lambda array: array.astype(cotangents.dtype), (gradients, derivatives))
-    parts: list[AbstractPart] = []
+    parts: list[AbstractShare] = []
     for group in structure.together:
-        layers = [_layer(structure, group, i, values, derivatives[use.step]) for i, use in enumerate(group.uses)]
+        layers = [_layer(structure, use, values, derivatives[use.step]) for use in group]
         parts.append(layers[0] if len(layers) == 1 else _joined(layers))
     flat = [gradient.reshape(len(cotangents), -1) for gradient in gradients]
     small = [gradient for gradient in flat if gradient.shape[1] <= SMALL]
@@ -171,9 +171,8 @@ def _parts_of_one(
     return parts
 
 
-def _layer(structure: Structure, group: Together, place: int, values: Mapping[int, Any], b: Any) -> Any:
+def _layer(structure: Structure, use: WeightUse, values: Mapping[int, Any], b: Any) -> Any:
     """What one use leaves for one sample."""
-    use = group.uses[place]
     step = structure.program.steps[use.step]
     operand = values[step.ins[1 - use.side]]
     if use.kind == "lookup":
@@ -184,8 +183,8 @@ def _layer(structure: Structure, group: Together, place: int, values: Mapping[in
     else:
         h, b = _convolution(step, structure.program.shapes[step.ins[1]], operand, b)
     h = (h.astype(b.dtype) * _factor(use.view, values)).astype(b.dtype)
-    if group.bias:
-        view, between = group.bias[place]
+    if use.bias:
+        view, between = use.bias
         ones = jnp.full((*h.shape[:-1], 1), _factor(view, values) / between, b.dtype)
         h = jnp.concatenate([h, ones], axis=-1)
     return Outer(h, b)
@@ -200,7 +199,7 @@ def _joined(layers: Sequence[Any]) -> Any:
     return Outer(jnp.concatenate([layer.h for layer in layers], axis=-2), b)
 
 
-def _dense(step: Step, use: Use, operand: Any, b: Any) -> tuple[Any, Any]:
+def _dense(step: Step, use: WeightUse, operand: Any, b: Any) -> tuple[Any, Any]:
     """Inputs (G, P, D) and derivatives (c, G, P, O) of a product of arrays, summed over D."""
     contracted, batched = step.params["dimension_numbers"]
     own, groups = contracted[1 - use.side], batched[1 - use.side]
@@ -250,7 +249,7 @@ def _lookup(step: Step, rows: int, indices: Any, b: Any) -> tuple[Any, Any, Any]
     return index, taken, b.transpose(0, *places, *offsets).reshape(len(b), len(index), -1)
 
 
-def _factor(view: View, values: Mapping[int, Any]) -> Any:
+def _factor(view: WeightView, values: Mapping[int, Any]) -> Any:
     factor = 1.0
     for number, power in view.scales:
         value = jnp.reshape(values[number], ())

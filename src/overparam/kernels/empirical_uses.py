@@ -21,7 +21,7 @@ LARGEST_LAYOUT = 2**24
 
 @final
 @dataclass(frozen=True)
-class View:
+class WeightView:
     """A value that is one array with its axes moved and a factor: Π scalars (number, ±1) · `changes`(array)."""
 
     source: int
@@ -32,63 +32,48 @@ class View:
 
 @final
 @dataclass(frozen=True)
-class Use:
-    """A weight array, as `view` shows it, is operand `side` of step `step`, together with values of the data."""
+class WeightUse:
+    """A weight array, as `view` shows it, is operand `side` of step `step`, together with values of the data.
+
+    bias: of a bias that is added to what the step gives, its view and the known factor that stands between the two.
+    """
 
     kind: Kind
     step: int
     side: int
-    view: View
+    view: WeightView
+    bias: tuple[WeightView, float] | None = None
 
 
 @final
-@dataclass(frozen=True)
-class Together:
-    """All uses of one weight array, alike in layout, and of the bias added to what they give, if there is one.
+class Structure:
+    """How the first `trained` inputs of a program are used; its last input is the data.
 
-    bias: for every use, the bias' view and the known factor that stands between the use and the sum.
+    together: the uses of every weight array that is known by them, alike in layout, biases added to them included.
+    whole: the weight arrays of which whole gradients are taken. row_sizes: how many numbers a row makes, step by step.
     """
 
-    uses: tuple[Use, ...]
-    bias: tuple[tuple[View, float], ...] = ()
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Structure:
-    """Weight arrays known by their uses, those of which whole gradients are taken, and the numbers a row makes."""
-
-    program: Program
-    together: tuple[Together, ...]
-    whole: tuple[int, ...]
-    row_sizes: tuple[int, ...]
-
-
-def structure_of(program: Program, trained: int) -> Structure:
-    """How the first `trained` inputs of a program are used; its last input is the data."""
-    reading = _Reading(program, trained)
-    for place, step in enumerate(program.steps):
-        reading.take(place, step)
-    reading.other.update(view.source for number, view in reading.views.items() if number == program.output)
-    return reading.result()
-
-
-class _Reading:
     def __init__(self, program: Program, trained: int) -> None:
         self.program = program
-        self.views = {number: View(place) for place, number in enumerate(program.inputs[:trained])}
+        self.views = {number: WeightView(place) for place, number in enumerate(program.inputs[:trained])}
         self.from_data = {program.inputs[-1]}
         self.from_weights = set(program.inputs[:trained])
-        self.layers: dict[int, View] = {}
+        self.layers: dict[int, WeightView] = {}
         """Values that are the output of a step with its axes moved; the source is the step."""
-        self.uses: dict[int, list[Use]] = {leaf: [] for leaf in range(trained)}
-        self.sums: dict[Use, View] = {}
+        self.uses: dict[int, list[WeightUse]] = {leaf: [] for leaf in range(trained)}
+        self.sums: dict[WeightUse, WeightView] = {}
         """Of a use as an added bias: the layer it is added to."""
         self.other: set[int] = set()
         self.readers = Counter(number for step in program.steps for number in set(step.ins))
         self.readers[program.output] += 1
+        for place, step in enumerate(program.steps):
+            self._take(place, step)
+        self.other.update(view.source for number, view in self.views.items() if number == program.output)
+        self.together, self.whole = self._grouped()
+        outs = [number for step in program.steps for number in step.outs if number in self.from_data]
+        self.row_sizes = tuple(prod(program.shapes[number]) for number in outs) or (1,)
 
-    def take(self, place: int, step: Step) -> None:
+    def _take(self, place: int, step: Step) -> None:
         """Follow one step."""
         views = [(side, self.views[number]) for side, number in enumerate(step.ins) if number in self.views]
         data = self.from_data.intersection(step.ins)
@@ -110,32 +95,32 @@ class _Reading:
         else:
             self.other.update(view.source for _, view in views)
 
-    def result(self) -> Structure:
-        """Every weight array in its group."""
+    def _grouped(self) -> tuple[tuple[tuple[WeightUse, ...], ...], tuple[int, ...]]:
+        """The uses of every weight array that is known by them, and the arrays that are not."""
         biases = {leaf for leaf, uses in self.uses.items() if uses and uses[0].kind == "added"}
         known = {leaf for leaf, uses in self.uses.items() if uses and leaf not in self.other and self._alike(uses)}
         matched: dict[int, int] = {}
         for leaf in biases & known:
-            owner = self._owner(leaf, known - biases - set(matched.values()))
+            owner = self._owner(leaf, known - biases - set(matched))
             if owner is not None:
-                matched[leaf] = owner
+                matched[owner] = leaf
         groups = []
         for leaf in sorted(known - biases):
-            uses = tuple(self.uses[leaf])
-            bias = next((bias for bias, owner in matched.items() if owner == leaf), None)
-            groups.append(Together(uses, () if bias is None else self._bias(bias, uses)))
+            added = {self.sums[use].source: use for use in self.uses[matched[leaf]]} if leaf in matched else {}
+            groups.append(tuple(self._with_bias(use, added.get(use.step)) for use in self.uses[leaf]))
         used = {leaf for leaf, uses in self.uses.items() if uses} | self.other
-        whole = used - (known - biases) - set(matched)
-        outs = [number for step in self.program.steps for number in step.outs if number in self.from_data]
-        sizes = tuple(prod(self.program.shapes[number]) for number in outs)
-        return Structure(self.program, tuple(groups), tuple(sorted(whole)), sizes or (1,))
+        whole = used - (known - biases) - set(matched.values())
+        return tuple(groups), tuple(sorted(whole))
 
-    def _alike(self, uses: Sequence[Use]) -> bool:
+    def _with_bias(self, use: WeightUse, added: WeightUse | None) -> WeightUse:
+        return use if added is None else replace(use, bias=(added.view, self._factor(added)))
+
+    def _alike(self, uses: Sequence[WeightUse]) -> bool:
         """Whether all uses show the array in one layout: then its gradient is a sum over all their positions."""
         layouts = {(use.kind, use.side, use.view.changes, self._axes(use)) for use in uses}
         return len(layouts) == 1
 
-    def _axes(self, use: Use) -> tuple[Any, ...]:
+    def _axes(self, use: WeightUse) -> tuple[Any, ...]:
         params = self.program.steps[use.step].params
         if use.kind == "dense":
             contracted, batched = params["dimension_numbers"]
@@ -144,11 +129,11 @@ class _Reading:
             return (tuple(params["dimension_numbers"].rhs_spec), params["feature_group_count"])
         return ()
 
-    def _use(self, place: int, step: Step, side: int, view: View) -> Use | None:
+    def _use(self, place: int, step: Step, side: int, view: WeightView) -> WeightUse | None:
         other = step.ins[1 - side] if len(step.ins) == 2 else -1
         if other not in self.from_data or len(step.outs) != 1:
             return None
-        use = Use("dense", place, side, view)
+        use = WeightUse("dense", place, side, view)
         if step.name == "add":
             use = replace(use, kind="added")
             layer = self.layers.get(other)
@@ -165,7 +150,7 @@ class _Reading:
             return replace(use, kind="lookup")
         return None
 
-    def _moved(self, step: Step, side: int, view: View) -> View | None:
+    def _moved(self, step: Step, side: int, view: WeightView) -> WeightView | None:
         """The view after a step that only moves axes or multiplies by a scalar which knows neither data nor weights."""
         if len(step.outs) != 1:
             return None
@@ -192,7 +177,7 @@ class _Reading:
 
     def _follow_layer(self, place: int, step: Step) -> None:
         if step.name in ("dot_general", "conv_general_dilated"):
-            self.layers[step.outs[0]] = View(place)
+            self.layers[step.outs[0]] = WeightView(place)
             return
         sides = [side for side, number in enumerate(step.ins) if number in self.layers]
         if len(sides) == 1 and self.readers[step.ins[sides[0]]] == 1:
@@ -213,11 +198,7 @@ class _Reading:
                 return leaf if fits and all(self._factor(use) for use in uses) else None
         return None
 
-    def _bias(self, bias: int, uses: tuple[Use, ...]) -> tuple[tuple[View, float], ...]:
-        by_step = {self.sums[use].source: use for use in self.uses[bias]}
-        return tuple((by_step[use.step].view, self._factor(by_step[use.step])) for use in uses)
-
-    def _factor(self, use: Use) -> float:
+    def _factor(self, use: WeightUse) -> float:
         """The product of the scalars between a layer and the bias added to it; 0 where it is not known beforehand."""
         factor = 1.0
         for number, power in self.sums[use].scales:
@@ -227,7 +208,7 @@ class _Reading:
             factor *= float(np.reshape(value, ())) ** power
         return factor if np.isfinite(factor) else 0.0
 
-    def _same_units(self, bias: int, use: Use) -> bool:
+    def _same_units(self, bias: int, use: WeightUse) -> bool:
         """Whether a bias has one number for each unit of the layer, at all its positions."""
         layer = self.sums[use]
         step = self.program.steps[layer.source]
@@ -247,7 +228,7 @@ class _Reading:
         return bool((of_unit[units] == numbers).all() and len(np.unique(of_unit)) == count)
 
 
-def unit_axes(program: Program, step: Step, use: Use) -> tuple[int, ...]:
+def unit_axes(program: Program, step: Step, use: WeightUse) -> tuple[int, ...]:
     """The axes of a layer's output that tell its units apart: those that come from the weights."""
     if use.kind == "convolution":
         return (step.params["dimension_numbers"].out_spec[1],)

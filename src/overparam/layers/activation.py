@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from overparam.layers.kernel_pairs import Pairs, one_case
 from overparam.layers.layer import AbstractLayer, ReluRecorder
 
 
+@dataclass(frozen=True)
 class AbstractActivation(AbstractLayer):
     """h = φ(g), coordinate by coordinate, without weights.
 
@@ -29,7 +30,7 @@ class AbstractActivation(AbstractLayer):
     """Whether φ(cx) = cφ(x) for c > 0: then norms of inputs factor out where no layer has biases."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):  # pyright: ignore[reportArgumentType]
+        for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, int | float | np.number) or not abs(value) < 1e70:
                 raise ValueError(
@@ -54,7 +55,7 @@ class AbstractActivation(AbstractLayer):
         return None
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
-        """φ(x)."""
+        """φ of every unit, recorded where it is asked for."""
         h = self.function(x)
         return h if recorder is None else recorder.record(x, h, self.slope, type(self).__name__)
 

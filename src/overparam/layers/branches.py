@@ -81,7 +81,7 @@ class Sum(AbstractBranches):
     """
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
-        """The sum."""
+        """What the branches give, added up in their order."""
         first, *others = (applied(chain, weights, x, recorder) for chain in self.branches)
         for other in others:
             first = first + other
@@ -187,7 +187,7 @@ class Product(AbstractBranches):
     """
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
-        """The product."""
+        """What the branches give, multiplied unit by unit."""
         if recorder is not None:
             recorder.note("product", "branches")
         first, *others = (applied(chain, weights, x, recorder) for chain in self.branches)
@@ -228,7 +228,7 @@ class Concatenate(AbstractBranches):
     """
 
     def output(self, shape: Shape) -> Shape:
-        """All channels."""
+        """The channels of all branches, at their common positions."""
         outputs = [output_of(chain, shape) for chain in self.branches]
         if len(outputs) < 2 or len({out[:-1] for out in outputs}) > 1 or () in outputs:
             raise ValueError(f"branches side by side give shapes {outputs}; expected two or more of equal positions")

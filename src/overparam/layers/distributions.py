@@ -46,7 +46,7 @@ class Normal(AbstractLaw):
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:
-        """One Gaussian."""
+        """One centred Gaussian of variance std²."""
         return ((1.0, self.std**2),)
 
 
@@ -56,12 +56,12 @@ class Signs(AbstractLaw):
     """±1 with equal chances. In a wide layer their sums are Gaussian: a kernel sees N(0, 1)."""
 
     def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
-        """Independent signs."""
+        """Independent entries +1 and −1."""
         return jax.random.rademacher(key, shape, dtype=jnp.result_type(float))
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:
-        """Variance 1."""
+        """As one Gaussian of variance 1, which sums of signs tend to."""
         return ((1.0, 1.0),)
 
 
@@ -102,7 +102,7 @@ class Constant(AbstractLaw):
     value: float
 
     def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
-        """Equal entries."""
+        """An array of the one value; the key is not needed."""
         return jnp.full(shape, self.value, dtype=jnp.result_type(float))
 
     @property

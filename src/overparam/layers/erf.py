@@ -127,7 +127,6 @@ def _odd_along_a_ray(xp: ModuleType, P: Any, Q: Any, alpha: Any, beta: Any, mu: 
 
 
 @final
-@dataclass(frozen=True)
 class Gelu(AbstractActivation):
     """φ(x) = x Φ(x), Φ the distribution function of N(0, 1).
 

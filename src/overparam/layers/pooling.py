@@ -100,7 +100,7 @@ class GlobalPool(AbstractLayer):
         return True
 
     def output(self, shape: Shape) -> Shape:
-        """The channels."""
+        """The channels alone: no position is left."""
         grid_of(shape, "a pooling layer")
         return shape[-1:]
 
@@ -110,7 +110,7 @@ class GlobalPool(AbstractLayer):
         return jnp.mean(x, axis=axes) if self.average else jnp.sum(x, axis=axes)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """One window."""
+        """That of `Pool` with one window as large as the grid."""
         grid = grid_lengths(pairs)
         shares = [np.full((1, side), 1 / side if self.average else 1.0) for side in grid]
         out = pooled(xp, pairs, Windows(grid, (1,) * len(grid), "VALID"), shares)
@@ -273,7 +273,7 @@ class Flatten(AbstractLayer):
     """
 
     def output(self, shape: Shape) -> Shape:
-        """One axis."""
+        """One axis, as long as there are positions times channels."""
         return (prod(shape),)
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:

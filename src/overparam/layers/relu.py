@@ -121,7 +121,6 @@ def sine_less(xp: ModuleType, t: Any, sine: Any, cosine: Any) -> Any:
 
 
 @final
-@dataclass(frozen=True)
 class Relu(AbstractActivation):
     """h = σ(g) = max(g, 0), coordinate by coordinate; its derivative at 0 is 0, as `jax.nn.relu` has it.
 
@@ -171,7 +170,6 @@ class Relu(AbstractActivation):
 
 
 @final
-@dataclass(frozen=True)
 class Identity(AbstractActivation):
     """φ(x) = x, of a linear network. Gaussian units stay Gaussian.
 

@@ -241,11 +241,21 @@ def _tuple(sides: Any) -> Any:
     return tuple(sides) if isinstance(sides, list) else sides
 
 
-def as_parts(layers: Any) -> tuple[Part, ...]:
-    """Layers as they are written, in a tuple."""
-    if not isinstance(layers, Iterable):
-        raise ValueError(f"`layers` is one {type(layers).__name__}; expected a list of layers, such as [dense(1)]")
-    return tuple(layers)
+@dataclass(frozen=True)
+class AbstractWritten:
+    """Layers as they are written, first to last, and the image that a row of numbers is: what `networks.Sequence` and
+    `kernels.Composed` have in common."""
+
+    layers: tuple[Part, ...]
+    image: Shape | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layers, Iterable):
+            kind = type(self.layers).__name__
+            raise ValueError(f"`layers` is one {kind}; expected a list of layers, such as [dense(1)]")
+        object.__setattr__(self, "layers", tuple(self.layers))
+        if self.image is not None:
+            object.__setattr__(self, "image", tuple(self.image))
 
 
 def composition_from(parts: Iterable[Part], shape: Shape, image: Shape | None = None) -> Composition:

@@ -18,7 +18,7 @@ from overparam.layers.composition import Composition
 from overparam.layers.layer import ReluRecorder, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
 from overparam.layers.linear import OneOutput
-from overparam.layers.standard import Part, as_parts, composition_from
+from overparam.layers.standard import AbstractWritten, composition_from
 
 
 class AbstractComposed(AbstractNetwork):
@@ -87,7 +87,7 @@ class CompositionKernel(AbstractCompositionKernel):
         return getattr(self.network, "layers", ())
 
     def composition(self, shape: Shape) -> Composition:
-        """The network's."""
+        """The layers of the network, for samples of that shape."""
         return self.network.composition_of(shape)
 
 
@@ -115,8 +115,7 @@ def _shape(inputs: int | tuple[int, ...]) -> Shape:
 
 
 @final
-@dataclass(frozen=True)
-class Sequence(AbstractComposed):
+class Sequence(AbstractWritten, AbstractComposed):
     """Layers one after the other: from the same list follow the finite network and its infinitely wide kernel.
 
     Linear layers without names come from `layers.standard`, in the parameterisation of neural tangent kernels; names
@@ -137,14 +136,6 @@ class Sequence(AbstractComposed):
     >>> {name: array.shape for name, array in net.init(0, inputs=2).trained.items()}
     {'0.W': (64, 2), '2.W': (1, 64)}
     """
-
-    layers: tuple[Part, ...]
-    image: Shape | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", as_parts(self.layers))
-        if self.image is not None:
-            object.__setattr__(self, "image", tuple(self.image))
 
     def composition(self, inputs: int) -> Composition:
         """The layers named, for rows of `inputs` numbers."""

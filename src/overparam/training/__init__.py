@@ -1,7 +1,7 @@
 """How networks are trained: the papers' algorithms, losses, and trajectories that record, save and resume."""
 
 from overparam.training.algorithm import AbstractAlgorithm, Problem
-from overparam.training.descent import GradientDescent, gradient_descent
+from overparam.training.descent import GradientDescent, OneSampleSGD, gradient_descent, sgd_one_sample
 from overparam.training.loop import Interrupted, train
 from overparam.training.losses import (
     AbstractLoss,
@@ -12,7 +12,6 @@ from overparam.training.losses import (
     Squared,
 )
 from overparam.training.mini_batch import SGD, StepDecay, sgd
-from overparam.training.one_sample import OneSampleSGD, sgd_one_sample
 from overparam.training.smoothed import SmoothedRun, smoothed_sgd
 from overparam.training.smoothing import SmoothedSGD, SmoothingChoices, smoothing_choices
 from overparam.training.sweeps import Sweep, side_by_side, sweep
