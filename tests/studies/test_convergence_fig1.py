@@ -8,8 +8,15 @@ from study_cases import check, texts
 
 from overparam.studies import STUDIES, prepare_reproduce, reproduce
 from overparam.studies import convergence_fig1 as runs
-from overparam.studies.convergence_fig1 import NOISE, PAPER_SHOWN, Task, data_of, image_of, observation
-from overparam.studies.convergence_fig1_page import _where_negative
+from overparam.studies.convergence_fig1 import (
+    NOISE,
+    PAPER_SHOWN,
+    Task,
+    _where_negative,
+    data_of,
+    image_of,
+    observation,
+)
 
 STUDY = STUDIES["convergence-fig1"]
 SMOKE, FULL = STUDY.settings["smoke"], STUDY.settings["full"]

@@ -86,14 +86,9 @@ class Row:
 
 
 def audited(
-    work: Work,
-    network: Any,
-    rows: Dataset,
-    key: int,
-    omegas: Sequence[float] | None,
-    effort: Effort,
+    work: Work, network: Any, rows: Dataset, key: int, omegas: Sequence[float] | None, effort: Effort,
     laws: Sequence[str] | None,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """The findings of one audit, a row each."""
     spent = replace(effort, rows=max(effort.rows, rows.n))  # or n would be that of the effort in most laws
     found = audit(
@@ -106,19 +101,10 @@ def audited(
         for name in KEPT:
             padded[name][place, : len(finding.values)] = getattr(finding, name)
     about = [
-        {
-            "law": f.law.name,
-            "reference": f.law.reference,
-            "statement": f.law.statement,
-            "side": f.law.side,
-            "exponents": dict(f.law.exponents),
-            "explicit": f.law.explicit,
-            "moment": f.moment,
-            "constant": f.constant if np.isfinite(f.constant) else None,
-            "exponent": f.exponent,
-            "verdict": f.verdict,
-            "rows": rows.n if f.rows is None else f.rows,
-        }
+        {name: getattr(f.law, name) for name in ("reference", "statement", "side", "explicit")}
+        | {name: getattr(f, name) for name in ("moment", "exponent", "verdict")}
+        | {"law": f.law.name, "exponents": dict(f.law.exponents), "rows": rows.n if f.rows is None else f.rows}
+        | {"constant": f.constant if np.isfinite(f.constant) else None}
         for f in found
     ]
     return padded | {"about": np.array(json.dumps(about))}
@@ -127,13 +113,9 @@ def audited(
 def findings_of(part: Mapping[str, np.ndarray], cell: Cell, seed: int) -> list[Measured]:
     """What `audited` kept."""
     about = json.loads(str(part["about"]))
+    there = np.isfinite(part["values"])
     return [
-        Measured(
-            cell=cell,
-            seed=seed,
-            **own,
-            **{name: part[name][place][np.isfinite(part["values"][place])] for name in KEPT},
-        )
+        Measured(cell=cell, seed=seed, **own, **{name: part[name][place][there[place]] for name in KEPT})
         for place, own in enumerate(about)
     ]
 
@@ -318,30 +300,13 @@ def _gain(own: list[Measured], random: list[Measured]) -> float | None:
 
 def _row(own: list[Measured], random: list[Measured]) -> Row:
     first = own[0]
-    exponents: dict[str, float | None] = {}
-    errors: dict[str, float | None] = {}
-    stated: dict[str, float | None] = {}
-    exponents["omega"], errors["omega"], between = exponent_in_omega(own)
-    stated["omega"] = first.exponents.get("omega")
-    for axis in AXES:
-        same = _same_rows(own, axis)
-        exponents[axis], errors[axis] = (None, None) if same else slope_along(own, axis)
-        stated[axis] = _stated(own, axis)
+    *in_omega, between = exponent_in_omega(own)
+    found = {axis: (None, None) if _same_rows(own, axis) else slope_along(own, axis) for axis in AXES}
+    exponents, errors = ({"omega": in_omega[i]} | {axis: found[axis][i] for axis in AXES} for i in (0, 1))
+    stated = {"omega": first.exponents.get("omega")} | {axis: _stated(own, axis) for axis in AXES}
     known = [one for one in own if one.constant is not None]
     worst = (min if first.side == "lower" else max)(known, key=lambda one: one.constant or 0.0)
-    return Row(
-        law=first.law,
-        reference=first.reference,
-        statement=first.statement,
-        side=first.side,
-        moment=first.moment,
-        exponents=exponents,
-        errors=errors,
-        stated=stated,
-        constant=float(worst.constant or 0.0),
-        where=f"m = {worst.cell.m:,}, L = {worst.cell.L}, n = {worst.cell.n:,}",
-        holds=sum(one.verdict.startswith("holds") for one in known),
-        audits=len(known),
-        between=between,
-        gain=_gain(own, random),
-    )
+    where = f"m = {worst.cell.m:,}, L = {worst.cell.L}, n = {worst.cell.n:,}"
+    holds = sum(one.verdict.startswith("holds") for one in known)
+    about = (first.law, first.reference, first.statement, first.side, first.moment, exponents, errors, stated)
+    return Row(*about, float(worst.constant or 0.0), where, holds, len(known), between, _gain(own, random))
