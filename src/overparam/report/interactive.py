@@ -17,13 +17,7 @@ MOST_POINTS = 4000
 NUMBERS_A_PAGE = 80_000
 """About 0.8 MB of JSON: with the 4.8 MB of plotly.js a page stays under 6 MB."""
 
-_SYMBOLS = {
-    "circle": "circle",
-    "square": "square",
-    "triangle": "triangle-up",
-    "diamond": "diamond",
-    "cross": "x",
-}
+_SYMBOLS = {"circle": "circle", "square": "square", "triangle": "triangle-up", "diamond": "diamond", "cross": "x"}
 _ORDER = {"bars": 0, "points": 1, "line": 2}
 
 
@@ -103,12 +97,8 @@ def _curve_trace(series: Series, look: tuple[str, str, str], index: int, drawn: 
         size = 4.5 if many else 6 if len(series.x) > 60 else 8
         trace["mode"] = "markers"
         trace["meta"]["size"] = size  # a phone draws them smaller
-        trace["marker"] = {
-            "symbol": _SYMBOLS[symbol],
-            "size": size,
-            "opacity": 0.6 if many else 0.95,
-            "line": {"width": 0},
-        }
+        opacity = 0.6 if many else 0.95
+        trace["marker"] = {"symbol": _SYMBOLS[symbol], "size": size, "opacity": opacity, "line": {"width": 0}}
     else:
         few = len(series.x) <= 15
         trace["mode"] = "lines+markers" if few else "lines"
@@ -122,20 +112,11 @@ def _curve_trace(series: Series, look: tuple[str, str, str], index: int, drawn: 
 
 
 def _error_bars(series: Series) -> dict[str, Any]:
-    above = [
-        0 if y is None or u is None else max(0.0, u - y) for y, u in zip(series.y, series.upper or (), strict=True)
-    ]
-    below = [
-        0 if y is None or l is None else max(0.0, y - l) for y, l in zip(series.y, series.lower or (), strict=True)
-    ]
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [_short(v) for v in above],
-        "arrayminus": [_short(v) for v in below],
-        "thickness": 1.4,
-        "width": 4,
-    }
+    above, below = (
+        [0 if y is None or end is None else _short(max(0.0, way * (end - y))) for y, end in zip(series.y, ends or (), strict=True)]
+        for way, ends in ((1, series.upper), (-1, series.lower))
+    )  # fmt: skip
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1.4, "width": 4}
 
 
 def _band_trace(series: Series, ink: str, index: int, drawn: Canvas) -> list[dict[str, Any]]:
@@ -149,19 +130,9 @@ def _band_trace(series: Series, ink: str, index: int, drawn: Canvas) -> list[dic
         ys += [_short(high) for _, _, high in stretch] + [_short(low) for _, low, _ in reversed(stretch)]
     if not xs:
         return []
-    return [
-        {
-            "type": "scatter",
-            "name": shown(series.name),
-            "x": xs,
-            "y": ys,
-            "mode": "lines",
-            "line": {"width": 0},
-            "fill": "toself",
-            "hoverinfo": "skip",
-            "meta": {"ink": ink, "part": "band", "series": index},
-        }
-    ]
+    look = {"mode": "lines", "line": {"width": 0}, "fill": "toself", "hoverinfo": "skip"}
+    meta = {"ink": ink, "part": "band", "series": index}
+    return [{"type": "scatter", "name": shown(series.name), "x": xs, "y": ys} | look | {"meta": meta}]
 
 
 def _axis(label: str, ends: tuple[float, float], log: bool, categories: Sequence[str]) -> dict[str, Any]:
@@ -169,18 +140,10 @@ def _axis(label: str, ends: tuple[float, float], log: bool, categories: Sequence
         "title": {"text": shown(label)},
         "type": "category" if categories else "log" if log else "linear",
         "range": [_short(end) for end in ends],
-        "automargin": True,
-        "zeroline": False,
-        "showline": True,
-        "ticks": "outside",
-        "ticklen": 5,
     }
+    axis |= {"automargin": True, "zeroline": False, "showline": True, "ticks": "outside", "ticklen": 5}
     if categories:
-        axis |= {
-            "categoryorder": "array",
-            "categoryarray": [shown(name) for name in categories],
-            "showgrid": False,
-        }
+        axis |= {"categoryorder": "array", "categoryarray": list(map(shown, categories)), "showgrid": False}
     elif log:
         axis["minor"] = {"ticks": "outside", "ticklen": 3}
     else:
@@ -189,19 +152,10 @@ def _axis(label: str, ends: tuple[float, float], log: bool, categories: Sequence
 
 
 def _shape(x: float | None, y: float | None) -> dict[str, Any]:
-    line = {"width": 1.3, "dash": "dot"}
+    places = {"xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": y, "y1": y}
     if x is not None:
-        return {
-            "type": "line",
-            "xref": "x",
-            "yref": "paper",
-            "x0": x,
-            "x1": x,
-            "y0": 0,
-            "y1": 1,
-            "line": line,
-        }
-    return {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
+        places = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
+    return {"type": "line"} | places | {"line": {"width": 1.3, "dash": "dot"}}
 
 
 def surface_json(surface: Surface) -> dict[str, Any]:
@@ -211,9 +165,9 @@ def surface_json(surface: Surface) -> dict[str, Any]:
     scale = [[k / (len(COLOURS) - 1), colour] for k, colour in enumerate(COLOURS)]
     step = (shape.high - shape.low) / LEVELS
     return {
-        "x": [_short(value) for value in surface.x],
-        "y": [_short(value) for value in surface.y],
-        "z": [[_short(value) for value in row] for row in shape.heights],
+        "x": list(map(_short, surface.x)),
+        "y": list(map(_short, surface.y)),
+        "z": [list(map(_short, row)) for row in shape.heights],
         "words": [["" if value is None else f"{value:.5g}" for value in row] for row in surface.z],
         "labels": [shown(label) for label in (surface.x_label, surface.y_label, surface.z_label)],
         "log": shape.log,

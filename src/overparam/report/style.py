@@ -10,60 +10,34 @@ from overparam.core.sections import Series
 
 # Hues follow the colour-blind-safe blue / orange / magenta / green scheme; each is at least
 # 4.5:1 against its page, and the same hue is kept light and dark so that words stay true.
-LIGHT = {
-    "true": "#0a62ab",
-    "random": "#b85000",
-    "worst": "#b0156f",
-    "observed": "#16181d",
-    "accent": "#00745a",
-    "muted": "#6a717c",
-    "extra1": "#6a45b0",
-    "extra2": "#7d6400",
-    "extra3": "#1b7a94",
-    "extra4": "#8a4a33",
-    "page": "#ffffff",
-    "panel": "#f5f6f8",
-    "ink": "#1b1e24",
-    "soft": "#555c68",
-    "rule": "#d5d9e0",
-    "grid": "#e6e9ee",
-    "link": "#0a5599",
-    "good": "#0b6e45",
-    "warning": "#8a5a00",
-    "bad": "#b3202a",
+_COLOURS = {
+    "true": ("#0a62ab", "#6db3f8"),
+    "random": ("#b85000", "#f5a352"),
+    "worst": ("#b0156f", "#f47fc1"),
+    "observed": ("#16181d", "#f4f5f7"),
+    "accent": ("#00745a", "#4ccfa9"),
+    "muted": ("#6a717c", "#98a1ae"),
+    "extra1": ("#6a45b0", "#b9a0f3"),
+    "extra2": ("#7d6400", "#d9c24d"),
+    "extra3": ("#1b7a94", "#7ed2e8"),
+    "extra4": ("#8a4a33", "#dc9f84"),
+    "page": ("#ffffff", "#14171c"),
+    "panel": ("#f5f6f8", "#1c2027"),
+    "ink": ("#1b1e24", "#e7e9ed"),
+    "soft": ("#555c68", "#a9b1bd"),
+    "rule": ("#d5d9e0", "#363c47"),
+    "grid": ("#e6e9ee", "#2a2f38"),
+    "link": ("#0a5599", "#8cc2fb"),
+    "good": ("#0b6e45", "#56cf95"),
+    "warning": ("#8a5a00", "#eab54d"),
+    "bad": ("#b3202a", "#ff8a8a"),
 }
-DARK = {
-    "true": "#6db3f8",
-    "random": "#f5a352",
-    "worst": "#f47fc1",
-    "observed": "#f4f5f7",
-    "accent": "#4ccfa9",
-    "muted": "#98a1ae",
-    "extra1": "#b9a0f3",
-    "extra2": "#d9c24d",
-    "extra3": "#7ed2e8",
-    "extra4": "#dc9f84",
-    "page": "#14171c",
-    "panel": "#1c2027",
-    "ink": "#e7e9ed",
-    "soft": "#a9b1bd",
-    "rule": "#363c47",
-    "grid": "#2a2f38",
-    "link": "#8cc2fb",
-    "good": "#56cf95",
-    "warning": "#eab54d",
-    "bad": "#ff8a8a",
-}
+"""Of a light page and of a dark one."""
+LIGHT, DARK = ({name: pair[i] for name, pair in _COLOURS.items()} for i in (0, 1))
 INKS = ("true", "random", "worst", "observed", "accent", "muted", "extra1", "extra2", "extra3", "extra4")
 """The colours a series may have."""
 
-_SYMBOLS = {
-    "true": "circle",
-    "random": "square",
-    "worst": "triangle",
-    "observed": "cross",
-    "accent": "diamond",
-}
+_SYMBOLS = {"true": "circle", "random": "square", "worst": "triangle", "observed": "cross", "accent": "diamond"}
 _MORE_SYMBOLS = ("circle", "square", "triangle", "diamond", "cross")
 _ACCENTS = ("accent", "extra1", "extra2", "extra3", "extra4", "true", "random", "worst")
 _DASHES = ("solid", "dot", "dashdot", "longdash")
