@@ -176,7 +176,7 @@ def write_parts(folder):
 def test_cifar_parts(tmp_path, monkeypatch):
     files = write_parts(tmp_path / "cifar10")
     monkeypatch.setenv("OVERPARAM_DATA", str(tmp_path))
-    monkeypatch.setattr("overparam.data.readers.cifar.BALANCED", {"train": 8, "test": 2})
+    monkeypatch.setattr("overparam.data.readers.images.BALANCED", {"train": 8, "test": 2})
     two = load("cifar10", classes=(0, 1))
     assert np.array_equal(two.X, files["two_class_train"][:, 1:])
     assert (two.n, two.test.n) == (22, 6)

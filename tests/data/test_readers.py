@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from overparam.data import load
-from overparam.data.readers import READERS, arrays, cifar, delimited, frames, idx
+from overparam.data.readers import READERS, arrays, images, table_sources
 
 RNG = np.random.default_rng(0)
 LABELS = np.array([0, 1, 1, 0, 1, 0])
@@ -72,14 +72,14 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case(delimited.read_delimited, write_csv, "t.csv", fewer=False),
+    Case(table_sources.read_delimited, write_csv, "t.csv", fewer=False),
     Case(arrays.read_npz, write_npz, "t.npz"),
-    Case(frames.read_parquet, write_parquet, "t.parquet", fewer=False),
+    Case(table_sources.read_parquet, write_parquet, "t.parquet", fewer=False),
     Case(arrays.read_npy_file, write_npy, "t.npy"),
     Case(arrays.read_npy_folder, write_npy_folder, "X.npy", folder=True),
-    Case(cifar.read_cifar_file, write_batch, "data_batch_1.bin", PIXELS, fewer=False),
-    Case(cifar.read_cifar_folder, write_batch, "data_batch_1.bin", PIXELS, folder=True, fewer=False),
-    Case(idx.read_idx_folder, write_idx, "train-images-idx3-ubyte", IMAGES, folder=True),
+    Case(images.read_cifar_file, write_batch, "data_batch_1.bin", PIXELS, fewer=False),
+    Case(images.read_cifar_folder, write_batch, "data_batch_1.bin", PIXELS, folder=True, fewer=False),
+    Case(images.read_idx_folder, write_idx, "train-images-idx3-ubyte", IMAGES, folder=True),
 ]
 
 

@@ -7,10 +7,8 @@ from overparam.data.labels import choose_task, class_order, decode, encode
 from overparam.data.loading import as_dataset, load
 from overparam.data.named import Listing, available, cache_folder, data_folders
 from overparam.data.readers.arrays import read_npy, read_npz
-from overparam.data.readers.cifar import read_cifar_folder
-from overparam.data.readers.delimited import read_delimited
-from overparam.data.readers.frames import read_frame, read_parquet
-from overparam.data.readers.idx import read_idx, read_idx_folder
+from overparam.data.readers.images import read_cifar_folder, read_idx, read_idx_folder
+from overparam.data.readers.table_sources import read_delimited, read_frame, read_parquet
 from overparam.data.scaling import (
     append_constant,
     centre,

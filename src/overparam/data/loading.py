@@ -19,8 +19,8 @@ from overparam.data.labels import choose_task, class_codes, class_order, encode_
 from overparam.data.named import BUILTIN, DRAWN, find_named, known_name, missing_named, read_builtin, read_drawn
 from overparam.data.readers import no_columns, read_path
 from overparam.data.readers.arrays import raw_from_arrays, raw_from_mapping, read_npy_pair
-from overparam.data.readers.frames import frame_kind, read_frame
 from overparam.data.readers.reader import MISSING_VALUES, Raw
+from overparam.data.readers.table_sources import frame_kind, read_frame
 
 
 @accepts_old("load")

@@ -13,8 +13,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.data.readers import READERS, find_reader
-from overparam.data.readers.cifar import CIFAR10_FILES, CIFAR100_FILES
-from overparam.data.readers.idx import MNIST_FILES
+from overparam.data.readers.images import CIFAR10_FILES, CIFAR100_FILES, MNIST_FILES
 from overparam.data.readers.reader import Raw, unpacked_name
 from overparam.data.targets.hierarchical import ParityTarget
 

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from overparam.data.readers.arrays import is_npy_folder, read_npy_file, read_npy_folder, read_npz
-from overparam.data.readers.cifar import is_cifar_folder, read_cifar_file, read_cifar_folder
-from overparam.data.readers.delimited import read_delimited
-from overparam.data.readers.frames import read_parquet
-from overparam.data.readers.idx import is_idx_folder, read_idx_folder
+from overparam.data.readers.images import (
+    is_cifar_folder,
+    is_idx_folder,
+    read_cifar_file,
+    read_cifar_folder,
+    read_idx_folder,
+)
 from overparam.data.readers.reader import Raw, Reader, unpacked_name
+from overparam.data.readers.table_sources import read_delimited, read_parquet
 
 COLUMNS = ("label", "group", "missing")
 """What readers of tables take."""

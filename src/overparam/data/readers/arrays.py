@@ -16,8 +16,8 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.words import count_of
 from overparam.data.labels import as_labels
-from overparam.data.readers.frames import frame_kind, read_frame
 from overparam.data.readers.reader import MISSING_VALUES, Raw, one_line
+from overparam.data.readers.table_sources import frame_kind, read_frame
 
 FOLDER_NAMES = ("X.npy", "X_train.npy", "x_train.npy")
 UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)

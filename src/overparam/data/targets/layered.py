@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, final
@@ -73,32 +73,51 @@ def with_second_layer(
     )
 
 
-def _set_matrices(target: Any, names: Sequence[str]) -> None:
-    for name in (*names, "a"):
-        object.__setattr__(target, name, checks.finite_matrix(getattr(target, name), name))
-    object.__setattr__(target, "scale", finite_number(target.scale, "scale"))
+class AbstractLayered(AbstractTarget):
+    """What both targets share: inputs of norm 1 with last coordinate ½, unit rows, |a| ≤ 1 of shape (k, p), and a scale s."""
 
+    W1: np.ndarray
+    a: np.ndarray
+    scale: float
 
-def _require_unit_rows(target: Any, shapes: dict[str, tuple[int, ...]]) -> None:
-    """What the theorems assume: matrices of these shapes whose rows have norm 1, and |a| ≤ 1."""
-    for name, shape in shapes.items():
-        if getattr(target, name).shape != shape:
-            raise ValueError(f"`{name}` has shape {getattr(target, name).shape}; expected {shape}")
-    for name in shapes:
-        if not np.allclose(checks.row_norms(getattr(target, name)), 1.0, rtol=0, atol=1e-6):
-            raise ValueError(f"`{name}` has a row whose norm is not 1; divide each by its norm")
-    if np.abs(target.a).max() > 1:
-        raise ValueError(f"`a` has an entry of size {np.abs(target.a).max():g}; expected at most 1")
+    @property
+    def d(self) -> int:
+        return self.W1.shape[1]
+
+    @property
+    def outputs(self) -> int:
+        return self.a.shape[0]
+
+    def inputs(self, n: int, *, key: Any) -> np.ndarray:
+        """`n` points of `padded_inputs`."""
+        return padded_inputs(n, self.d, key=key)
+
+    def _check(self, shapes: Mapping[str, Any], **functions: int) -> None:
+        """What the theorems assume: matrices of these shapes with rows of norm 1, |a| ≤ 1; and so many functions of each name."""
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"`{name}` has shape {getattr(self, name).shape}; expected {shape}")
+        for name in shapes:
+            if not np.allclose(checks.row_norms(getattr(self, name)), 1.0, rtol=0, atol=1e-6):
+                raise ValueError(f"`{name}` has a row whose norm is not 1; divide each by its norm")
+        if np.abs(self.a).max() > 1:
+            raise ValueError(f"`a` has an entry of size {np.abs(self.a).max():g}; expected at most 1")
+        for name, count in functions.items():
+            object.__setattr__(self, name, as_functions(getattr(self, name), count, name))
+
+    def _set_matrices(self, *names: str) -> None:
+        for name in (*names, "a"):
+            object.__setattr__(self, name, checks.finite_matrix(getattr(self, name), name))
+        object.__setattr__(self, "scale", finite_number(self.scale, "scale"))
+
+    def _with_variance(self, variance: float | None, rng: np.random.Generator) -> Any:
+        if variance is None:
+            return self
+        return replace(self, scale=scale_for_variance(self, variance, key=rng.integers(2**62)))  # pyright: ignore[reportArgumentType]
 
 
 def _on_spheres(*matrices: np.ndarray) -> list[np.ndarray]:
     return [rows / checks.row_norms(rows)[:, None] for rows in matrices]
-
-
-def _with_variance(target: Any, variance: float | None, rng: np.random.Generator) -> Any:
-    if variance is None:
-        return target
-    return replace(target, scale=scale_for_variance(target, variance, key=rng.integers(2**62)))
 
 
 def _each(functions: Any, Z: np.ndarray) -> np.ndarray:
@@ -108,7 +127,7 @@ def _each(functions: Any, Z: np.ndarray) -> np.ndarray:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class TwoLayerTarget(AbstractTarget):
+class TwoLayerTarget(AbstractLayered):
     """f_r(x) = s Σ_{i≤p} a_{r,i} φ_i(w1_i·x) (w2_i·x), r ≤ k, on inputs with ‖x‖ = 1 and x_d = ½.
 
     w2_i = (0, …, 0, 1) gives half a plain two-layer network, Σ a φ_i(w1_i·x)/2, since x_d = ½.
@@ -137,10 +156,8 @@ class TwoLayerTarget(AbstractTarget):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        _set_matrices(self, ("W1", "W2"))
-        wanted = (self.a.shape[1], self.W1.shape[1])
-        _require_unit_rows(self, {"W1": wanted, "W2": wanted})
-        object.__setattr__(self, "functions", as_functions(self.functions, self.p, "functions"))
+        self._set_matrices("W1", "W2")
+        self._check(dict.fromkeys(("W1", "W2"), (self.p, self.d)), functions=self.p)
 
     @classmethod
     def draw(
@@ -165,23 +182,11 @@ class TwoLayerTarget(AbstractTarget):
         rng = generator(key, 0)
         W1, W2 = _on_spheres(*rng.standard_normal((2, p, d)))
         target = cls(W1, W2, rng.choice([-1.0, 1.0], size=(outputs, p)), functions)
-        return _with_variance(target, variance, rng)
-
-    @property
-    def d(self) -> int:
-        return self.W1.shape[1]
+        return target._with_variance(variance, rng)
 
     @property
     def p(self) -> int:
         return self.a.shape[1]
-
-    @property
-    def outputs(self) -> int:
-        return self.a.shape[0]
-
-    def inputs(self, n: int, *, key: Any) -> np.ndarray:
-        """`n` points of `padded_inputs`."""
-        return padded_inputs(n, self.d, key=key)
 
     def values(self, X: np.ndarray) -> np.ndarray:
         """f, (n, k)."""
@@ -200,7 +205,7 @@ class TwoLayerTarget(AbstractTarget):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class ThreeLayerTarget(AbstractTarget):
+class ThreeLayerTarget(AbstractLayered):
     """f_r(x) = s Σ_i a_{r,i} Φ_i(Σ_j V1_{ij} φ1_j(w1_j·x)) · (Σ_j V2_{ij} φ2_j(w2_j·x)), i ≤ p₁, j ≤ p₂, r ≤ k.
 
     With W3 and W4 it is the general form: φ1_j(w1_j·x) is multiplied by w3_j·x, and φ2_j(w2_j·x) by w4_j·x.
@@ -244,11 +249,9 @@ class ThreeLayerTarget(AbstractTarget):
         if (self.W3 is None) != (self.W4 is None):
             raise ValueError("`W3` and `W4` go together: give both, or none")
         inner = ("W1", "W2") if self.W3 is None else ("W1", "W2", "W3", "W4")
-        _set_matrices(self, (*inner, "V1", "V2"))
-        p1, p2 = self.a.shape[1], self.W1.shape[0]
-        _require_unit_rows(self, dict.fromkeys(inner, self.W1.shape) | {"V1": (p1, p2), "V2": (p1, p2)})
-        for name, count in (("outer", p1), ("first", p2), ("second", p2)):
-            object.__setattr__(self, name, as_functions(getattr(self, name), count, name))
+        self._set_matrices(*inner, "V1", "V2")
+        shapes = {**dict.fromkeys(inner, self.W1.shape), **dict.fromkeys(("V1", "V2"), (self.p1, self.p2))}
+        self._check(shapes, outer=self.p1, first=self.p2, second=self.p2)
 
     @classmethod
     def draw(
@@ -281,7 +284,7 @@ class ThreeLayerTarget(AbstractTarget):
         a = rng.choice([-1.0, 1.0], size=(outputs, p1))
         W3, W4 = _on_spheres(*rng.standard_normal((2, p2, d))) if general else (None, None)
         target = cls(W1, W2, V1, V2, a, outer, first, second, W3=W3, W4=W4)
-        return _with_variance(target, variance, rng)
+        return target._with_variance(variance, rng)
 
     @classmethod
     def cosines(cls, w1: Any, w2: Any, frequency: float = 100.0) -> ThreeLayerTarget:
@@ -297,24 +300,12 @@ class ThreeLayerTarget(AbstractTarget):
         return cls(np.atleast_2d(w1), np.atleast_2d(w2), unit, unit, unit, "identity", fast, fast)
 
     @property
-    def d(self) -> int:
-        return self.W1.shape[1]
-
-    @property
     def p1(self) -> int:
         return self.a.shape[1]
 
     @property
     def p2(self) -> int:
         return self.W1.shape[0]
-
-    @property
-    def outputs(self) -> int:
-        return self.a.shape[0]
-
-    def inputs(self, n: int, *, key: Any) -> np.ndarray:
-        """`n` points of `padded_inputs`."""
-        return padded_inputs(n, self.d, key=key)
 
     def values(self, X: np.ndarray) -> np.ndarray:
         """f, (n, k)."""
