@@ -28,15 +28,15 @@ def test_the_plan_is_shown_and_nothing_is_done(place, capsys):
 
 
 def test_stopped_it_goes_on_and_json_is_the_result_and_nothing_else(place, capsys, monkeypatch):
-    from overparam.analysis import comparison_kernels, comparison_networks
+    from overparam.analysis import comparison_methods
 
-    whole = comparison_networks.run_all
-    monkeypatch.setattr(comparison_networks, "run_all", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+    whole = comparison_methods.run_all
+    monkeypatch.setattr(comparison_methods, "run_all", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run([*SMALL, "--seed", "3", "--out", "o"]) == 130
     assert "finished parts are kept, and the same command goes on" in capsys.readouterr().err
     assert len(list((place / "o" / "parts").iterdir())) == 3  # the plan, the kernels, the first search
-    monkeypatch.setattr(comparison_networks, "run_all", whole)
-    monkeypatch.setattr(comparison_kernels, "fit_families", None)  # they are read back
+    monkeypatch.setattr(comparison_methods, "run_all", whole)
+    monkeypatch.setattr(comparison_methods, "fit_families", None)  # they are read back
     assert run([*SMALL, "--seed", "3", "--out", "o", "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""

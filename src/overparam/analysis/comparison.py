@@ -22,24 +22,22 @@ from overparam.analysis.comparison_data import (
     default_sizes,
     split_data,
 )
-from overparam.analysis.comparison_kernels import (
+from overparam.analysis.comparison_methods import (
     ALL_MEMBERS,
     AROUND,
-    DEPTHS,
-    FAMILIES,
-    WIDTHS,
-    best_family,
-    fits_of,
-    kernel_choice,
-    kernels_part,
-)
-from overparam.analysis.comparison_networks import (
     BATCH,
     DECAYS,
+    DEPTHS,
+    FAMILIES,
     NETWORKS,
     RATES,
     RECORDS,
+    WIDTHS,
     Trained,
+    best_family,
+    kernel_choice,
+    kernels_part,
+    make_families,
     make_network,
     network_choice,
     runs_part,
@@ -109,7 +107,7 @@ class Design:
 
     @property
     def seconds(self) -> float:
-        """In all."""
+        """Of both sides together."""
         return self.kernel_seconds + self.network_seconds
 
     def draws(self, size: int) -> int:
@@ -246,32 +244,20 @@ def prepare_compare(
         ground, chosen, sizes is None, seeds, seconds, width, steps, dtype, device
     )
     n = design.sizes[-1]
-    runs = len(RATES) * len(DECAYS)
-    about = {
-        "data": ground.name,
-        "sizes": design.sizes,
-        "seeds": design.seeds,
-        "width": design.width,
-        "steps": design.steps,
-    }
+    told = {"sizes": design.sizes, "seeds": design.seeds, "width": design.width, "steps": design.steps}
+    about = {"data": ground.name} | told
     plan = Plan(
         f"{ground.name}: {len(FAMILIES)} families of kernels against {len(NETWORKS)} networks",
         memory=8 * (5 * n * n + 3 * n * (ground.X.shape[1] + ground.inputs.shape[1])),
         free_memory=int(free_memory(chosen_device(device))),
         device=here,
         dtype=dtype,
-        details={
-            "sizes": list(design.sizes),
-            "seeds": design.seeds,
-            "test_rows": len(ground.Z),
-            "width": design.width,
-            "steps": design.steps,
-            "batch": BATCH,
-            "settings": runs,
+        details=told | {
+            "sizes": list(design.sizes), "test_rows": len(ground.Z), "batch": BATCH, "settings": len(RATES) * len(DECAYS),
             "timed": design.timed,
         },
         fix="name smaller `sizes`",
-    )
+    )  # fmt: skip
     return Job(
         "compare",
         _parts(ground, design, key),
@@ -379,11 +365,12 @@ def _parts(ground: SplitRows, design: Design, key: int) -> list[Part]:
     settings = {n: 6.0 * design.draws(n) + design.seeds for n in design.sizes}
     networks = design.network_seconds / len(NETWORKS) / sum(settings.values())
     shared = (ground, design.sizes, key)
-    parts: list[Part] = []
+    parts = [Part("families", make_families, (ground,), kept=False)]
     for place, n in enumerate(design.sizes):
         for draw in range(design.seeds):
             below = (_kernels_name(design.sizes[place - 1], draw),) if place else ()
-            parts.append(Part(_kernels_name(n, draw), kernels_part, (*shared, n, draw), below, kernels * cubes[n]))
+            needs = ("families", *below)
+            parts.append(Part(_kernels_name(n, draw), kernels_part, (*shared, n, draw), needs, kernels * cubes[n]))
         for name in NETWORKS:
             how = (name, design.width, design.steps, design.dtype)
             searched, ran = _network_names(name, n)
@@ -403,41 +390,21 @@ def _network_names(name: str, n: int) -> tuple[str, str]:
     return f"{name}, n = {n:,}: search", f"{name}, n = {n:,}: runs"
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """losses: (methods, sizes, seeds, test rows). best_kernel: (sizes, seeds) and best_network: (sizes,), as positions in
-    the methods, chosen without the test rows."""
-
-    losses: np.ndarray
-    best_kernel: np.ndarray
-    best_network: np.ndarray
-    choices: tuple[Choice, ...]
-
-    @property
-    def kernel_losses(self) -> np.ndarray:
-        """(sizes, seeds, rows) of the best kernel."""
-        sizes, seeds = self.best_kernel.shape
-        return self.losses[self.best_kernel, np.arange(sizes)[:, None], np.arange(seeds)[None, :]]
-
-    @property
-    def network_losses(self) -> np.ndarray:
-        """(sizes, seeds, rows) of the best network."""
-        return self.losses[self.best_network, np.arange(len(self.best_network))]
-
-
-def measured(ground: SplitRows, design: Design, found: Mapping[str, Any]) -> Measured:
-    """The parts put together, and on each side the method that was best without the test rows."""
+def measured(
+    ground: SplitRows, design: Design, found: Mapping[str, Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[Choice, ...]]:
+    """The parts put together: losses, (methods, sizes, seeds, test rows); the best kernels, (sizes, seeds), and networks, (sizes,),
+    as positions in the methods, chosen without the test rows; and what was chosen for every method."""
     losses = np.empty((len(METHODS), len(design.sizes), design.seeds, len(ground.Z)))
     best_kernel = np.empty((len(design.sizes), design.seeds), dtype=np.int64)
     best_network = np.empty(len(design.sizes), dtype=np.int64)
     choices: list[Choice] = []
     for at, n in enumerate(design.sizes):
         parts = [found[_kernels_name(n, draw)] for draw in range(design.seeds)]
-        fits = [fits_of(part) for part in parts]
         for draw, part in enumerate(parts):
             losses[: len(FAMILIES), at, draw] = part["losses"]
-            best_kernel[at, draw] = FAMILIES.index(best_family(fits[draw]))
-        choices += [kernel_choice(family, n, [own[family] for own in fits], ground.k) for family in FAMILIES]
+            best_kernel[at, draw] = best_family(part)
+        choices += [kernel_choice(family, n, parts, ground.k) for family in FAMILIES]
         scores = []
         for place, name in enumerate(NETWORKS):
             searched, ran = (found[part] for part in _network_names(name, n))
@@ -446,14 +413,14 @@ def measured(ground: SplitRows, design: Design, found: Mapping[str, Any]) -> Mea
             took = searched.seconds + float(ran["seconds"])
             choices.append(network_choice(name, n, searched, float(ran["rate"]), took))
         best_network[at] = len(FAMILIES) + min(range(len(NETWORKS)), key=scores.__getitem__)
-    return Measured(losses, best_kernel, best_network, tuple(choices))
+    return losses, best_kernel, best_network, tuple(choices)
 
 
 def _conclude(ground: SplitRows, design: Design, key: int, parts: Mapping[str, Any], made: Provenance) -> Comparison:
     """The result that the parts give."""
-    found = measured(ground, design, parts)
-    classes = ground.task != "regression"
-    kernel, network = found.kernel_losses, found.network_losses
+    losses, best_kernel, best_network, choices = measured(ground, design, parts)
+    classes, places = ground.task != "regression", np.arange(len(design.sizes))
+    kernel, network = losses[best_kernel, places[:, None], np.arange(design.seeds)], losses[best_network, places]
     gaps = tuple(paired_gap(n, kernel[i], network[i], classes=classes) for i, n in enumerate(design.sizes))
     margin = margin_of(gaps[-1].kernel, classes=classes)
     result = Comparison(
@@ -465,17 +432,17 @@ def _conclude(ground: SplitRows, design: Design, key: int, parts: Mapping[str, A
         design=design,
         test_rows=len(ground.Z),
         methods=METHODS,
-        errors=found.losses.mean(axis=(2, 3)),
-        bars=np.array([[error_bar(cell) for cell in row] for row in found.losses]),
-        seed_errors=found.losses.mean(axis=3),
-        best_kernels=tuple(METHODS[Counter(row.tolist()).most_common(1)[0][0]] for row in found.best_kernel),
-        best_networks=tuple(METHODS[i] for i in found.best_network),
+        errors=losses.mean(axis=(2, 3)),
+        bars=np.array([[error_bar(cell) for cell in row] for row in losses]),
+        seed_errors=losses.mean(axis=3),
+        best_kernels=tuple(METHODS[Counter(row.tolist()).most_common(1)[0][0]] for row in best_kernel),
+        best_networks=tuple(METHODS[i] for i in best_network),
         best_bars=np.array([[error_bar(cell) for cell in side] for side in (kernel, network)]),
         gaps=gaps,
         margin=margin,
         answer=decide(gaps[-1], margin),
         crossing=find_crossing(design.sizes, kernel, network, seed=key),
-        choices=found.choices,
+        choices=choices,
         guess=ground.guess,
         pool=ground.n,
         verdict=Verdict("good", ()),

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from overparam.analysis.comparison_data import SEVERAL_BELOW
-from overparam.analysis.comparison_kernels import ALL_MEMBERS, AROUND, FAMILIES, WIDTHS
-from overparam.analysis.comparison_networks import BATCH, DECAYS, MOMENTUM, RATES, RECORDS
+from overparam.analysis.comparison_methods import (
+    ALL_MEMBERS,
+    AROUND,
+    BATCH,
+    DECAYS,
+    FAMILIES,
+    MOMENTUM,
+    RATES,
+    RECORDS,
+    WIDTHS,
+)
 from overparam.analysis.comparison_verdict import CONFIDENCE, FINE
-from overparam.analysis.data_notes import data_notes
-from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, series
+from overparam.analysis.data_page import data_notes
+from overparam.core.sections import Block, Figure, Line, Mark, Scale, Section, Series, Table, Text, series
 from overparam.core.words import duration, percent, points
 
 if TYPE_CHECKING:
@@ -20,9 +30,8 @@ if TYPE_CHECKING:
 
 def make_comparison_sections(c: Comparison) -> tuple[Section, ...]:
     """All sections, verdict first."""
-    verdict = tuple(Text(line, c.verdict.tone if i == 0 else "plain") for i, line in enumerate(c.verdict.sentences))
     return (
-        Section("Verdict", verdict),
+        c.verdict.section,
         Section("Error against the number of rows", _errors(c)),
         Section("The best of each side", _best(c)),
         Section("What was chosen", _chosen(c)),
@@ -35,7 +44,15 @@ def _measure(c: Comparison) -> str:
     return "variance unexplained" if c.task == "regression" else "share wrong"
 
 
-def _scale(c: Comparison, values: np.ndarray) -> str:
+def _with_bars(
+    name: str, x: Sequence[Any], values: np.ndarray, bars: np.ndarray, kernel: bool, mark: Mark = "line"
+) -> Series:
+    """Errors of one side with their standard errors, which do not go below 0."""
+    lower, upper = np.maximum(values - bars, 0.0), values + bars
+    return series(name, x, values, lower=lower, upper=upper, mark=mark, role="true" if kernel else "random")
+
+
+def _scale(values: np.ndarray) -> Scale:
     """Logarithmic where errors differ much and none is 0."""
     return "log" if float(values.min()) > 0 and float(values.max() / values.min()) > 4 else "linear"
 
@@ -51,38 +68,19 @@ def _errors(c: Comparison) -> tuple[Block, ...]:
         f"The {_measure(c)} on {c.test_rows:,} test rows, mean over {_seeds(c)}. Blue: kernels, each with its ridge by "
         "leave-one-out. Orange: networks, each with rate, decay and length by validation. Error bars are in the next figure "
         "and, for the best of each side, below.",
-        "training rows",
-        _measure(c),
-        tuple(curves),
-        x_scale="log",
-        y_scale=_scale(c, c.errors),  # pyright: ignore[reportArgumentType]
-        lines=(Line("guessing", y=c.guess),) if c.guess < 1.5 * float(c.errors.max()) else (),
-    )
-    last, bars = c.errors[:, -1], c.bars[:, -1]
+        "training rows", _measure(c), tuple(curves), "log", _scale(c.errors),
+        (Line("guessing", y=c.guess),) if c.guess < 1.5 * float(c.errors.max()) else (),
+    )  # fmt: skip
     sides = []
-    for name, role, own in (
-        ("kernels", "true", [i for i, method in enumerate(c.methods) if method in FAMILIES]),
-        ("networks", "random", [i for i, method in enumerate(c.methods) if method not in FAMILIES]),
-    ):
-        sides.append(
-            series(
-                name,
-                [c.methods[i] for i in own],
-                last[own],
-                lower=np.maximum(last[own] - bars[own], 0.0),
-                upper=last[own] + bars[own],
-                mark="points",
-                role=role,  # pyright: ignore[reportArgumentType]
-            )
-        )
-    largest = Figure(
-        f"All of them at n = {c.sizes[-1]:,}",
+    for name, kernels in (("kernels", True), ("networks", False)):
+        own = [i for i, method in enumerate(c.methods) if (method in FAMILIES) == kernels]
+        methods = [c.methods[i] for i in own]
+        sides.append(_with_bars(name, methods, c.errors[own, -1], c.bars[own, -1], kernels, mark="points"))
+    words = (
         f"Bars: one standard error, from {_seeds(c)} and the draw of test rows. The latter is shared by all, so differences "
-        "are surer than the bars look.",
-        "method",
-        _measure(c),
-        tuple(sides),
+        "are surer than the bars look."
     )
+    largest = Figure(f"All of them at n = {c.sizes[-1]:,}", words, "method", _measure(c), tuple(sides))
     order = np.argsort(c.errors[:, -1], kind="stable")
     chosen = {c.best_kernels[-1], c.best_networks[-1]}
     rows = tuple(
@@ -110,52 +108,29 @@ def _seeds(c: Comparison) -> str:
 
 
 def _best(c: Comparison) -> tuple[Block, ...]:
-    kernel = np.array([gap.kernel for gap in c.gaps])
-    network = np.array([gap.network for gap in c.gaps])
-    curves = [
-        series(name, c.sizes, values, lower=np.maximum(values - bars, 0.0), upper=values + bars, role=role)  # pyright: ignore[reportArgumentType]
-        for name, values, bars, role in (
-            ("best kernel", kernel, c.best_bars[0], "true"),
-            ("best network", network, c.best_bars[1], "random"),
-        )
-    ]
+    kernel, network = np.array([(gap.kernel, gap.network) for gap in c.gaps]).T
+    curves = (
+        _with_bars("best kernel", c.sizes, kernel, c.best_bars[0], True),
+        _with_bars("best network", c.sizes, network, c.best_bars[1], False),
+    )
     crossing = c.crossing
     shown = crossing.n is not None and crossing.kind == "seen"
     figure = Figure(
         "The best kernel and the best network",
         "The one that leave-one-out preferred and the one that validation preferred, at every size. Bands: one standard "
         "error.",
-        "training rows",
-        _measure(c),
-        tuple(curves),
-        x_scale="log",
-        y_scale=_scale(c, np.concatenate([kernel, network])),  # pyright: ignore[reportArgumentType]
-        lines=(Line("estimated crossing", x=crossing.n),) if shown else (),
-    )
+        "training rows", _measure(c), curves, "log", _scale(np.concatenate([kernel, network])),
+        (Line("estimated crossing", x=crossing.n),) if shown else (),
+    )  # fmt: skip
     table = Table(
-        (
-            "n",
-            "best kernel",
-            "error",
-            "best network",
-            "error",
-            "network − kernel, points",
-            f"{CONFIDENCE:.0%} interval",
-        ),
+        ("n", "best kernel", "error", "best network", "error", "network − kernel, points", f"{CONFIDENCE:.0%} interval"),
         tuple(
-            (
-                gap.n,
-                c.best_kernels[i],
-                percent(gap.kernel, FINE),
-                c.best_networks[i],
-                percent(gap.network, FINE),
-                points(gap.difference),
-                f"{points(gap.lower)} to {points(gap.upper)}",
-            )
-            for i, gap in enumerate(c.gaps)
+            (gap.n, one, percent(gap.kernel, FINE), other, percent(gap.network, FINE), points(gap.difference),
+             f"{points(gap.lower)} to {points(gap.upper)}")
+            for gap, one, other in zip(c.gaps, c.best_kernels, c.best_networks, strict=True)
         ),
         "Differences are taken row by row over the same test rows. Below 0 the network is better.",
-    )
+    )  # fmt: skip
     blocks: list[Block] = [figure, table]
     if crossing.kernel_slope is not None and crossing.network_slope is not None:
         fits = " and ".join(
@@ -171,15 +146,12 @@ def _chosen(c: Comparison) -> tuple[Block, ...]:
         (choice.method, choice.n, choice.words, percent(choice.score, FINE), f"{choice.seconds:.1f}")
         for choice in c.choices
     )
-    return (
-        Table(
-            ("method", "n", "chosen", "its score", "seconds"),
-            rows,
-            "The score that chose: of a kernel the leave-one-out error, of a network the error on validation rows; both "
-            f"are the {_measure(c)}, and slightly flattered by the choice. Seconds are those of all {_seeds(c)} with "
-            "the search.",
-        ),
+    words = (
+        "The score that chose: of a kernel the leave-one-out error, of a network the error on validation rows; both "
+        f"are the {_measure(c)}, and slightly flattered by the choice. Seconds are those of all {_seeds(c)} with "
+        "the search."
     )
+    return (Table(("method", "n", "chosen", "its score", "seconds"), rows, words),)
 
 
 def _done(c: Comparison) -> tuple[Block, ...]:

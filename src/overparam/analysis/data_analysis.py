@@ -11,11 +11,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis.data_answers import Learnability, NewData, NoiseSweep, Problems, Spectrum, Speed, Trust
+from overparam.analysis.data_doubts import find_problems, noise_sweep, trust
 from overparam.analysis.data_learning import learnability, make_sweeps, new_data, spectrum, speed
 from overparam.analysis.data_page import make_sections
-from overparam.analysis.data_problems import find_problems
-from overparam.analysis.data_rows import Rows, make_trial, prepare_rows
-from overparam.analysis.data_trust import noise_sweep, trust
+from overparam.analysis.data_rows import PreparedRows, make_trial, prepare_rows
 from overparam.analysis.data_verdict import give_verdict
 from overparam.core.bracketed import Bracketed
 from overparam.core.checks import one_of, whole_number
@@ -161,7 +160,7 @@ def prepare_analyze(
 analyze = accepts_old("analyze")(verb(prepare_analyze))
 
 
-def _parts(rows: Rows, threads: int | None, where: str) -> list[Part]:
+def _parts(rows: PreparedRows, threads: int | None, where: str) -> list[Part]:
     """The matrix and what costs are made once and serve the answers, which are kept."""
     of = (rows,)
     return [
@@ -178,12 +177,12 @@ def _parts(rows: Rows, threads: int | None, where: str) -> list[Part]:
     ]
 
 
-def _matrix(work: Work, rows: Rows, where: str, *, threads: int | None) -> AbstractGram:
+def _matrix(work: Work, rows: PreparedRows, where: str, *, threads: int | None) -> AbstractGram:
     """`where` names the part: what a GPU leaves out (held-out rows) is not taken for an answer of the CPU."""
     return gram(TwoLayer(), rows.X, "dense", device=work.device, threads=threads)
 
 
-def _conclude(rows: Rows, features: int, found: Mapping[str, Any], made: Provenance) -> Analysis:
+def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made: Provenance) -> Analysis:
     learn, fast, new = (found[name] for name in ("learnability", "speed", "new data"))
     return Analysis(
         name=rows.source.name,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from overparam.analysis.data_answers import Learnability, NewData, Spectrum, Speed
-from overparam.analysis.data_rows import Rows, Trial, columns
+from overparam.analysis.data_rows import PreparedRows, Trial, columns
 from overparam.core.bracketed import Bracketed
 from overparam.data import generator
 from overparam.engines import AbstractGram, as_gram
@@ -70,7 +70,7 @@ class Sweeps:
     singular to rounding."""
 
 
-def make_sweeps(work: Work, s: Rows, H: AbstractGram) -> Sweeps:
+def make_sweeps(work: Work, s: PreparedRows, H: AbstractGram) -> Sweeps:
     """One sweep of true and random labels together, one Cholesky factor, leave-one-out twice."""
     signs = generator(s.seed, 11).choice([-1.0, 1.0], size=s.n)
     Y = np.column_stack([columns(s.y), signs])
@@ -125,7 +125,7 @@ def _shaped(diagonal: np.ndarray, y: np.ndarray) -> np.ndarray:
     return diagonal[:, None] if y.ndim == 2 else diagonal
 
 
-def learnability(work: Work, s: Rows, w: Sweeps) -> Learnability:
+def learnability(work: Work, s: PreparedRows, w: Sweeps) -> Learnability:
     """Leave-one-out, complexity against random and worst labels, alignment."""
     share = RIDGE_SHARE * w.true.mean_diagonal
     drawn, shuffled = _random_labels(s), _shuffled_labels(s)
@@ -162,7 +162,7 @@ def learnability(work: Work, s: Rows, w: Sweeps) -> Learnability:
 
 
 def _ridged_complexities(
-    s: Rows, w: Sweeps, share: float, drawn: list[np.ndarray], shuffled: list[np.ndarray]
+    s: PreparedRows, w: Sweeps, share: float, drawn: list[np.ndarray], shuffled: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of random and shuffled labels; of many rows, where a factor costs, that of one draw of signs of their norm."""
     if s.n > MANY:
@@ -173,18 +173,18 @@ def _ridged_complexities(
     return _complexities(drawn, ridged, s), _complexities(shuffled, ridged, s)
 
 
-def _baseline(s: Rows) -> float:
+def _baseline(s: PreparedRows) -> float:
     if not s.classes:
         return 1.0
     counts = np.bincount(s.data.codes, minlength=len(s.data.classes))
     return float(1 - counts.max() / counts.sum())
 
 
-def _draws(s: Rows) -> int:
+def _draws(s: PreparedRows) -> int:
     return RANDOM_DRAWS if s.n <= MANY else 3  # the spread between draws falls as rows are added
 
 
-def _random_labels(s: Rows) -> list[np.ndarray]:
+def _random_labels(s: PreparedRows) -> list[np.ndarray]:
     """Labellings like the true ones: fair signs, uniform classes, shuffled targets."""
     random = generator(s.seed, 7)
     if not s.classes:
@@ -195,17 +195,17 @@ def _random_labels(s: Rows) -> list[np.ndarray]:
     return [np.eye(k)[random.integers(k, size=s.n)] - 1 / k for _ in range(_draws(s))]
 
 
-def _shuffled_labels(s: Rows) -> list[np.ndarray]:
+def _shuffled_labels(s: PreparedRows) -> list[np.ndarray]:
     """The labels themselves in random order."""
     random = generator(s.seed, 13)
     return [random.permutation(s.y) for _ in range(_draws(s))]
 
 
-def _margins(s: Rows, found: LeaveOneOut) -> np.ndarray:
+def _margins(s: PreparedRows, found: LeaveOneOut) -> np.ndarray:
     return found.margins if s.classes and found.margins is not None else np.empty(0)
 
 
-def _errors_of(labels: list[np.ndarray], w: Sweeps, s: Rows) -> np.ndarray:
+def _errors_of(labels: list[np.ndarray], w: Sweeps, s: PreparedRows) -> np.ndarray:
     """The leave-one-out error of each labelling, trained to the end."""
     solved = w.factor.solve(np.column_stack([columns(y) for y in labels])).reshape(s.n, len(labels), -1)
     solved /= w.inverse_diagonal[:, None, None]
@@ -213,14 +213,14 @@ def _errors_of(labels: list[np.ndarray], w: Sweeps, s: Rows) -> np.ndarray:
     return np.array([x.error if s.classes and x.error is not None else x.mean_square for x in found])
 
 
-def _complexities(labels: list[np.ndarray], factored: Factor | Any, s: Rows) -> np.ndarray:
+def _complexities(labels: list[np.ndarray], factored: Factor | Any, s: PreparedRows) -> np.ndarray:
     """√(2 Σ yᵀ(H + ridge)⁻¹y / n) of each labelling, all in one solve."""
     Y = np.column_stack([columns(y) for y in labels])
     forms = np.einsum("nk,nk->k", Y, factored.solve(Y))
     return np.sqrt(2 / s.n * np.maximum(forms.reshape(len(labels), -1).sum(axis=1), 0.0))
 
 
-def speed(work: Work, s: Rows, w: Sweeps, trial: Trial | None) -> Speed:
+def speed(work: Work, s: PreparedRows, w: Sweeps, trial: Trial | None) -> Speed:
     """Rates, predicted curves of true, random and worst-case labels, steps to targets, early stopping."""
     limit = max_learning_rate(w.random)
     rate = limit.lower / 2
@@ -274,7 +274,7 @@ def _sure(value: float | None, lower: float | None, upper: float | None, known: 
     return Bracketed(value, lower, upper, "rounding included" if known else "none")
 
 
-def _early_stopping(s: Rows, trial: Trial | None, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _early_stopping(s: PreparedRows, trial: Trial | None, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Error and mean square on new rows after each number of steps, from one sweep."""
     if trial is None:
         return np.empty(0), np.empty(0), np.empty(0)
@@ -289,7 +289,7 @@ def _early_stopping(s: Rows, trial: Trial | None, rate: float) -> tuple[np.ndarr
     return steps, np.array(errors), np.array(squares)
 
 
-def new_data(work: Work, s: Rows, w: Sweeps, learn: Learnability) -> NewData:
+def new_data(work: Work, s: PreparedRows, w: Sweeps, learn: Learnability) -> NewData:
     """Leave-one-out, the bound with its terms, and the test set where there is one."""
     bound = generalization_bound(w.true, labels_bounded=bool(np.abs(s.y).max() <= 1), unit_rows=has_unit_rows(w.H))
     terms = tuple(t if np.isfinite(t.value) else replace(t, value=None) for t in bound.terms)
@@ -333,7 +333,7 @@ def _noise_rate(margins: np.ndarray) -> float | None:
     return float(np.mean(margins < -0.5 * np.median(positive)))
 
 
-def spectrum(work: Work, s: Rows, w: Sweeps) -> Spectrum:
+def spectrum(work: Work, s: PreparedRows, w: Sweeps) -> Spectrum:
     """Eigenvalues and the share of the labels on each eigenvector."""
     pairs, whole = w.pairs, len(w.pairs.values) == s.n
     signs = generator(s.seed, 11).choice([-1.0, 1.0], size=s.n)

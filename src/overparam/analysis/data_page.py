@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from overparam.analysis.data_notes import data_notes
 from overparam.core.bracketed import Bracketed
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
-from overparam.core.words import between, number
+from overparam.core.words import between, count_of, number
 
 if TYPE_CHECKING:
     from overparam.analysis.data_analysis import Analysis
@@ -21,10 +21,7 @@ FADED = 1e-9
 def make_sections(a: Analysis) -> tuple[Section, ...]:
     """All sections, verdict first."""
     sections = [
-        Section(
-            "Verdict",
-            tuple(Text(line, a.verdict.tone if i == 0 else "plain") for i, line in enumerate(a.verdict.sentences)),
-        ),
+        a.verdict.section,
         Section(f"Can a wide network learn these {_what(a)}?", _learn(a)),
         Section("How fast?", _fast(a)),
         Section("How well on new data?", _new(a)),
@@ -61,59 +58,45 @@ def _learn(a: Analysis) -> tuple[Block, ...]:
     got = a.learnability
     raw = got.complexity.certified  # else a trifle of a ridge decides the numbers of other labels
     guess = "guessing the commonest class" if a.task != "regression" else "guessing the mean"
+    shuffled = f"the same for shuffled {_what(a)}, mean of {len(got.shuffled_errors_end)} draws"
     errors = Table(
         ("On rows left out", _measure(a)),
         (
             (f"the network's limit with the best ridge, {got.ridge:.2g}", _error(a, got.left_out_error)),
             ("the network's limit, trained to the end", _error(a, got.left_out_error_end)),
-            (
-                f"the same for shuffled {_what(a)}, mean of {len(got.shuffled_errors_end)} draws",
-                _error(a, float(got.shuffled_errors_end.mean())),
-            ),
+            (shuffled, _error(a, float(got.shuffled_errors_end.mean()))),
             *_unrepeated(a),
             (guess, _error(a, got.baseline_error)),
         ),
         "Each row is predicted by a fit to all the others, in closed form. The limit is the network of infinite width; a "
         "ridge holds its fit back, much as stopping early or weight decay does.",
     )
-    complexity = Table(
-        (_what(a).capitalize(), "complexity √(2yᵀH⁻¹y/n)", "certified between", f"with ridge {got.ridged_by:.2g}"),
-        (
-            ("true", got.complexity.value, _between(got.complexity), got.ridged_complexity.value),
-            _drawn("true, shuffled", got.shuffled_complexities, got.shuffled_ridged_complexities, raw),
-            *(
-                (_drawn("random", got.random_complexities, got.random_ridged_complexities, raw),)
-                if a.task != "regression"
-                else ()
-            ),
-            ("worst case", None, "unbounded: H is singular", None)
-            if got.worst_complexity is None
-            else ("worst case", got.worst_complexity.value, _between(got.worst_complexity), None),
-        ),
-        "The smaller, the faster the labels are learned and the better they carry over. Shuffled labels keep the "
-        + ("sizes of the classes; random ones make them equal." if a.task != "regression" else "values of the targets.")
-        + (
-            ""
-            if raw
-            else " Rows repeat or nearly do, so the number without a ridge says little; compare those with it."
-        ),
-    )
+    rows = [
+        ("true", got.complexity.value, _between(got.complexity), got.ridged_complexity.value),
+        _drawn("true, shuffled", got.shuffled_complexities, got.shuffled_ridged_complexities, raw),
+    ]
+    kept = "values of the targets."
+    if a.task != "regression":
+        rows.append(_drawn("random", got.random_complexities, got.random_ridged_complexities, raw))
+        kept = "sizes of the classes; random ones make them equal."
+    worst = got.worst_complexity
+    sides = (None, "unbounded: H is singular") if worst is None else (worst.value, _between(worst))
+    words = f"The smaller, the faster the labels are learned and the better they carry over. Shuffled labels keep the {kept}"
+    if not raw:
+        words += " Rows repeat or nearly do, so the number without a ridge says little; compare those with it."
+    heads = (_what(a).capitalize(), "complexity √(2yᵀH⁻¹y/n)", "certified between", f"with ridge {got.ridged_by:.2g}")
+    complexity = Table(heads, (*rows, ("worst case", *sides, None)), words)
     seen = a.spectrum
     index = np.arange(1, len(seen.eigenvalues) + 1)
     keep = _thinned(len(index))
     rounding = a.n * np.finfo(float).eps * float(seen.eigenvalues.max())
     zeros = int(np.sum(seen.eigenvalues <= rounding))
-    eigenvalues = Figure(
-        "Eigenvalues of the Gram matrix",
-        ("All" if seen.whole else f"The largest {len(index)}")
-        + " eigenvalues of H. Directions with large ones are learned first; the fall of this curve sets the pace."
-        + (f" The last {zeros:,} are 0 to rounding and not drawn: rows repeat or are opposite." if zeros else ""),
-        "index",
-        "eigenvalue",
-        (series("λ", index[keep], _positive(seen.eigenvalues[keep], rounding), role="accent"),),
-        x_scale="log",
-        y_scale="log",
-    )
+    words = "All" if seen.whole else f"The largest {len(index)}"
+    words += " eigenvalues of H. Directions with large ones are learned first; the fall of this curve sets the pace."
+    if zeros:
+        words += f" The last {zeros:,} are 0 to rounding and not drawn: rows repeat or are opposite."
+    curve = series("λ", index[keep], _positive(seen.eigenvalues[keep], rounding), role="accent")
+    eigenvalues = Figure("Eigenvalues of the Gram matrix", words, "index", "eigenvalue", (curve,), "log", "log")
     shares = [
         series("true labels", index[keep], _positive(seen.true[keep]), mark="points", role="true"),
         series("random labels", index[keep], _positive(seen.random[keep]), mark="points", role="random"),
@@ -124,27 +107,18 @@ def _learn(a: Analysis) -> tuple[Block, ...]:
         "Where the labels lie in the spectrum",
         "The share of each labelling on each eigenvector. True labels that sit on the first eigenvectors are easy; random "
         "ones spread evenly; the worst case sits on the last one alone.",
-        "index of the eigenvector",
-        "share of the labels",
-        tuple(shares),
-        x_scale="log",
-        y_scale="log",
-    )
+        "index of the eigenvector", "share of the labels", tuple(shares), "log", "log",
+    )  # fmt: skip
     blocks: list[Block] = [errors, complexity, eigenvalues, projections]
     if len(got.margins):
         counts, edges = np.histogram(got.margins, bins=40)
-        middle = 0.5 * (edges[:-1] + edges[1:])
-        blocks.append(
-            Figure(
-                "Margins of rows left out",
-                "How far the right class is ahead when a row is predicted from the others, with the best ridge. Left of 0 "
-                "the row is got wrong.",
-                "margin",
-                "rows",
-                (series("rows", middle, counts, mark="bars", role="true"),),
-                lines=(Line("wrong | right", x=0.0),),
-            )
+        bars = series("rows", 0.5 * (edges[:-1] + edges[1:]), counts, mark="bars", role="true")
+        words = (
+            "How far the right class is ahead when a row is predicted from the others, with the best ridge. Left of 0 "
+            "the row is got wrong."
         )
+        line = Line("wrong | right", x=0.0)
+        blocks.append(Figure("Margins of rows left out", words, "margin", "rows", (bars,), lines=(line,)))
     return tuple(blocks)
 
 
@@ -172,6 +146,9 @@ def _thinned(count: int, most: int = 900) -> np.ndarray:
 
 def _fast(a: Analysis) -> tuple[Block, ...]:
     s = a.speed
+    least = f"≥ {s.lambda_min.lower:.3g}" if s.lambda_min.lower else "is 0 to rounding"
+    if s.lambda_min.upper and not s.lambda_min.lower:
+        least = f"≤ {number(s.lambda_min.upper)}"
     rates = Table(
         ("Learning rate", "summed loss ½Σ(y−u)²", "mean loss, that over n", "PyTorch's MSELoss", "certified (summed)"),
         (
@@ -179,15 +156,7 @@ def _fast(a: Analysis) -> tuple[Block, ...]:
             ("best single, 2/(λ_max + λ_min)", *_rates(a, s.best_rate.value), _between(s.best_rate)),
             ("used here", *_rates(a, s.rate), "half the certified limit"),
         ),
-        f"λ_max = {s.lambda_max.value:.5g}, λ_min "
-        + (
-            f"≥ {s.lambda_min.lower:.3g}"
-            if s.lambda_min.lower
-            else f"≤ {number(s.lambda_min.upper)}"
-            if s.lambda_min.upper
-            else "is 0 to rounding"
-        )
-        + ". Above the largest stable rate the linear prediction diverges. Rates are for the network of the theory, "
+        f"λ_max = {s.lambda_max.value:.5g}, λ_min {least}. Above the largest stable rate the linear prediction diverges. Rates are for the network of the theory, "
         "f(x) = Σ a σ(w·x)/√m with only w trained; a network scaled otherwise needs others.",
     )
     words = {"true": "true", "random": "random", "worst": "worst case"}
@@ -202,32 +171,27 @@ def _fast(a: Analysis) -> tuple[Block, ...]:
         "Predicted training loss",
         "The loss over its start after each step, before any training. Bands are certified brackets; where none is "
         "visible it is thinner than the line.",
-        "step",
-        "loss / loss at start",
+        "step", "loss / loss at start",
         (
             _curve("true labels", s.steps[shown], s.true[:, shown], "true"),
             _curve("random labels", s.steps[shown], s.random[:, shown], "random"),
             _curve("worst-case labels", s.steps[shown], s.worst[:, shown], "worst"),
         ),
-        x_scale="log",
-        y_scale="log",
-    )
+        "log", "log",
+    )  # fmt: skip
     blocks: list[Block] = [rates, targets, curves]
     if len(s.early_steps):
         name = "share of rows wrong" if a.task != "regression" else "unexplained variance"
         best = int(s.early_errors.argmin())
-        blocks.append(
-            Figure(
-                "What early stopping would give",
-                f"The {name} on {s.early_on} after each number of steps. The least is {s.early_errors[best]:.3g}, at step "
-                f"{s.early_steps[best]:,.0f}; at the last step shown it is {s.early_errors[-1]:.3g}.",
-                "step",
-                name,
-                (series(name, s.early_steps, s.early_errors, role="true"),),
-                x_scale="log",
-                lines=(Line("least", x=float(s.early_steps[best])),),
-            )
+        words = (
+            f"The {name} on {s.early_on} after each number of steps. The least is {s.early_errors[best]:.3g}, at step "
+            f"{s.early_steps[best]:,.0f}; at the last step shown it is {s.early_errors[-1]:.3g}."
         )
+        curve, line = (
+            series(name, s.early_steps, s.early_errors, role="true"),
+            Line("least", x=float(s.early_steps[best])),
+        )
+        blocks.append(Figure("What early stopping would give", words, "step", name, (curve,), "log", lines=(line,)))
     return tuple(blocks)
 
 
@@ -255,24 +219,19 @@ def _new(a: Analysis) -> tuple[Block, ...]:
         rows.append(("test rows, mean |y − f| at the end", f"{got.test_mean_absolute:.4g}"))
     blocks: list[Block] = [Table(("The network's limit on", _measure(a)), tuple(rows))]
     if got.noise_rate is not None:
-        blocks.append(
-            Text(
-                f"{got.noise_rate:.1%} of the labels are clearly contradicted by the other rows. That counts wrong labels "
-                "and the natural overlap of the classes together."
-            )
+        words = (
+            f"{got.noise_rate:.1%} of the labels are clearly contradicted by the other rows. That counts wrong labels "
         )
-    terms = tuple((t.name, t.value, t.formula) for t in got.bound_terms)
+        blocks.append(Text(f"{words}and the natural overlap of the classes together."))
     vacuous = got.bound is None or got.bound_vacuous
-    blocks.append(
-        Table(
-            ("Term of the bound", "value", "formula"),
-            (*terms, ("in all", got.bound, "says nothing" if vacuous else "holds with probability 95%")),
-            "Theorem 5.1 with every constant shown. It bounds the expected loss on new data, for a loss between 0 and 1; "
-            "from 1 on it says nothing"
-            + (", and without a positive lower bound on λ_min there is none. " if got.bound is None else ". ")
-            + "Terms that vanish as the width grows and κ shrinks are left out.",
-        )
+    rows = [(t.name, t.value, t.formula) for t in got.bound_terms]
+    rows.append(("in all", got.bound, "says nothing" if vacuous else "holds with probability 95%"))
+    missing = ", and without a positive lower bound on λ_min there is none" if got.bound is None else ""
+    words = (
+        "Theorem 5.1 with every constant shown. It bounds the expected loss on new data, for a loss between 0 and 1; "
+        f"from 1 on it says nothing{missing}. Terms that vanish as the width grows and κ shrinks are left out."
     )
+    blocks.append(Table(("Term of the bound", "value", "formula"), tuple(rows), words))
     if vacuous:
         blocks.append(Text("The bound is vacuous here. Leave-one-out above is the number to use.", "warning"))
     return tuple(blocks)
@@ -281,21 +240,15 @@ def _new(a: Analysis) -> tuple[Block, ...]:
 def _problems(a: Analysis) -> tuple[Block, ...]:
     p = a.problems
     c = p.counts
+    near = "; ".join(f"{i} & {j} ({rho:.6f})" for i, j, rho in p.near_parallel[:6])
+    leaked = None, "there is no test set"
+    if a.new_data.test_rows:
+        leaked = c["test_in_train"], "; ".join(f"train {i} = test {j}" for i, j in p.test_in_train[:6])
     checks = [
         ("equal rows with different labels", c["contradictions"], _groups(p.contradictions)),
         ("groups of repeated rows", c["duplicate_groups"], _groups(p.duplicate_rows)),
-        (
-            "pairs almost parallel (|cos| > 0.9999)",
-            c["near_parallel"],
-            "; ".join(f"{i} & {j} ({rho:.6f})" for i, j, rho in p.near_parallel[:6]),
-        ),
-        (
-            "test rows that are training rows",
-            c["test_in_train"] if a.new_data.test_rows else None,
-            "; ".join(f"train {i} = test {j}" for i, j in p.test_in_train[:6])
-            if a.new_data.test_rows
-            else "there is no test set",
-        ),
+        ("pairs almost parallel (|cos| > 0.9999)", c["near_parallel"], near),
+        ("test rows that are training rows", *leaked),
         ("constant features", c["constant_features"], ", ".join(p.constant_features[:8])),
     ]
     blocks: list[Block] = [
@@ -306,25 +259,16 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
         )
     ]
     if p.scale_ratio is not None and p.scale_ratio > 100:
-        blocks.append(
-            Text(
-                f"The widest feature varies {p.scale_ratio:,.0f} times as much as the narrowest. Standardising is what "
-                "matters most for tables, and is done here unless you asked otherwise.",
-            )
-        )
+        words = f"The widest feature varies {p.scale_ratio:,.0f} times as much as the narrowest. Standardising is what "
+        blocks.append(Text(f"{words}matters most for tables, and is done here unless you asked otherwise."))
     if p.smallest_class is not None:
-        count = p.smallest_class[1]
-        blocks.append(Text(f"The smallest class has {count:,} row{'' if count == 1 else 's'}."))
+        blocks.append(Text(f"The smallest class has {count_of(p.smallest_class[1], 'row')}."))
     if p.suspects:
-        blocks.append(
-            Table(
-                ("row", "label", "the other rows suggest", "margin"),
-                p.suspects,
-                "Labels to look at first: those that the rest of the data contradicts most clearly. The margin is how far "
-                "the given label is ahead of the best other one.",
-                has_samples=True,
-            )
+        words = (
+            "Labels to look at first: those that the rest of the data contradicts most clearly. The margin is how far "
+            "the given label is ahead of the best other one."
         )
+        blocks.append(Table(("row", "label", "the other rows suggest", "margin"), p.suspects, words, has_samples=True))
     return tuple(blocks)
 
 
@@ -338,37 +282,29 @@ def _trust(a: Analysis) -> tuple[Block, ...]:
         ("The theory assumes", "here", "detail"), tuple((x.statement, x.status, x.detail) for x in t.assumptions)
     )
     when = "at the end of training" if t.lazy_steps is None else f"after {t.lazy_steps:,} steps"
-    moved = Figure(
-        "Predicted movement of the weights",
-        "‖W(s) − W(0)‖ of all weights together. Divided by √width times the initial scale κ it is the laziness number.",
-        "step",
-        "distance moved",
-        (_band("movement", s.steps[1:], t.movement[:, 1:]),),
-        x_scale="log",
+    value, lower, upper = t.movement[:, 1:]
+    curve = series("movement", s.steps[1:], value, lower=lower, upper=upper, role="true")
+    words = (
+        "‖W(s) − W(0)‖ of all weights together. Divided by √width times the initial scale κ it is the laziness number."
     )
+    moved = Figure("Predicted movement of the weights", words, "step", "distance moved", (curve,), "log")
     lazy = Figure(
         f"Laziness {when}",
         "How far a neuron moves, over the size of its pre-activation; κ is the standard deviation of the initial "
         "weights. Below 0.1 the predicted curves are good to a few percent; above 1 the network has left the regime of "
         "the theory.",
-        "width",
-        "laziness",
+        "width", "laziness",
         tuple(
             series(f"κ = {kappa:g}", t.widths, row, role=role)
             for kappa, row, role in zip(t.kappas, t.laziness, ("worst", "random", "true"), strict=True)
         ),
-        x_scale="log",
-        y_scale="log",
-        lines=(Line("lazy below", y=0.1), Line("not lazy above", y=1.0)),
-    )
+        "log", "log", (Line("lazy below", y=0.1), Line("not lazy above", y=1.0)),
+    )  # fmt: skip
     table = Table(
         ("width", *(f"κ = {kappa:g}" for kappa in t.kappas)),
         tuple(
-            (
-                f"{int(m):,}",
-                *(f"{number(t.laziness[i, j], 3)} ({t.flips[i, j]:.1%} flip)" for i in range(len(t.kappas))),
-            )
-            for j, m in enumerate(t.widths)
+            (f"{int(m):,}", *(f"{number(lazy, 3)} ({flip:.1%} flip)" for lazy, flip in zip(*columns, strict=True)))
+            for m, *columns in zip(t.widths, t.laziness.T, t.flips.T, strict=True)
         ),
         f"Laziness {when}, and the share of ReLU signs expected to flip, by width and initial scale κ (the standard "
         "deviation of the weights).",
@@ -381,31 +317,22 @@ def _trust(a: Analysis) -> tuple[Block, ...]:
     return (assumptions, table, lazy, moved, *(Text(word) for word in words))
 
 
-def _band(name: str, x: np.ndarray, band: np.ndarray) -> Any:
-    return series(name, x, band[0], lower=band[1], upper=band[2], role="true")
-
-
 def _noise(a: Analysis) -> tuple[Block, ...]:
     assert a.noise is not None
     z = a.noise
-    complexity = Figure(
-        "Complexity against label noise",
+    words = (
         "As labels are redrawn at random, the complexity of all of them together climbs towards that of random labels."
-        + (f" With ridge {z.complexity_ridge:.2g}, since rows repeat or nearly do." if z.complexity_ridge else ""),
-        "share of labels redrawn",
-        "complexity",
-        (series("complexity", z.rates, z.complexity, role="accent"),),
     )
-    errors = Figure(
-        "Loss and error against label noise",
-        f"The network's limit, {z.rows}, whose labels are redrawn at the same rate.",
-        "share of labels redrawn",
-        "on new rows",
-        (
-            series("mean |y − f|", z.rates, z.mean_absolute, role="random"),
-            series("share of rows wrong", z.rates, z.error, role="true"),
-        ),
+    if z.complexity_ridge:
+        words += f" With ridge {z.complexity_ridge:.2g}, since rows repeat or nearly do."
+    curve, share = series("complexity", z.rates, z.complexity, role="accent"), "share of labels redrawn"
+    complexity = Figure("Complexity against label noise", words, share, "complexity", (curve,))
+    words = f"The network's limit, {z.rows}, whose labels are redrawn at the same rate."
+    curves = (
+        series("mean |y − f|", z.rates, z.mean_absolute, role="random"),
+        series("share of rows wrong", z.rates, z.error, role="true"),
     )
+    errors = Figure("Loss and error against label noise", words, share, "on new rows", curves)
     table = Table(
         ("share redrawn", "complexity", "mean |y − f|", "share of rows wrong"),
         tuple(zip(z.rates.tolist(), z.complexity.tolist(), z.mean_absolute.tolist(), z.error.tolist(), strict=True)),
@@ -415,21 +342,34 @@ def _noise(a: Analysis) -> tuple[Block, ...]:
 
 
 def _done(a: Analysis) -> tuple[Block, ...]:
-    facts = Table(
-        ("fact", "here"),
-        (
-            ("data", a.name),
-            ("rows used", a.n),
-            ("features", a.d),
-            ("task", a.task),
-            *((("classes", len(a.classes)),) if a.classes else ()),
-            ("kernel", "two-layer ReLU network, first layer trained, infinite width"),
-            ("alignment of kernel and labels", a.learnability.alignment),
-            *(
-                (("effective dimension at the ridged complexity", a.learnability.effective_dimension),)
-                if a.learnability.effective_dimension is not None
-                else ()
-            ),
-        ),
+    facts = (
+        ("data", a.name),
+        ("rows used", a.n),
+        ("features", a.d),
+        ("task", a.task),
+        ("classes", len(a.classes) or None),
+        ("kernel", "two-layer ReLU network, first layer trained, infinite width"),
+        ("alignment of kernel and labels", a.learnability.alignment),
+        ("effective dimension at the ridged complexity", a.learnability.effective_dimension),
     )
-    return (facts, *data_notes(a.notes, a.classes))
+    known = Table(("fact", "here"), tuple(fact for fact in facts if fact[1] is not None))
+    return (known, *data_notes(a.notes, a.classes))
+
+
+def data_notes(notes: Sequence[str], classes: Sequence[str]) -> tuple[Table, ...]:
+    """The notes in order, those that quote the data apart, and the classes in the order of the outputs.
+
+    >>> [table.has_samples for table in data_notes(["rows scaled to norm 1", "column 'age' left out"], [])]
+    [False, True]
+    """
+    tables = []
+    plain = tuple((note,) for note in notes if "'" not in note)
+    quoting = tuple((note,) for note in notes if "'" in note)  # names a column, a category or a class
+    if plain:
+        tables.append(Table(("Done to the data, in order",), plain))
+    if quoting:
+        tables.append(Table(("Done to the columns",), quoting, has_samples=True))
+    if classes:
+        names = ", ".join(classes[:40]) + (" …" if len(classes) > 40 else "")
+        tables.append(Table(("Classes, in the order of the outputs",), ((names,),), has_samples=True))
+    return tuple(tables)

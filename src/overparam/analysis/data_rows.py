@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from overparam.data import Dataset, preprocess
+from overparam.data.scaling import standardise_targets
 from overparam.engines import AbstractGram, as_gram
 from overparam.frame import Work, fingerprint
 
@@ -16,21 +16,28 @@ HELD_OUT = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PreparedRows:
     """Prepared rows, targets as the theory takes them, and what was done to get there: all that an analysis depends on."""
 
     source: Dataset
     """As loaded (after subsampling), before preprocessing: what duplicates and scales are looked for in."""
     data: Dataset
-    y: np.ndarray
-    """(n,) or (n, k); regression targets centred and scaled to variance 1."""
-    y_test: np.ndarray | None
+    """Scaled; regression targets centred and of variance 1."""
     seed: int
     notes: tuple[str, ...]
 
     @property
     def X(self) -> np.ndarray:
         return np.asarray(self.data.X, dtype=np.float64)
+
+    @property
+    def y(self) -> np.ndarray:
+        """(n,) or (n, k)."""
+        return self.data.y
+
+    @property
+    def y_test(self) -> np.ndarray | None:
+        return None if self.data.test is None else self.data.test.y
 
     @property
     def n(self) -> int:
@@ -43,7 +50,7 @@ class Rows:
     @cached_property
     def digest(self) -> str:
         """Of everything that decides the numbers, hashed once for all parts."""
-        return fingerprint(self.source, self.data, self.y, self.y_test, self.seed)
+        return fingerprint(self.source, self.data, self.seed)
 
     def label(self, code: int) -> str:
         return str(self.data.classes[code])
@@ -70,7 +77,7 @@ class Trial:
     new_rows: np.ndarray | None
     fitted_rows: np.ndarray | None
     what: str
-    rows: Rows
+    rows: PreparedRows
     whole: AbstractGram
 
     def predict(self, coefficients: np.ndarray) -> np.ndarray:
@@ -81,26 +88,19 @@ class Trial:
         return self.whole.cross_product(np.asarray(self.rows.data.test.X, dtype=np.float64), coefficients)
 
 
-def prepare_rows(source: Dataset, how: str, limit: int, seed: int) -> Rows:
+def prepare_rows(source: Dataset, how: str, limit: int, seed: int) -> PreparedRows:
     """At most `limit` rows of the data, scaled, with their targets as the theory takes them."""
     notes = list(source.notes)
     if source.n > limit:
         which = "the first in file order" if source.kind == "image" else "classes in proportion"
         notes.append(f"{limit:,} of {source.n:,} rows were used, {which}; `max_rows` sets how many")
         source = source.subset(limit, key=seed)
-    data = preprocess(source, how)
+    data = standardise_targets(preprocess(source, how))
     notes.extend(note for note in data.notes if note not in notes)
-    y, y_test = data.y, None if data.test is None else data.test.y
-    if data.task == "regression":
-        if float(np.ptp(y)) == 0:
-            raise ValueError(f"{data.name}: every training target is {y[0]:g}; there is nothing to learn")
-        notes.append("targets were centred and scaled to variance 1")
-        y_test = None if y_test is None else standardised_targets(y_test, data.y)
-        y = standardised_targets(y, data.y)
-    return Rows(source, data, y, y_test, seed, tuple(notes))
+    return PreparedRows(source, data, seed, tuple(notes))
 
 
-def make_trial(work: Work, rows: Rows, H: AbstractGram) -> Trial | None:
+def make_trial(work: Work, rows: PreparedRows, H: AbstractGram) -> Trial | None:
     """The test set where there is one; else a fifth of the rows; None where there are too few of them."""
     if rows.data.test is not None and rows.y_test is not None:
         count = rows.data.test.n
@@ -118,10 +118,3 @@ def make_trial(work: Work, rows: Rows, H: AbstractGram) -> Trial | None:
 def columns(y: np.ndarray) -> np.ndarray:
     """(n, k), also for one output."""
     return y.reshape(len(y), -1)
-
-
-def standardised_targets(y: np.ndarray, like: np.ndarray) -> Any:
-    """Targets centred and scaled as the training targets `like` are."""
-    top = float(np.abs(like).max()) or 1.0  # first to size 1, so that squares neither over- nor underflow
-    spread = float((like / top).std())
-    return (y / top - float((like / top).mean())) / (spread if spread > 0 else 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from overparam.analysis.data_answers import Learnability, NewData, Problems, Speed, Trust
-from overparam.analysis.data_rows import Rows
+from overparam.analysis.data_rows import PreparedRows
 from overparam.core.sections import Tone, Verdict
 from overparam.core.words import count_of, number, percent, rounded_up
 
@@ -19,7 +19,7 @@ FEW = 30
 
 
 def give_verdict(
-    s: Rows, learn: Learnability, fast: Speed, new: NewData, problems: Problems, believed: Trust
+    s: PreparedRows, learn: Learnability, fast: Speed, new: NewData, problems: Problems, believed: Trust
 ) -> Verdict:
     """Learnability first, then simplicity, speed, doubts and how far to trust all of it."""
     tone, first = _learnable(s, learn, problems)
@@ -36,7 +36,7 @@ def give_verdict(
     return Verdict(tone, tuple(sentences))
 
 
-def _learnable(s: Rows, learn: Learnability, problems: Problems) -> tuple[Tone, str]:
+def _learnable(s: PreparedRows, learn: Learnability, problems: Problems) -> tuple[Tone, str]:
     guess = learn.baseline_error
     flattered = _flattered(s, learn, problems)
     error = learn.left_out_error if flattered is None else flattered
@@ -79,7 +79,7 @@ def _learnable(s: Rows, learn: Learnability, problems: Problems) -> tuple[Tone, 
     )
 
 
-def _flattered(s: Rows, learn: Learnability, problems: Problems) -> float | None:
+def _flattered(s: PreparedRows, learn: Learnability, problems: Problems) -> float | None:
     """The error on rows that no other equals, where it is clearly larger: leave-one-out looks the others up."""
     error, alone = problems.left_out_error_unrepeated, problems.counts["unrepeated_rows"]
     if error is None or alone < FEW:
@@ -88,7 +88,7 @@ def _flattered(s: Rows, learn: Learnability, problems: Problems) -> float | None
     return error if error - learn.left_out_error > max(0.02, chance) else None
 
 
-def _ahead(s: Rows, learn: Learnability) -> float:
+def _ahead(s: PreparedRows, learn: Learnability) -> float:
     """By how many standard errors fewer rows are got wrong than by guessing the commonest class (McNemar)."""
     codes = s.data.codes
     return _standard_errors(learn.margins > 0, codes == np.bincount(codes).argmax())
@@ -105,7 +105,7 @@ def _standard_errors(right: np.ndarray, other: np.ndarray) -> float:
     return (gained - lost) / float(np.sqrt(max(1, gained + lost)))
 
 
-def _repeats(s: Rows, learn: Learnability, problems: Problems) -> list[str]:
+def _repeats(s: PreparedRows, learn: Learnability, problems: Problems) -> list[str]:
     if _flattered(s, learn, problems) is None:
         return []
     error, count = learn.left_out_error, problems.counts["duplicate_rows"]
@@ -116,7 +116,7 @@ def _repeats(s: Rows, learn: Learnability, problems: Problems) -> list[str]:
     ]
 
 
-def _backwards(s: Rows, learn: Learnability) -> list[str]:
+def _backwards(s: PreparedRows, learn: Learnability) -> list[str]:
     """Far more rows wrong than for shuffled labels: a rule under which similar rows have different labels."""
     if not s.classes:
         return []
@@ -130,7 +130,7 @@ def _backwards(s: Rows, learn: Learnability) -> list[str]:
     ]
 
 
-def _simplicity(s: Rows, learn: Learnability) -> str:
+def _simplicity(s: PreparedRows, learn: Learnability) -> str:
     ratio, what = learn.simpler_than_shuffled, "labels" if s.classes else "targets"
     which = "" if learn.complexity.certified else ", measured with a ridge since rows repeat or nearly do"
     drawn = learn.shuffled_complexities if learn.complexity.certified else learn.shuffled_ridged_complexities
@@ -155,7 +155,7 @@ def _speed(fast: Speed, n: int, problems: Problems) -> str:
     return f"{rates} the training loss falls to {last.relative_target:.0%} of its start in {_steps(last.value)} steps{why}."
 
 
-def _out_of_reach(s: Rows, learn: Learnability, fast: Speed) -> list[str]:
+def _out_of_reach(s: PreparedRows, learn: Learnability, fast: Speed) -> list[str]:
     """Where the good error comes after more steps than anyone takes, what there is before."""
     last = [t for t in fast.targets if t.labels == "true"][-1]
     if not len(fast.early_steps) or last.value is None or last.value <= PATIENCE:
@@ -171,7 +171,7 @@ def _out_of_reach(s: Rows, learn: Learnability, fast: Speed) -> list[str]:
     ]
 
 
-def _stopping(s: Rows, learn: Learnability, fast: Speed, tone: Tone) -> list[str]:
+def _stopping(s: PreparedRows, learn: Learnability, fast: Speed, tone: Tone) -> list[str]:
     """Whether leave-one-out, which uses every row, prefers a ridge; when to stop, from the rows held out."""
     best, end = learn.left_out_error, learn.left_out_error_end
     if s.classes:

@@ -13,7 +13,8 @@ import numpy as np
 from overparam.analysis import run_forecast as forecast
 from overparam.analysis.run_answers import Predicted, RunNumbers, RunSetting, measure_run, relative_error
 from overparam.analysis.run_choices import (
-    Recipe,
+    RunCost,
+    at_rate,
     choose_rate,
     chosen_network,
     describe_run,
@@ -22,9 +23,9 @@ from overparam.analysis.run_choices import (
     prepare_run,
     require_outputs,
     seed_of,
+    without_law,
 )
-from overparam.analysis.run_cost import RunCost
-from overparam.analysis.run_forecast import Start, begin
+from overparam.analysis.run_forecast import RunStart, begin
 from overparam.analysis.run_page import law_kind, make_run_sections
 from overparam.analysis.run_verdict import give_run_verdict
 from overparam.core.bracketed import Bracketed
@@ -40,9 +41,10 @@ from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
 from overparam.networks import TwoLayer
 from overparam.theory.iteration_laws import rounding_floor
-from overparam.training import Trajectory, train
+from overparam.training import SGD, Trajectory, train
 from overparam.training.arguments import record_steps, require_classes
-from overparam.training.precision import computing, device_name
+from overparam.training.mini_batch import make_sgd
+from overparam.training.precision import checked_dtype, computing, device_name
 
 MEASURES = ("movement", "flips", "kernel", "gradient")
 """What is recorded for the comparison; outputs would fill the folder and nothing here needs them."""
@@ -206,46 +208,33 @@ def prepare_train_and_compare(
     """
     if data is None:  # one argument is the data
         network, data = None, network
-    recipe = Recipe.of(
-        batch=batch,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        objective=objective,
-        loss=loss,
-        dtype=dtype,
-        device=device,
-    )
+    checked_dtype(dtype, device)
+    how = make_sgd(1.0, batch=batch, momentum=momentum, weight_decay=weight_decay, objective=objective, loss=loss)
     chosen, seed = record_steps(record, whole_number(steps, "steps")), seed_of(key)
     house = chosen_network(network, params)
     ready = prepare_run(as_dataset(data, y, key=seed, **reading), preprocess, house)
     require_outputs(house, ready)
-    require_classes(recipe.objective, ready.y)
+    require_classes(how.objective, ready.y)
     if lr is not None:
         positive(lr, "lr")
     elif isinstance(house, TwoLayer) and house.kappa == 0:
         raise ValueError("`lr` is missing, and a network that starts at 0 everywhere has no kernel to compute one from")
-    cost = RunCost(house, ready, recipe, lr, params, steps, len(chosen), keep_weights)
+    cost = RunCost(house, ready, how, lr, params, steps, len(chosen), keep_weights, dtype, device)
     words = network_words(house, str(spec_of(house)))
-    of = (house, ready, recipe, params, key)
     measures = (*MEASURES, "weights") if keep_weights else MEASURES
+    trained = (house, how, dtype, steps, key, tuple(chosen), measures, stop_below)
     parts = [
-        Part("start", _start, of, kept=False),
-        Part("prediction", _foretell, (recipe, lr, tuple(chosen), seed), ("start",), cost.prediction_guess, Foretold),
+        Part("start", _start, (house, ready, dtype, params, key), kept=False),
+        Part("prediction", _foretell, (how, lr, tuple(chosen), seed), ("start",), cost.prediction_guess, Foretold),
         Part(
-            "run",
-            _run,
-            (house, recipe, steps, key, tuple(chosen), measures, stop_below),
-            ("start", "prediction"),
-            cost.run_guess,
-            Trajectory,
-            beside={"keep_every": keep_every},
+            "run", _run, trained, ("start", "prediction"), cost.run_guess, Trajectory, beside={"keep_every": keep_every}
         ),
     ]
     about = {"data": ready.name, "network": words, "steps": steps, "loss": loss, "preprocess": preprocess}
     return Job(
         "train_and_compare",
         parts,
-        partial(_conclude, house, ready, recipe),
+        partial(_conclude, house, ready, how, dtype),
         plan=Plan(
             f"{words} on {ready.name}: {count_of(ready.n, 'row')} of {count_of(ready.d, 'feature')}",
             memory=cost.memory,
@@ -293,35 +282,23 @@ class Foretold:
     linear: bool
 
 
-def _start(work: Work, house: AbstractNetwork, data: Dataset, recipe: Recipe, params: Any, key: Any) -> Start:
-    with computing(recipe.dtype, work.device) as kind:
+def _start(work: Work, house: AbstractNetwork, data: Dataset, dtype: str, params: Any, key: Any) -> RunStart:
+    with computing(dtype, work.device) as kind:
         weights = draw_start(house, data, params, key, kind)
-    return begin(house, data, weights, recipe.dtype, work.device)
+    return begin(house, data, weights, dtype, work.device)
 
 
-def _foretell(
-    work: Work, recipe: Recipe, lr: float | None, chosen: tuple[int, ...], seed: int, start: Start
-) -> Foretold:
+def _foretell(work: Work, how: SGD, lr: float | None, chosen: tuple[int, ...], seed: int, start: RunStart) -> Foretold:
     """The law of the run, its rate, and what it says at every recorded step."""
-    reason = recipe.without_law(start.data.n)
+    reason = without_law(how, start.data.n)
     law, missing = forecast.limit_law(start, work.progress) if not reason or lr is None else (None, "")
     own = forecast.own_law(start, work.progress) if not reason or (lr is None and law is None) else None
     law = law or own
-    rate, limit, rate_by = choose_rate(lr, law, recipe, start)
+    rate, limit, rate_by = choose_rate(lr, law, how, start)
     predicted, lazy = None, (None, None)
     if not reason and law is not None:
-        predicted = forecast.foretell(
-            start,
-            law,
-            own,
-            list(chosen),
-            rate,
-            loss=recipe.loss,
-            momentum=recipe.momentum,
-            key=seed,
-            progress=work.progress,
-        )
-        lazy = forecast.lazy_choices(start, law, predicted, rate, recipe.loss, recipe.momentum)
+        predicted = forecast.foretell(start, law, own, list(chosen), rate, how, key=seed, progress=work.progress)
+        lazy = forecast.lazy_choices(start, law, predicted, rate, how)
     return Foretold(
         predicted, reason or missing, rate, limit, rate_by, *lazy, not np.any(start.outputs), start.lazy_scale,
         start.output_layer, start.linear,
@@ -329,43 +306,21 @@ def _foretell(
 
 
 def _run(
-    work: Work,
-    house: AbstractNetwork,
-    recipe: Recipe,
-    steps: int,
-    key: Any,
-    chosen: tuple[int, ...],
-    measures: tuple[str, ...],
-    stop_below: float | None,
-    start: Start,
-    foretold: Foretold,
-    *,
-    keep_every: float,
-) -> Trajectory:
+    work: Work, house: AbstractNetwork, how: SGD, dtype: str, steps: int, key: Any, chosen: tuple[int, ...],
+    measures: tuple[str, ...], stop_below: float | None, start: RunStart, foretold: Foretold, *, keep_every: float,
+) -> Trajectory:  # fmt: skip
     return train(
-        house,
-        start.data,
-        recipe.algorithm(foretold.rate, start.data.n),
-        steps,
-        key=key,
-        params=start.params,
-        record=list(chosen),
-        measures=measures,
-        kernel_rows=KERNEL_ROWS if isinstance(house, TwoLayer) else DEEP_KERNEL_ROWS,
-        dtype=recipe.dtype,
-        device=work.device,
-        stop_below=stop_below,
-        place=work.place,
-        keep_every=keep_every,
-        progress=work.progress,
-    )
+        house, start.data, at_rate(how, foretold.rate, start.data.n), steps, key=key, params=start.params,
+        record=list(chosen), measures=measures, kernel_rows=KERNEL_ROWS if isinstance(house, TwoLayer) else DEEP_KERNEL_ROWS,
+        dtype=dtype, device=work.device, stop_below=stop_below, place=work.place, keep_every=keep_every, progress=work.progress,
+    )  # fmt: skip
 
 
 def _conclude(
-    house: AbstractNetwork, data: Dataset, recipe: Recipe, found: Mapping[str, Any], made: Provenance
+    house: AbstractNetwork, data: Dataset, how: SGD, dtype: str, found: Mapping[str, Any], made: Provenance
 ) -> RunComparison:
     run, foretold = found["run"], found["prediction"]
-    setting = describe_run(house, data, recipe, run, foretold)
+    setting = describe_run(house, data, how, dtype, run, foretold)
     predicted = None if foretold.predicted is None else foretold.predicted.at(run.steps)
     numbers = measure_run(setting, predicted, run, (foretold.lazy_width, foretold.lazy_kappa))
     about = {**made.configuration, "algorithm": str(run.algorithm)}
@@ -373,12 +328,5 @@ def _conclude(
     if peak is not None:
         about["device_peak_memory"] = peak
     verdict = give_run_verdict(setting, predicted, numbers, foretold.reason, str(run.stopped), law_kind(run))
-    return RunComparison(
-        setting=setting,
-        predicted=predicted,
-        reason=foretold.reason,
-        numbers=numbers,
-        verdict=verdict,
-        run=run,
-        provenance=replace(made, configuration=about),
-    )
+    made = replace(made, configuration=about)
+    return RunComparison(setting, predicted, foretold.reason, numbers, verdict, run, made)

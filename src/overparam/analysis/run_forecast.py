@@ -36,6 +36,7 @@ from overparam.theory import (
 from overparam.theory.integrands import growth, heavy_ball_growth, heavy_ball_movement
 from overparam.theory.lazy_regime import ALIGNMENT
 from overparam.theory.rates import loss_scale
+from overparam.training import SGD
 from overparam.training.measures import finite_gram, rows_that_fit
 from overparam.training.precision import cast, computing
 
@@ -44,7 +45,7 @@ PIECE = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class RunStart:
     """A run before its first step: data as it is trained on, the network with its drawn weights, their outputs."""
 
     data: Dataset
@@ -113,7 +114,7 @@ def _flat(layers: tuple[AbstractLayer, ...]) -> list[AbstractLayer]:
     return [inner for layer in layers for inner in (_flat(layer.layers) if isinstance(layer, Skip) else [layer])]
 
 
-def begin(network: AbstractNetwork, data: Dataset, params: Params, dtype: str, device: str | None) -> Start:
+def begin(network: AbstractNetwork, data: Dataset, params: Params, dtype: str, device: str | None) -> RunStart:
     """The start of a run, its outputs in the precision of the run."""
     with computing(dtype, device) as kind:
         apply = jax.jit(network.apply)
@@ -123,7 +124,7 @@ def begin(network: AbstractNetwork, data: Dataset, params: Params, dtype: str, d
             return np.concatenate(parts).astype(np.float64)
 
         new = None if data.test is None else outputs(data.test.X)
-        return Start(data, network, params, outputs(data.X), new, device)
+        return RunStart(data, network, params, outputs(data.X), new, device)
 
 
 MOST_OWN = 10_000
@@ -133,7 +134,7 @@ MANY = 3_000
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class LinearLaw:
     """The linear dynamics of a run: a Gram matrix, and the quadrature of y − u(0) under it.
 
     `source` says whose kernel it is: that of "infinite width", or of the drawn network at its "start".
@@ -163,7 +164,7 @@ class Law:
         return 1 / (smoothness * n * float(self.H.diagonal().max()) * loss_scale(loss, n))
 
 
-def limit_law(start: Start, progress: Progress) -> tuple[Law | None, str]:
+def limit_law(start: RunStart, progress: Progress) -> tuple[LinearLaw | None, str]:
     """The law of infinite width, or None and why there is none."""
     found, why = _kernel_of(start.network, start.data)
     if found is None:
@@ -178,7 +179,7 @@ def limit_law(start: Start, progress: Progress) -> tuple[Law | None, str]:
             return None, f"its kernel on {len(X):,} rows needs {byte_size(needed)} and {byte_size(free)} are free"
         H = gram(found, X, "dense", device=start.device, progress=progress)
     q = quadrature(H, start.residual, progress=progress)
-    return Law(H, q, "infinite width", found, X), ""
+    return LinearLaw(H, q, "infinite width", found, X), ""
 
 
 def _kernel_of(network: AbstractNetwork, data: Dataset) -> tuple[AbstractKernel | None, str]:
@@ -199,7 +200,7 @@ def _kernel_of(network: AbstractNetwork, data: Dataset) -> tuple[AbstractKernel 
     return kernel, ""
 
 
-def own_law(start: Start, progress: Progress) -> Law | None:
+def own_law(start: RunStart, progress: Progress) -> LinearLaw | None:
     """The law of the drawn network linearised at its start, H(0); None where that is too large to make."""
     data = start.data
     if data.k != 1 or data.n > MOST_OWN:
@@ -213,7 +214,7 @@ def own_law(start: Start, progress: Progress) -> Law | None:
     if not np.isfinite(H).all() or not H.any():
         return None
     H = as_gram(_symmetric(H))
-    return Law(H, quadrature(H, start.residual, bounds=None, max_products=min(data.n, 400)), "start")
+    return LinearLaw(H, quadrature(H, start.residual, bounds=None, max_products=min(data.n, 400)), "start")
 
 
 def _symmetric(H: np.ndarray) -> np.ndarray:
@@ -223,14 +224,13 @@ def _symmetric(H: np.ndarray) -> np.ndarray:
 
 
 def foretell(
-    start: Start,
-    law: Law,
-    own: Law | None,
+    start: RunStart,
+    law: LinearLaw,
+    own: LinearLaw | None,
     steps: Any,
     lr: float,
+    how: SGD,
     *,
-    loss: str,
-    momentum: float,
     key: int,
     progress: Progress,
 ) -> Predicted:
@@ -238,7 +238,7 @@ def foretell(
 
     Ref: fine_grained, Thm 4.1, Eq. (8), Lemma 5.3, Eq. (17)
     """
-    steps = np.asarray(steps, dtype=np.int64)
+    steps, loss, momentum = np.asarray(steps, dtype=np.int64), how.loss, how.momentum
     curve = predict_loss(law.q, steps, lr, loss, momentum=momentum)
     movement, certified = _movement(law.q, steps, lr, loss, momentum)
     stable = curve.status != "unstable"
@@ -281,7 +281,7 @@ def _movement(q: Quadrature, steps: np.ndarray, lr: float, loss: str, momentum: 
 
 
 def _coefficients(
-    start: Start, law: Law, steps: np.ndarray, lr: float, loss: str, momentum: float, progress: Progress
+    start: RunStart, law: LinearLaw, steps: np.ndarray, lr: float, loss: str, momentum: float, progress: Progress
 ) -> np.ndarray | None:
     """c(s) of every step, (n, steps, outputs), all from one sweep; None where nothing needs them."""
     if law.source == "start" or (start.data.test is None and not isinstance(start.network, TwoLayer)):
@@ -299,7 +299,7 @@ def _coefficients(
     return np.stack([values.reshape(law.H.n, -1) for values in found.values], axis=1)
 
 
-def _flips(start: Start, lazy: np.ndarray, coefficients: np.ndarray | None, key: int) -> np.ndarray | None:
+def _flips(start: RunStart, lazy: np.ndarray, coefficients: np.ndarray | None, key: int) -> np.ndarray | None:
     """The expected share at each laziness, with the alignment of movement and rows taken from the data."""
     network = start.network
     if not isinstance(network, TwoLayer):
@@ -312,7 +312,7 @@ def _flips(start: Start, lazy: np.ndarray, coefficients: np.ndarray | None, key:
 
 
 def _on_new_rows(
-    start: Start, law: Law, coefficients: np.ndarray | None
+    start: RunStart, law: LinearLaw, coefficients: np.ndarray | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Error and mean loss on the test rows at every step: f_s(x) = f_0(x) + K(x, X) c(s)."""
     test = start.data.test
@@ -336,15 +336,15 @@ def wrong(data: Dataset, outputs: np.ndarray) -> float:
 
 
 def lazy_choices(
-    start: Start, law: Law, predicted: Predicted, rate: float, loss: str, momentum: float
+    start: RunStart, law: LinearLaw, predicted: Predicted, rate: float, how: SGD
 ) -> tuple[float | None, float | None]:
     """From which width, and from which κ, the same run would be lazy."""
     network = start.network
-    if not isinstance(network, TwoLayer) or predicted.laziness is None or momentum:
+    if not isinstance(network, TwoLayer) or predicted.laziness is None or how.momentum:
         return None, None
     if predicted.status == "unstable":
         return None, None
     steps = int(predicted.steps[-1])
-    width = width_for_laziness(law.q, steps, rate, kappa=network.kappa, loss=loss).value
-    kappa = kappa_for_laziness(law.q, steps, rate, width=network.width, loss=loss).value
+    width = width_for_laziness(law.q, steps, rate, kappa=network.kappa, loss=how.loss).value
+    kappa = kappa_for_laziness(law.q, steps, rate, width=network.width, loss=how.loss).value
     return (float(width), float(kappa)) if np.isfinite(width) and np.isfinite(kappa) else (None, None)

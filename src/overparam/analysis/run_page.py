@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from overparam.analysis.data_notes import data_notes
+from overparam.analysis.data_page import data_notes
 from overparam.analysis.run_answers import RunNumbers, relative_error
 from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, series
 from overparam.core.words import percent
@@ -24,10 +24,9 @@ SHOWN_ROWS = 9
 
 def make_run_sections(c: RunComparison) -> tuple[Section, ...]:
     """All sections, verdict first; what was not measured or not predicted is left out."""
-    verdict = tuple(Text(line, c.verdict.tone if i == 0 else "plain") for i, line in enumerate(c.verdict.sentences))
     asked = "Did the loss fall as predicted?" if c.predicted is not None else "How did the loss fall?"
     sections = [
-        Section("Verdict", verdict),
+        c.verdict.section,
         Section(asked, _loss(c)),
         Section("How far did the weights move?", _weights(c)),
         Section("How well on new rows?", _new_rows(c)),
@@ -69,18 +68,15 @@ def _loss(c: RunComparison) -> tuple[Block, ...]:
     if p is not None:
         whose = "of infinite width" if p.kernel != "start" else "of the drawn network"
         band = "its band is a certified bracket; where none is visible it is thinner than the line. "
-        words += (
-            f"The prediction was made before the first step from the kernel {whose}, the labels and the outputs at the start"
-            + (f"; {band}" if p.certified.any() else ". ")
-        )
+        words += f"The prediction was made before the first step from the kernel {whose}, the labels and the outputs at the start"
+        words += f"; {band}" if p.certified.any() else ". "
         if p.linearised is not None and p.status != "unstable":
             words += "Linearised: the drawn network with its own kernel, held fixed."
     title = "Training loss" if p is None else "Training loss, predicted and observed"
     blocks: list[Block] = [_by_step(c, title, words.strip(), "training loss", curves, y_scale="log")]
     if p is not None and p.status == "unstable":
-        blocks.insert(
-            0, Text("The rate is unstable: the predicted loss is drawn only until it has grown 1,000-fold.", "bad")
-        )
+        words = "The rate is unstable: the predicted loss is drawn only until it has grown 1,000-fold."
+        blocks.insert(0, Text(words, "bad"))
     error = c.relative_error
     if error is not None and p is not None and p.status != "unstable" and np.isfinite(error).any():
         blocks.append(_errors(c, error))
@@ -117,15 +113,9 @@ def _table(c: RunComparison, error: np.ndarray | None) -> Table:
     p = c.predicted
     if p is None or error is None:
         return Table(("step", "training loss"), tuple((int(c.steps[i]), _cell(seen[i])) for i in places))
+    lower, upper = (np.where(p.certified, side, np.nan) for side in (p.lower, p.upper))
     rows = tuple(
-        (
-            int(c.steps[i]),
-            _cell(p.values[i]),
-            _cell(p.lower[i]) if p.certified[i] else None,
-            _cell(p.upper[i]) if p.certified[i] else None,
-            _cell(seen[i]),
-            _signed(error[i]),
-        )
+        (int(c.steps[i]), *(_cell(values[i]) for values in (p.values, lower, upper, seen)), _signed(error[i]))
         for i in places
     )
     return Table(
@@ -225,17 +215,13 @@ def _new_rows(c: RunComparison) -> tuple[Block, ...]:
     blocks: list[Block] = [_by_step(c, "Error on new rows", words, measure, curves)]
     losses = c.observed("test_loss")
     if losses is not None and not regression:
-        ends = None if p is None or p.test_loss is None else p.test_loss[-1]
-        blocks.append(
-            Table(
-                ("At the end, on new rows", "predicted", "observed"),
-                (
-                    ("rows wrong", _percent(c.numbers.predicted_test_error), _percent(c.numbers.test_error)),
-                    ("mean loss", None if ends is None else float(ends), _cell(_shown(c, losses)[-1])),
-                ),
-                f"One row of {c.setting.test_rows:,} is {percent(1 / c.setting.test_rows)}.",
-            )
+        ends = None if p is None or p.test_loss is None else float(p.test_loss[-1])
+        rows = (
+            ("rows wrong", _percent(c.numbers.predicted_test_error), _percent(c.numbers.test_error)),
+            ("mean loss", ends, _cell(_shown(c, losses)[-1])),
         )
+        words = f"One row of {c.setting.test_rows:,} is {percent(1 / c.setting.test_rows)}."
+        blocks.append(Table(("At the end, on new rows", "predicted", "observed"), rows, words))
     return tuple(blocks)
 
 
@@ -304,29 +290,17 @@ def law_sections(run: Trajectory, shown: np.ndarray) -> tuple[Section, ...]:
 
 
 def _gradient(run: Trajectory, shown: np.ndarray) -> tuple[Block, ...]:
-    return tuple(
-        Figure(
-            title,
-            words,
-            "step",
-            label,
-            (series("observed", run.steps, _positive(run.records[name], shown), mark="points", role="observed"),),
-            x_scale="log" if run.steps[-1] > 30 else "linear",
-            y_scale="log",
-        )
-        for name, title, label, words in (
-            ("gradient_norm", "Size of the gradient", "‖∇L‖", "‖∇L‖ of the training loss in all trained weights."),
-            (
-                "pl_ratio",
-                "PL ratio",
-                "‖∇L‖²/(2L)",
-                "‖∇L‖²/(2L): while it stays above μ, a step at a small rate η takes off about a share 2ημ of the loss or more.",
-            ),
-        )
-        if name in run.records
+    figures, scale = [], "log" if run.steps[-1] > 30 else "linear"
+    ratio = (
+        "‖∇L‖²/(2L): while it stays above μ, a step at a small rate η takes off about a share 2ημ of the loss or more."
     )
-
-
-def _positive(values: Any, shown: np.ndarray) -> np.ndarray:
-    values = np.asarray(values, dtype=np.float64)
-    return np.where(shown & (values > 0), values, np.nan)
+    for name, title, label, words in (
+        ("gradient_norm", "Size of the gradient", "‖∇L‖", "‖∇L‖ of the training loss in all trained weights."),
+        ("pl_ratio", "PL ratio", "‖∇L‖²/(2L)", ratio),
+    ):
+        if name in run.records:
+            values = np.asarray(run.records[name], dtype=np.float64)
+            values = np.where(shown & (values > 0), values, np.nan)
+            curve = series("observed", run.steps, values, mark="points", role="observed")
+            figures.append(Figure(title, words, "step", label, (curve,), scale, "log"))
+    return tuple(figures)

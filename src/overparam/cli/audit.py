@@ -53,7 +53,7 @@ def command(
     else:
         data = kept.read(given)
         net = kept.network(network, data, width, depth)
-        data = kept.rows(data, net)
+        data = kept.rows(data)
     return prepare_audit(
         net,
         data,

@@ -22,20 +22,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
 
-from overparam.cli.display import Display
 from overparam.core.checks import parse_names, parse_numbers
-from overparam.core.folder import RESULT
+from overparam.core.folder import REPORT, RESULT
 from overparam.core.progress import Progress, silent
+from overparam.core.words import byte_size, duration, in_one_line
+from overparam.frame.answer import NOTE
 
 if TYPE_CHECKING:
     from overparam.data import Dataset
-    from overparam.frame import Job
+    from overparam.frame import AbstractAnswer, Job
 
 LONG = 10.0
 """Seconds from which a plan is shown before the work starts."""
 OUT = Path("overparam-out")
 """Where results go if no folder is named: OUT/COMMAND-DATA."""
+COLOURS = {"good": "green", "warning": "yellow", "bad": "red"}
+"""Of the box around a verdict, by its tone."""
 
 Data = Annotated[str, typer.Argument(help="A name (`overparam datasets`), a file or a folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print result.json and nothing else.")]
@@ -198,6 +206,41 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _is_argument(parameter: inspect.Parameter) -> bool:
     return any(isinstance(extra, typer.models.ArgumentInfo) for extra in typing.get_args(parameter.annotation)[1:])
+
+
+class Display:
+    """Progress on standard error, results on standard output; nothing of either when `quiet`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._errors = Console(stderr=True)
+        self._output = Console()
+
+    def plain(self, words: str) -> None:
+        if not self._quiet:
+            self._errors.print(words, markup=False, highlight=False)
+
+    @contextlib.contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """A bar with the time left, where the terminal shows one."""
+        if self._quiet or not self._errors.is_terminal:
+            yield silent
+            return
+        columns = (TextColumn("{task.description:<18}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        with Bars(*columns, console=self._errors, transient=True) as bars:
+            bar = bars.add_task("reading", total=1.0)
+            yield lambda done, total, what: bars.update(bar, completed=done, total=total, description=what)
+
+    def summary(self, answer: AbstractAnswer, where: Path) -> None:
+        """The verdict in a box, then where the page is, what was done and what it cost."""
+        body = Text("\n".join(f"• {in_one_line(line)}" for line in answer.verdict.sentences))
+        self._output.print(Panel(body, title=Text(answer.title), border_style=COLOURS[answer.verdict.tone]))
+        cost = answer.provenance
+        page = where / REPORT
+        done = [answer.done, f"{duration(cost.seconds)} on {cost.device}"]
+        done += [f"peak memory {byte_size(cost.peak_memory)}"] if cost.peak_memory else []
+        for line in (str(page if page.exists() else where / NOTE), ", ".join(word for word in done if word)):
+            self._output.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, weights: bool, keeps: bool) -> None:

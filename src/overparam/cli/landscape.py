@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from overparam.cli.driver import Given, MaxRows, numbers_in, question
-from overparam.cli.networks import Depth, Network, Run, Width, known, make_network, resumed, with_test_rows
+from overparam.cli.networks import Depth, Network, Run, Width, as_trained, known, make_network, resumed, with_test_rows
 
 if TYPE_CHECKING:
     from overparam.frame import Job
@@ -57,7 +57,6 @@ def command(
     depth: Depth = None,
 ) -> Job[Landscape]:
     """Show the objective of NETWORK on DATA around its weights: a surface, how far it falls, how it curves. Writes a page."""
-    from overparam.analysis.run_choices import prepare_run
     from overparam.landscapes import prepare_landscape
 
     known(network)
@@ -69,11 +68,11 @@ def command(
     if kept is None:
         data = with_test_rows(given.read(), given.reading["test"], given.seed)
         net = make_network(network, data, width, depth)
-        ready = prepare_run(data, preprocess or "auto", net)
+        ready = as_trained(data, preprocess or "auto")
     else:
         data = kept.read(given)
         net = kept.network(network, data, width, depth)
-        ready = kept.rows(data, net, preprocess)
+        ready = kept.rows(data, preprocess)
         preprocess = preprocess or kept.preprocess
     given.asked.update(
         run=None if run is None else str(run),

@@ -89,6 +89,14 @@ def make_network(
     return networks.Convolutional(m, levels, (shape[-2], shape[-1]), outputs=data.k, channels=channels)
 
 
+def as_trained(data: Dataset, how: str) -> Dataset:
+    """The rows as `overparam train` trains on them: features scaled, regression targets of variance 1."""
+    from overparam.data import preprocess
+    from overparam.data.scaling import standardise_targets
+
+    return standardise_targets(preprocess(data, how))
+
+
 def with_test_rows(data: Dataset, asked: str | None, key: int) -> Dataset:
     """A fifth held out where the data has no test rows and none were asked for."""
     if asked is not None or data.test is not None or data.n < FEW:
@@ -119,11 +127,9 @@ class Resumed:
         asked = {key: value for key, value in (("width", width), ("depth", depth)) if value is not None}
         return replace(self.run.network.make(), **asked)
 
-    def rows(self, data: Dataset, network: Any, preprocess: str | None = None) -> Dataset:
+    def rows(self, data: Dataset, preprocess: str | None = None) -> Dataset:
         """The rows as the network saw them."""
-        from overparam.analysis.run_choices import prepare_run
-
-        ready = prepare_run(data, preprocess or self.preprocess, network)
+        ready = as_trained(data, preprocess or self.preprocess)
         if self.run.n != ready.n:
             raise ValueError(
                 f"--run was trained on {self.run.n:,} rows and {data.name} gives {ready.n:,}; pass the --train, --test and "

@@ -26,6 +26,12 @@ class Verdict:
     tone: Tone
     sentences: tuple[str, ...]
 
+    @property
+    def section(self) -> Section:
+        """The first section of a page: its first sentence has the tone."""
+        first, others = self.sentences[:1], self.sentences[1:]
+        return Section("Verdict", (*(Text(line, self.tone) for line in first), *map(Text, others)))
+
 
 @dataclass(frozen=True)
 class Text:

@@ -275,6 +275,24 @@ def preprocess(data: Dataset, how: str = "auto") -> Dataset:
     return data
 
 
+def standardise_targets(data: Dataset) -> Dataset:
+    """Regression targets centred and scaled to variance 1, test targets as those of the training rows; classes stay as they are.
+
+    >>> standardise_targets(Dataset(np.ones((2, 1)), np.array([1.0, 3.0]), labels=np.array([1.0, 3.0]), task="regression")).y
+    array([-1.,  1.])
+    """
+    if data.task != "regression":
+        return data
+    if float(np.ptp(data.y)) == 0:
+        raise ValueError(f"{data.name}: every training target is {data.y[0]:g}; there is nothing to learn")
+    top = float(np.abs(data.y).max())  # first to size 1, so that squares neither over- nor underflow
+    mean, spread = float((data.y / top).mean()), float((data.y / top).std()) or 1.0
+    test = data.test and data.test.replace(y=(data.test.y / top - mean) / spread)
+    return data.replace(
+        y=(data.y / top - mean) / spread, test=test, note="targets were centred and scaled to variance 1"
+    )
+
+
 def _both(
     data: Dataset,
     change: Callable[[np.ndarray], np.ndarray],

@@ -13,6 +13,7 @@ from overparam.landscapes.planes import (
     Decrease,
     PlaneValues,
     TrajectoryPlane,
+    View,
     decrease_along,
     filter_normalised,
     gradient_direction,
@@ -20,7 +21,6 @@ from overparam.landscapes.planes import (
     trajectory_plane,
 )
 from overparam.landscapes.surveying import Landscape, landscape, prepare_landscape
-from overparam.landscapes.views import View
 
 __all__ = [
     "Decrease",

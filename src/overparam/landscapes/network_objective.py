@@ -39,7 +39,7 @@ class Form:
 
 @register_dataclass
 @dataclass(frozen=True, eq=False)
-class Rows:
+class FittedRows:
     """What is fitted, and what of the network is not trained."""
 
     X: Any
@@ -47,15 +47,15 @@ class Rows:
     fixed: Any
     state: Any
 
-    def chosen(self, places: Any) -> Rows:
-        return Rows(self.X[places], self.y[places], self.fixed, self.state)
+    def chosen(self, places: Any) -> FittedRows:
+        return FittedRows(self.X[places], self.y[places], self.fixed, self.state)
 
 
 def joined(tree: Any) -> Any:
     return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
 
 
-def _over_chunks(form: Form, rows: Rows, one: Any, zero: Any) -> Any:
+def _over_chunks(form: Form, rows: FittedRows, one: Any, zero: Any) -> Any:
     """Σ one(X, y) over chunks of rows; the last may be shorter. `zero` says what it gives."""
     n = rows.X.shape[0]
     whole = n // form.chunk
@@ -77,7 +77,7 @@ def _over_chunks(form: Form, rows: Rows, one: Any, zero: Any) -> Any:
     return total
 
 
-def _losses(form: Form, rows: Rows, trained: Any, X: Any, y: Any) -> Any:
+def _losses(form: Form, rows: FittedRows, trained: Any, X: Any, y: Any) -> Any:
     """Sum of the losses of some rows, in float64: the digits of a sum of many float32 numbers."""
     params = Params(trained, rows.fixed, rows.state)
     if form.mode == "train":
@@ -87,18 +87,18 @@ def _losses(form: Form, rows: Rows, trained: Any, X: Any, y: Any) -> Any:
     return form.loss.each(outputs, y).sum(dtype=jnp.float64)
 
 
-def _share(form: Form, rows: Rows, n: int) -> float:
+def _share(form: Form, rows: FittedRows, n: int) -> float:
     """What the sum over `rows` is multiplied by to stand for all n."""
     return (1 if form.mean else n) / rows.X.shape[0]
 
 
-def _value(form: Form, rows: Rows, n: int, w: Any) -> Any:
+def _value(form: Form, rows: FittedRows, n: int, w: Any) -> Any:
     trained = form.weights(w)
     total = _over_chunks(form, rows, partial(_losses, form, rows, trained), jnp.zeros((), jnp.float64))
     return _share(form, rows, n) * total
 
 
-def _gradient(form: Form, rows: Rows, n: int, w: Any) -> Any:
+def _gradient(form: Form, rows: FittedRows, n: int, w: Any) -> Any:
     trained = form.weights(w)
 
     def one(X: Any, y: Any) -> Any:
@@ -108,7 +108,7 @@ def _gradient(form: Form, rows: Rows, n: int, w: Any) -> Any:
     return jnp.asarray(_share(form, rows, n), w.dtype) * joined(total)
 
 
-def _product(form: Form, rows: Rows, n: int, w: Any, v: Any) -> Any:
+def _product(form: Form, rows: FittedRows, n: int, w: Any, v: Any) -> Any:
     """Forward over reverse: the derivative of the gradient along v."""
     trained, along = form.weights(w), form.weights(v)
 
@@ -124,7 +124,7 @@ def _dot(a: Any, b: Any) -> Any:
     return jnp.sum(a * b, dtype=jnp.float64)
 
 
-def _drawn(rows: Rows, size: int, key: Any, step: Any) -> Rows:
+def _drawn(rows: FittedRows, size: int, key: Any, step: Any) -> FittedRows:
     if not size:
         return rows
     own = jax.random.fold_in(jax.random.fold_in(key, 1), step)
@@ -138,22 +138,22 @@ _compiled = partial(jax.jit, compiler_options=SAME_BITS)
 
 
 @_compiled(static_argnames=("form", "size"))
-def value_program(form: Form, rows: Rows, w: Any, size: int, key: Any, step: Any) -> Any:
+def value_program(form: Form, rows: FittedRows, w: Any, size: int, key: Any, step: Any) -> Any:
     return _value(form, _drawn(rows, size, key, step), rows.X.shape[0], w)
 
 
 @_compiled(static_argnames=("form", "size"))
-def gradient_program(form: Form, rows: Rows, w: Any, size: int, key: Any, step: Any) -> Any:
+def gradient_program(form: Form, rows: FittedRows, w: Any, size: int, key: Any, step: Any) -> Any:
     return _gradient(form, _drawn(rows, size, key, step), rows.X.shape[0], w)
 
 
 @_compiled(static_argnames=("form", "size"))
-def product_program(form: Form, rows: Rows, w: Any, v: Any, size: int, key: Any, step: Any) -> Any:
+def product_program(form: Form, rows: FittedRows, w: Any, v: Any, size: int, key: Any, step: Any) -> Any:
     return _product(form, _drawn(rows, size, key, step), rows.X.shape[0], w, v)
 
 
 @_compiled(static_argnames=("form",))
-def values_program(form: Form, rows: Rows, w: Any, directions: tuple[Any, ...], places: Any, count: Any) -> Any:
+def values_program(form: Form, rows: FittedRows, w: Any, directions: tuple[Any, ...], places: Any, count: Any) -> Any:
     """F at the first `count` places; the others are there so that other counts run the same program."""
 
     def one(q: Any, found: Any) -> Any:
@@ -167,7 +167,16 @@ def values_program(form: Form, rows: Rows, w: Any, directions: tuple[Any, ...], 
 
 @_compiled(static_argnames=("form", "size"))
 def walk_program(
-    form: Form, rows: Rows, w: Any, v: Any, steps: Any, count: Any, smoothing: Any, size: int, key: Any, first: Any
+    form: Form,
+    rows: FittedRows,
+    w: Any,
+    v: Any,
+    steps: Any,
+    count: Any,
+    smoothing: Any,
+    size: int,
+    key: Any,
+    first: Any,
 ) -> Any:
     """The first `count` steps; the others are there so that other counts run the same program."""
     n, kind = rows.X.shape[0], w.dtype
@@ -222,7 +231,7 @@ class NetworkObjective(AbstractObjective):
     """The training objective of a network of JAX. Made by `objective_of`."""
 
     form: Form
-    rows: Rows
+    rows: FittedRows
     weights: Any
     dtype: str
     device: str | None
@@ -380,7 +389,7 @@ def network_objective(
             layers.append(Layer(name, tuple(leaf.shape), place))
             place += leaf.size
         form = Form(network, loss, mode, mean, chunk, tree, tuple(layers))
-        rows = Rows(jnp.asarray(X, kind), jnp.asarray(y, kind), params.fixed, params.state)
+        rows = FittedRows(jnp.asarray(X, kind), jnp.asarray(y, kind), params.fixed, params.state)
         return NetworkObjective(
             form=form, rows=rows, weights=joined(params.trained), dtype=dtype, device=device, layers=form.layers,
             n=len(X), chunk=chunk, mode=mode, mean=mean, digits=DIGITS[dtype], words=words,

@@ -6,13 +6,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from overparam.core.sections import Block, Figure, Line, Scale, Section, Surface, Table, Text, Verdict, series, surface
+from overparam.core.sections import (
+    Block,
+    Figure,
+    Line,
+    Scale,
+    Section,
+    Surface,
+    Table,
+    Text,
+    Verdict,
+    series,
+    surface,
+    table,
+)
 from overparam.core.words import number, percent
 from overparam.landscapes.curvature import still_falling
 
 if TYPE_CHECKING:
+    from overparam.landscapes.planes import View
     from overparam.landscapes.surveying import Landscape
-    from overparam.landscapes.views import View
 
 SURE = 2.0
 """Standard errors below 0 from which a curvature counts as negative."""
@@ -133,11 +146,8 @@ LOG_FROM = 5.0
 
 def make_landscape_sections(found: Landscape) -> tuple[Section, ...]:
     """All sections, verdict first."""
-    verdict = tuple(
-        Text(line, found.verdict.tone if i == 0 else "plain") for i, line in enumerate(found.verdict.sentences)
-    )
     parts = [
-        Section("Verdict", verdict),
+        found.verdict.section,
         Section("The surface", tuple(_surface(found, view) for view in found.views)),
         Section("How far it falls", _falls(found)),
         Section("Curvature", _curvature(found)),
@@ -176,13 +186,13 @@ def _falls(found: Landscape) -> tuple[Block, ...]:
             rows.append((moment(view), name, view.here, float(view.least[i]), float(view.decreases[i]),
                          float(view.distance[i]), float(view.curvatures[i])))  # fmt: skip
     down = ", of the gradient downhill" if found.plane == "gradient-curvature" else ""
-    table = Table(
+    falls = Table(
         ("when", "direction", "F here", "least F along it", "share gone", "at distance", "curvature here"),
         tuple(rows),
         "Both ways along each direction, at distances from a hundred-thousandth of ‖w‖ to ‖w‖, evenly in their logarithm. "
         f"A negative distance is against the direction{down}. Curvature: uᵀ∇²F u, without smoothing.",
     )
-    return (table, *(_lines(found, view) for view in found.views))
+    return (falls, *(_lines(found, view) for view in found.views))
 
 
 def _lines(found: Landscape, view: View) -> Figure:
@@ -191,85 +201,60 @@ def _lines(found: Landscape, view: View) -> Figure:
         for sign, word in ((1, "forwards"), (-1, "backwards")):
             there = sign * view.distances[i] > 0
             order = np.argsort(np.abs(view.distances[i][there]))
-            curves.append(
-                series(
-                    f"{name}, {word}",
-                    np.abs(view.distances[i][there])[order],
-                    view.lines[i][there][order],
-                    role="true" if i == 0 else "random",
-                    dashed=sign < 0,
-                )
-            )
+            x, y = np.abs(view.distances[i][there])[order], view.lines[i][there][order]
+            curves.append(series(f"{name}, {word}", x, y, role="true" if i == 0 else "random", dashed=sign < 0))
     return Figure(
-        f"Along each direction, {moment(view)}",
-        "F against the distance walked.",
-        "distance",
-        "F",
-        tuple(curves),
-        x_scale="log",
-        y_scale=_scale(view.lines),
-        lines=(Line("F here", y=view.here),),
-    )
+        f"Along each direction, {moment(view)}", "F against the distance walked.", "distance", "F", tuple(curves), "log",
+        _scale(view.lines), (Line("F here", y=view.here),),
+    )  # fmt: skip
 
 
 def _curvature(found: Landscape) -> tuple[Block, ...]:
     blocks: list[Block] = []
     curved = [view for view in found.views if view.smoothed is not None]
     if curved:
-        blocks.append(
-            Table(
-                (
-                    "when",
-                    "smoothed curvature",
-                    "standard error",
-                    "at the point",
-                    "largest curvature in any draw",
-                    "‖∇F‖",
-                    "‖w‖",
-                ),
-                tuple(
-                    (
-                        moment(v),
-                        v.smoothed,
-                        v.smoothed_error,
-                        float(v.curvatures[1]),
-                        v.largest,
-                        v.gradient_norm,
-                        v.weights_norm,
-                    )
-                    for v in curved
-                ),
-                f"Of the direction that Oja's method found: E vᵀ∇²F(w + σξ)v with σ = {found.smoothing:.3g} on fresh noise, and "
-                "vᵀ∇²F(w)v. Derivatives are taken where they exist: the kinks of ReLUs themselves are not counted.",
-            )
+        heads = (
+            "when",
+            "smoothed curvature",
+            "standard error",
+            "at the point",
+            "largest curvature in any draw",
+            "‖∇F‖",
+            "‖w‖",
         )
+        rows = tuple(
+            (
+                moment(v),
+                v.smoothed,
+                v.smoothed_error,
+                float(v.curvatures[1]),
+                v.largest,
+                v.gradient_norm,
+                v.weights_norm,
+            )
+            for v in curved
+        )
+        words = (
+            f"Of the direction that Oja's method found: E vᵀ∇²F(w + σξ)v with σ = {found.smoothing:.3g} on fresh noise, and "
+            "vᵀ∇²F(w)v. Derivatives are taken where they exist: the kinks of ReLUs themselves are not counted."
+        )
+        blocks.append(Table(heads, rows, words))
         curves = tuple(
             series(moment(v), np.arange(1, len(v.history) + 1), v.history, role="accent")
             for v in curved
             if len(v.history)
         )
-        blocks.append(
-            Figure(
-                "Oja's method on its way",
-                "vᵀ∇²F(w + σξ)v at every step, each with noise of its own.",
-                "step",
-                "curvature",
-                curves,
-                lines=(Line("0", y=0.0),),
-            )
-        )
+        words = "vᵀ∇²F(w + σξ)v at every step, each with noise of its own."
+        blocks.append(Figure("Oja's method on its way", words, "step", "curvature", curves, lines=(Line("0", y=0.0),)))
     if found.layers:
-        rows = tuple(
-            (one.name, one.size, one.smallest, one.smallest_error, one.largest, one.largest_error)
-            for one in found.layers
+        columns = {
+            "name": "layer", "size": "weights", "smallest": "smallest eigenvalue", "smallest_error": "± ",
+            "largest": "largest eigenvalue", "largest_error": "±",
+        }  # fmt: skip
+        words = (
+            f"Each layer's own block of the Hessian {moment(found.last)}, by Lanczos; ±: an eigenvalue is that close."
         )
-        blocks.append(
-            Table(
-                ("layer", "weights", "smallest eigenvalue", "± ", "largest eigenvalue", "±"),
-                rows,
-                f"Each layer's own block of the Hessian {moment(found.last)}, by Lanczos; ±: an eigenvalue is that close.",
-            )
-        )
+        blocks.append(table(columns, map(vars, found.layers), words))
     return tuple(blocks)
 
 

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -27,14 +27,13 @@ from overparam.core.sections import Section, Verdict
 from overparam.core.spec import Spec, spec_of
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
-from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, fingerprint, verb
+from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
 from overparam.landscapes.curvature import DRAWS, POWER_STEPS, LayerCurvature, layer_curvatures
 from overparam.landscapes.objectives import COPIES, objective_of, trains
 from overparam.landscapes.page import give_words, make_landscape_sections
-from overparam.landscapes.views import LINE, PLANES, Plane, View, look
+from overparam.landscapes.planes import LINE, PLANES, Plane, View, look
 from overparam.networks import Given
 from overparam.training import Trajectory
-from overparam.training.losses import AbstractLoss
 from overparam.training.precision import chosen_device, device_name
 from overparam.training.trajectory import compares, require_loss_of, require_network_of, require_rows_of
 
@@ -104,38 +103,6 @@ class Landscape(AbstractAnswer):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Recipe:
-    """What an objective is made of, as data; the objective itself is made once."""
-
-    network: Any
-    data: Dataset
-    params: Any
-    loss: Any
-    convention: str
-    mode: Mode
-    rows: int | None
-    chunk: int | None
-    key: int
-    dtype: str
-    device: str | None
-
-    @cached_property
-    def digest(self) -> str:
-        """A mark of all that the objective depends on, weights and rows by their bytes."""
-        options = (self.convention, self.mode, self.rows, self.chunk, self.key, self.dtype)
-        return fingerprint(self.network, self.data, self.params, self.loss, *options)
-
-    @cached_property
-    def objective(self) -> AbstractObjective:
-        """F of the weights."""
-        return objective_of(
-            self.network, self.data, self.params, objective=self.loss, loss=self.convention, mode=self.mode,
-            max_rows=self.rows, chunk=self.chunk, dtype=self.dtype, device=self.device, key=self.key,
-        )  # fmt: skip
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class Seen:
     """The view of one moment, and the direction that curves down most (none of other planes): the next search begins there."""
 
@@ -200,8 +167,7 @@ def prepare_landscape(
         filter_axis: see `filter_normalised`; −1 for Flax, else 0, if None.
         key: of fresh weights and all draws.
         dtype, device: see `objective_of`.
-        place: a folder in which finished surfaces are kept, so that a stopped landscape goes on; nothing is kept if None,
-            nor of a function, whose code cannot be told from another's.
+        place: a folder in which finished surfaces are kept, so that a stopped landscape goes on; nothing is kept if None.
         progress: called on the way.
         reading: label, group, classes, train, test, task, missing: as in `op.load`.
 
@@ -215,8 +181,9 @@ def prepare_landscape(
     oja_steps = whole_number(oja_steps, "oja_steps", least=1)
     y, params = _params_third(data, y, params)
     rows = as_dataset(data, y, key=key, **reading)
-    recipe = _recipe(network, rows, params, run, objective, loss, mode, max_rows, chunk, key, dtype, device)
-    made, path = recipe.objective, _path(run)
+    key = whole_number(key, "key")
+    made, first = _made(network, rows, params, run, objective, loss, mode, max_rows, chunk, key, dtype, device)
+    path = _path(run)
     moments = _moments(network, run, at, plane, mode, path)
     noise = SMOOTHING * made.norm(made.start) / made.size**0.5 if smoothing is None else float(smoothing)
     if layer_steps is None:
@@ -226,10 +193,9 @@ def prepare_landscape(
         filter_axis = -1 if isinstance(network, FlaxNetwork) else 0
     settings = {
         "plane": plane, "extent": extent, "points": points, "smoothing": noise, "oja_steps": oja_steps, "batch": batch,
-        "key": recipe.key, "filter_axis": filter_axis,
+        "key": key, "filter_axis": filter_axis,
     }  # fmt: skip
-    parts = [Part(OBJECTIVE, _objective, (recipe,), kept=False)]
-    names: list[str] = []
+    parts, names = [first], list[str]()
     for turn, (step, weights) in enumerate(moments):
         name = "surface" if step is None else f"surface {turn + 1}, step {step}"
         before = names[-1:] if plane == "gradient-curvature" else []
@@ -237,7 +203,7 @@ def prepare_landscape(
         parts.append(Part(name, _seen, (step, weights, along, settings), (OBJECTIVE, *before), 1.0, Seen))
         names.append(name)
     if layer_steps:
-        parts.append(Part(LAYERS, _layers, (moments[-1][1], layer_steps, recipe.key), (OBJECTIVE,), 1.0))
+        parts.append(Part(LAYERS, _layers, (moments[-1][1], layer_steps, key), (OBJECTIVE,), 1.0))
     torch = isinstance(network, TorchModule)
     where = str(made.start.device) if torch else device_name(device)
     spec = spec_of(network.module if torch else network)
@@ -264,28 +230,14 @@ def prepare_landscape(
         },
         fix="take a smaller width or depth",
     )  # fmt: skip
-    kept = None if is_function(network) or not isinstance(objective, str | AbstractLoss | None) else place
 
     def conclude(found: Mapping[str, Any], provenance: Provenance) -> Landscape:
         result = Landscape(
-            network=spec,
-            data=rows.name,
-            rows=made.n,
-            weights=made.size,
-            objective=made.words,
-            mode="own" if is_function(network) else mode,
-            chunk=made.chunk,
-            plane=plane,
-            points=points,
-            smoothing=noise,
-            oja_steps=oja_steps,
-            batch=batch,
-            digits=made.digits,
-            views=tuple(found[name].view for name in names),
-            layers=_by_layer(made, found[LAYERS]) if layer_steps else (),
-            verdict=Verdict("good", ()),
-            provenance=provenance,
-        )
+            network=spec, data=rows.name, rows=made.n, weights=made.size, objective=made.words,
+            mode="own" if is_function(network) else mode, chunk=made.chunk, plane=plane, points=points, smoothing=noise,
+            oja_steps=oja_steps, batch=batch, digits=made.digits, views=tuple(found[name].view for name in names),
+            layers=_by_layer(made, found[LAYERS]) if layer_steps else (), verdict=Verdict("good", ()), provenance=provenance,
+        )  # fmt: skip
         return replace(result, verdict=give_words(result))
 
     return Job(
@@ -293,9 +245,9 @@ def prepare_landscape(
         parts,
         conclude,
         plan=plan,
-        provenance=Provenance(about, seed=recipe.key, dtype=precision, device=where),
+        provenance=Provenance(about, seed=key, dtype=precision, device=where),
         timed=partial(_timed, made, by_part),
-        place=kept,
+        place=place,
         progress=progress,
     )
 
@@ -303,8 +255,9 @@ def prepare_landscape(
 landscape = accepts_old("landscape")(verb(prepare_landscape))
 
 
-def _objective(work: Work, recipe: Recipe) -> AbstractObjective:
-    return recipe.objective
+def _objective(work: Work, *of: Any, made: AbstractObjective) -> AbstractObjective:
+    """`of`: all that it depends on, which names the surfaces; it was made to plan them."""
+    return made
 
 
 def _seen(
@@ -371,12 +324,11 @@ def _params_third(data: Any, y: Any, params: Any) -> tuple[Any, Any]:
     return None, y
 
 
-def _recipe(
+def _made(
     network: Any, data: Dataset, params: Any, run: Any, objective: Any, loss: str, mode: Mode, rows: int | None,
-    chunk: int | None, key: Any, dtype: str, device: str | None,
-) -> Recipe:  # fmt: skip
-    """What is minimised, from what was asked for and from the run, which has to fit."""
-    key = whole_number(key, "key")
+    chunk: int | None, key: int, dtype: str, device: str | None,
+) -> tuple[AbstractObjective, Part]:  # fmt: skip
+    """What is minimised, from what was asked for and from the run, which has to fit; and the part that it is."""
     whole = isinstance(run, Trajectory)
     if whole:
         require_network_of(run, network)
@@ -387,10 +339,14 @@ def _recipe(
         params = run.params
     if objective is None:
         objective = run.objective if whole else "squared"
-    recipe = Recipe(network, data, params, objective, loss, mode, rows, chunk, key, dtype, device)
-    if whole and plain and recipe.objective.n == data.n == run.n:
-        _require_loss_of(run, recipe.objective, objective, data.y)
-    return recipe
+    made = objective_of(
+        network, data, params, objective=objective, loss=loss, mode=mode, max_rows=rows, chunk=chunk, dtype=dtype,
+        device=device, key=key,
+    )  # fmt: skip
+    if whole and plain and made.n == data.n == run.n:
+        _require_loss_of(run, made, objective, data.y)
+    of = (network, data, params, objective, loss, mode, rows, chunk, key, dtype)
+    return made, Part(OBJECTIVE, _objective, of, kept=False, beside={"made": made})
 
 
 def _moments(

@@ -1,9 +1,10 @@
-"""The network side of a comparison: rates, decays and lengths searched on validation rows, then runs on all rows."""
+"""The two sides of a comparison: families of kernels, whose members and ridges exact leave-one-out chooses, and networks,
+whose rates, decays and lengths are searched on validation rows before they are trained on all."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,10 +18,21 @@ from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
 from overparam.data import Dataset
 from overparam.frame import Work
+from overparam.kernels import FullyConnected, Gaussian, Laplace, median_distance
 from overparam.networks import Plain, ThreeLayerResNet
+from overparam.theory import tuned_regression
 from overparam.training import StepDecay, Sweep, side_by_side
 from overparam.training.precision import computing
 
+FAMILIES = ("NTK", "conjugate", "Laplace", "Gaussian")
+DEPTHS = {"NTK": (1, 2, 3), "conjugate": (1, 2)}
+WIDTHS = (0.5, 1.0, 2.0, 4.0)
+"""Bandwidths tried, times the median distance of two rows."""
+ALL_MEMBERS = 1_500
+"""Rows up to which every member of a family is tried; above, the one that was best on the size below."""
+AROUND = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Ridges tried there, times the best of the size below."""
+DISTANCE_ROWS = 1_000
 NETWORKS = ("two-layer", "three-layer", "residual")
 RATES = (2.0, 0.7, 0.2)
 """Rates tried, over the largest curvature of the mean loss at the start."""
@@ -39,6 +51,95 @@ TIMED_STEPS = 40
 """Steps of a run that is only timed."""
 SEARCH_KEY = 1_000
 """First key of the search, apart from those of the runs."""
+
+
+Families = Mapping[str, Mapping[str, tuple[Any, str]]]
+"""family → member → (kernel, which of its kernels)."""
+Fits = Mapping[str, np.ndarray]
+"""Of the best member of every family on some rows, in columns: its name `member`, its `ridge` and the `least_ridge` that makes
+sense (below it rounding decides), what leave-one-out gave (`left_out`, and `left_out_error`, NaN for regression), the `seconds`
+of the family, and its `losses` on the test rows, (families, rows)."""
+
+
+def make_families(work: Work, ground: SplitRows) -> Families:
+    """All kernels that are tried; bandwidths are shares of the median distance of two rows."""
+    X = ground.X
+    distinct = np.unique(X[:: max(1, len(X) // DISTANCE_ROWS)], axis=0)
+    median = median_distance(distinct, rows=DISTANCE_ROWS) if len(distinct) > 1 else 1.0
+    families: dict[str, dict[str, tuple[Any, str]]] = {}
+    for family, get in (("NTK", "ntk"), ("conjugate", "nngp")):
+        families[family] = {f"depth {depth}": (FullyConnected(depth), get) for depth in DEPTHS[family]}
+    for family, kind in (("Laplace", Laplace), ("Gaussian", Gaussian)):
+        families[family] = {
+            f"bandwidth {share * median:.3g}, {share:g} × the median distance": (kind(share * median), "ntk")
+            for share in WIDTHS
+        }
+    return families
+
+
+def fit_families(
+    ground: SplitRows,
+    families: Families,
+    rows: np.ndarray,
+    below: Fits | None,
+    *,
+    device: str | None,
+    progress: Progress,
+) -> Fits:
+    """The best member of every family on these rows; `below`: what was best on the next smaller size, if there was one."""
+    found: list[dict[str, Any]] = []
+    X, y = ground.X[rows], ground.y[rows]
+    for place, (family, members) in enumerate(families.items()):
+        progress(place, len(families), f"{family}, {len(rows):,} rows")
+        start, tried = time.perf_counter(), []
+        names, ridges, floor = list(members), None, None
+        if below is not None and len(rows) > ALL_MEMBERS:  # a few ridges around what was best on fewer rows
+            names, floor = [str(below["member"][place])], float(below["least_ridge"][place])
+            ridges = sorted({max(float(below["ridge"][place]) * share, floor) for share in AROUND})
+        for name in names:
+            kernel, get = members[name]
+            fit = tuned_regression(kernel, X, y, ground.Z, get=get, ridges=ridges, device=device)
+            error = np.nan if fit.left_out_error is None else fit.left_out_error
+            own = {"member": name, "ridge": fit.ridge, "least_ridge": fit.tried[0][0] if floor is None else floor}
+            tried.append(
+                own | {"left_out": fit.left_out, "left_out_error": error, "losses": ground.losses(fit.outputs)}
+            )
+        found.append(min(tried, key=_score) | {"seconds": time.perf_counter() - start})
+    progress(len(families), len(families), "kernels")
+    return {name: np.array([fit[name] for fit in found]) for name in found[0]}
+
+
+def _score(fit: Mapping[str, Any]) -> tuple[float, float]:
+    """What members are chosen by: the share of wrong classes, then the mean square; for regression the latter."""
+    return float(np.nan_to_num(fit["left_out_error"])), float(fit["left_out"])
+
+
+def best_family(fits: Fits) -> int:
+    """The place of the family with the least leave-one-out error."""
+    return min(range(len(fits["member"])), key=lambda i: _score({name: own[i] for name, own in fits.items()}))
+
+
+def kernels_part(
+    work: Work, ground: SplitRows, sizes: tuple[int, ...], key: int, size: int, draw: int, families: Families,
+    below: Fits | None = None,
+) -> Fits:  # fmt: skip
+    """The kernels of one size and seed as a part."""
+    rows = ground.subsets(sizes, key, draw)[size]
+    return fit_families(ground, families, rows, below, device=work.device, progress=work.progress)
+
+
+def kernel_choice(family: str, size: int, parts: Sequence[Fits], outputs: int) -> Choice:
+    """What a family chose at one size over the seeds."""
+    place = FAMILIES.index(family)
+    fits = [{name: own[place] for name, own in part.items()} for part in parts]
+    members = [str(fit["member"]) for fit in fits]
+    common = max(dict.fromkeys(members), key=members.count)
+    ridge = float(np.exp(np.mean([np.log(fit["ridge"]) for fit in fits if fit["ridge"] > 0] or [0.0])))
+    words = f"{common}, ridge {ridge:.2g}"
+    if len(set(members)) > 1:
+        words += f" (so for {members.count(common)} of {len(members)} seeds)"
+    scores = [fit["left_out"] / outputs if np.isnan(fit["left_out_error"]) else fit["left_out_error"] for fit in fits]
+    return Choice(family, size, words, float(np.mean(scores)), sum(float(fit["seconds"]) for fit in fits))
 
 
 @dataclass(frozen=True)
@@ -204,17 +305,9 @@ def step_seconds(
 
 
 def search_part(
-    work: Work,
-    ground: SplitRows,
-    sizes: tuple[int, ...],
-    key: int,
-    size: int,
-    draws: int,
-    name: str,
-    width: int,
-    steps: int,
-    dtype: str,
-) -> Trained:
+    work: Work, ground: SplitRows, sizes: tuple[int, ...], key: int, size: int, draws: int, name: str, width: int,
+    steps: int, dtype: str,
+) -> Trained:  # fmt: skip
     """The search of one network at one size as a part: it goes over the validation parts of `draws` seeds."""
     start = time.perf_counter()
     rows = [ground.subsets(sizes, key, draw)[size] for draw in range(draws)]
@@ -226,18 +319,9 @@ def search_part(
 
 
 def runs_part(
-    work: Work,
-    ground: SplitRows,
-    sizes: tuple[int, ...],
-    key: int,
-    size: int,
-    seeds: int,
-    name: str,
-    width: int,
-    steps: int,
-    dtype: str,
-    chosen: Trained,
-) -> dict[str, Any]:
+    work: Work, ground: SplitRows, sizes: tuple[int, ...], key: int, size: int, seeds: int, name: str, width: int,
+    steps: int, dtype: str, chosen: Trained,
+) -> dict[str, Any]:  # fmt: skip
     """The runs of one network at one size as a part, one a seed: losses on the test rows, and the rate that was used."""
     start, times = time.perf_counter(), repeats(sizes, size)
     rows = [np.tile(ground.subsets(sizes, key, draw)[size], times) for draw in range(seeds)]
