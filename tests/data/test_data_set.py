@@ -164,7 +164,7 @@ def test_validation_of_the_dataset():
         ({"kind": "sound"}, "`kind`"),
         ({"groups": [1]}, "`groups`"),
         ({"test": 3}, "expected a Dataset"),
-        ({"X": np.eye(3)[:2], "test": Dataset(**good)}, "2 features; the training rows have 3"),
+        ({"X": np.eye(3)[:2], "test": Dataset(**good)}, "have 2 features and the training rows 3"),
     ):
         with pytest.raises(ValueError, match=said) as error:
             Dataset(**{**good, **change})

@@ -1,6 +1,5 @@
 """The study of the other networks' laws over widths: a law known in closed form, what is kept, and what the page says."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -44,11 +43,11 @@ def test_the_exponent_in_m_is_that_of_the_values_at_one_radius(result, place):
               and r["moment"] == "adversarial"]  # fmt: skip
     points, job = [], prepare_reproduce(STUDY, settings=TINY, place=place)
     for name, (_, m, _) in TINY.audits().items():
-        part = job.make(name)
-        for at, one in enumerate(json.loads(str(part["about"]))):
-            if (one["law"], one["moment"]) == (row["law"], "adversarial"):
-                points += [(np.log(w), np.log(m), np.log(v)) for w, v in zip(part["omegas"][at], part["values"][at], strict=True)
-                           if v > 0]  # fmt: skip
+        for one in job.make(name).findings:
+            if (one.law.name, one.moment) == (row["law"], "adversarial"):
+                points += [
+                    (np.log(w), np.log(m), np.log(v)) for w, v in zip(one.omegas, one.values, strict=True) if v > 0
+                ]
     omega, size, value = np.array(points).T
     joint = np.linalg.lstsq(np.column_stack([omega, size, np.ones(len(omega))]), value, rcond=None)[0]
     assert row["exponents"]["m"] == pytest.approx(joint[1], abs=4 * row["errors"]["m"] + 0.05)

@@ -59,7 +59,7 @@ class SplitRows:
 
     @property
     def k(self) -> int:
-        """Outputs."""
+        """How many outputs the targets have."""
         return 1 if self.y.ndim == 1 else self.y.shape[1]
 
     @cached_property

@@ -152,7 +152,7 @@ class Trained:
     error: float
     loss: float
     seconds: float = 0.0
-    """Of the search."""
+    """How long the search took."""
 
 
 def make_network(name: str, width: int, outputs: int) -> AbstractNetwork:

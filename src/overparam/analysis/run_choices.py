@@ -20,12 +20,13 @@ from overparam.core.bracketed import Bracketed
 from overparam.core.checks import positive
 from overparam.core.machine import free_memory
 from overparam.core.network import AbstractNetwork, Params, as_key
+from overparam.core.spec import spec_of
 from overparam.data import Dataset, as_dataset
 from overparam.data import preprocess as prepared
 from overparam.data.scaling import standardise_targets
 from overparam.networks import Given, TwoLayer
-from overparam.training import SGD, AbstractAlgorithm, GradientDescent, Squared, Trajectory
-from overparam.training.algorithm import loss_gradient
+from overparam.training import SGD, AbstractAlgorithm, GradientDescent, Squared
+from overparam.training.algorithm import loss_gradient, spec_of_algorithm
 from overparam.training.arguments import Trainee, as_network, initial
 from overparam.training.precision import chosen_device, computing
 
@@ -168,10 +169,10 @@ def _rate_to_begin_with(start: RunStart, loss: str) -> float:
 
 
 def describe_run(
-    network: AbstractNetwork, data: Dataset, how: SGD, dtype: str, run: Trajectory, known: Any
+    start: RunStart, how: SGD, dtype: str, rate: float, limit: Bracketed | None, rate_by: str
 ) -> RunSetting:
-    """The setting as it goes into the result; `known` is what was foretold (`Foretold`)."""
-    two_layer = isinstance(network, TwoLayer)
+    """The setting as it goes into the result; rate, limit and rate_by are what `choose_rate` gave."""
+    network, data = start.network, start.data
     return RunSetting(
         data=data.name,
         n=data.n,
@@ -181,21 +182,21 @@ def describe_run(
         task=data.task,
         classes=tuple(str(c) for c in data.classes),
         notes=data.notes,
-        network=network_words(network, str(run.network)),
-        algorithm=str(run.algorithm),
+        network=network_words(network, str(spec_of(network))),
+        algorithm=str(spec_of_algorithm(at_rate(how, rate, data.n))),
         objective=how.objective.name,
         width=None if hasattr(network, "grid") else getattr(network, "width", None),
-        kappa=network.kappa if two_layer else None,
-        paired=two_layer and network.paired,
-        starts_at_zero=known.starts_at_zero,
-        lr=known.rate,
+        kappa=network.kappa if isinstance(network, TwoLayer) else None,
+        paired=isinstance(network, TwoLayer) and network.paired,
+        starts_at_zero=not np.any(start.outputs),
+        lr=rate,
         loss=how.loss,
         momentum=how.momentum,
-        limit=known.limit,
-        rate_by=known.rate_by,
-        lazy_scale=known.lazy_scale,
-        output_layer=known.output_layer,
-        linear=known.linear,
+        limit=limit,
+        rate_by=rate_by,
+        lazy_scale=start.lazy_scale,
+        output_layer=start.output_layer,
+        linear=start.linear,
         dtype=dtype,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -28,7 +27,6 @@ from overparam.analysis.run_choices import (
 from overparam.analysis.run_forecast import RunStart, begin
 from overparam.analysis.run_page import law_kind, make_run_sections
 from overparam.analysis.run_verdict import give_run_verdict
-from overparam.core.bracketed import Bracketed
 from overparam.core.checks import positive, whole_number
 from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork
@@ -225,7 +223,9 @@ def prepare_train_and_compare(
     trained = (house, how, dtype, steps, key, tuple(chosen), measures, stop_below)
     parts = [
         Part("start", _start, (house, ready, dtype, params, key), kept=False),
-        Part("prediction", _foretell, (how, lr, tuple(chosen), seed), ("start",), cost.prediction_guess, Foretold),
+        Part(
+            "prediction", _foretell, (how, dtype, lr, tuple(chosen), seed), ("start",), cost.prediction_guess, Foretold
+        ),
         Part(
             "run", _run, trained, ("start", "prediction"), cost.run_guess, Trajectory, beside={"keep_every": keep_every}
         ),
@@ -234,7 +234,7 @@ def prepare_train_and_compare(
     return Job(
         "train_and_compare",
         parts,
-        partial(_conclude, house, ready, how, dtype),
+        _conclude,
         plan=Plan(
             f"{words} on {ready.name}: {count_of(ready.n, 'row')} of {count_of(ready.d, 'feature')}",
             memory=cost.memory,
@@ -263,23 +263,14 @@ train_and_compare = accepts_old("train_and_compare", _is_old_order)(verb(prepare
 @final
 @dataclass(frozen=True, eq=False)
 class Foretold:
-    """What was known before the first step: the prediction or why there is none, the rate, and the start of the network.
+    """What was known before the first step: the setting with its rate, the prediction or why there is none, and from which width
+    and κ the same run would be lazy."""
 
-    limit, rate_by: the largest stable rate, and how the rate was chosen. lazy_width, lazy_kappa: from which the same run
-    would be lazy. starts_at_zero, lazy_scale, output_layer, linear: as in `RunSetting`.
-    """
-
+    setting: RunSetting
     predicted: Predicted | None
     reason: str
-    rate: float
-    limit: Bracketed | None
-    rate_by: str
     lazy_width: float | None
     lazy_kappa: float | None
-    starts_at_zero: bool
-    lazy_scale: float | None
-    output_layer: str
-    linear: bool
 
 
 def _start(work: Work, house: AbstractNetwork, data: Dataset, dtype: str, params: Any, key: Any) -> RunStart:
@@ -288,7 +279,9 @@ def _start(work: Work, house: AbstractNetwork, data: Dataset, dtype: str, params
     return begin(house, data, weights, dtype, work.device)
 
 
-def _foretell(work: Work, how: SGD, lr: float | None, chosen: tuple[int, ...], seed: int, start: RunStart) -> Foretold:
+def _foretell(
+    work: Work, how: SGD, dtype: str, lr: float | None, chosen: tuple[int, ...], seed: int, start: RunStart
+) -> Foretold:
     """The law of the run, its rate, and what it says at every recorded step."""
     reason = without_law(how, start.data.n)
     law, missing = forecast.limit_law(start, work.progress) if not reason or lr is None else (None, "")
@@ -299,10 +292,8 @@ def _foretell(work: Work, how: SGD, lr: float | None, chosen: tuple[int, ...], s
     if not reason and law is not None:
         predicted = forecast.foretell(start, law, own, list(chosen), rate, how, key=seed, progress=work.progress)
         lazy = forecast.lazy_choices(start, law, predicted, rate, how)
-    return Foretold(
-        predicted, reason or missing, rate, limit, rate_by, *lazy, not np.any(start.outputs), start.lazy_scale,
-        start.output_layer, start.linear,
-    )  # fmt: skip
+    setting = describe_run(start, how, dtype, rate, limit, rate_by)
+    return Foretold(setting, predicted, reason or missing, *lazy)
 
 
 def _run(
@@ -310,17 +301,15 @@ def _run(
     measures: tuple[str, ...], stop_below: float | None, start: RunStart, foretold: Foretold, *, keep_every: float,
 ) -> Trajectory:  # fmt: skip
     return train(
-        house, start.data, at_rate(how, foretold.rate, start.data.n), steps, key=key, params=start.params,
+        house, start.data, at_rate(how, foretold.setting.lr, start.data.n), steps, key=key, params=start.params,
         record=list(chosen), measures=measures, kernel_rows=KERNEL_ROWS if isinstance(house, TwoLayer) else DEEP_KERNEL_ROWS,
         dtype=dtype, device=work.device, stop_below=stop_below, place=work.place, keep_every=keep_every, progress=work.progress,
     )  # fmt: skip
 
 
-def _conclude(
-    house: AbstractNetwork, data: Dataset, how: SGD, dtype: str, found: Mapping[str, Any], made: Provenance
-) -> RunComparison:
+def _conclude(found: Mapping[str, Any], made: Provenance) -> RunComparison:
     run, foretold = found["run"], found["prediction"]
-    setting = describe_run(house, data, how, dtype, run, foretold)
+    setting = foretold.setting
     predicted = None if foretold.predicted is None else foretold.predicted.at(run.steps)
     numbers = measure_run(setting, predicted, run, (foretold.lazy_width, foretold.lazy_kappa))
     about = {**made.configuration, "algorithm": str(run.algorithm)}

@@ -366,8 +366,7 @@ def in_options(line: str, names: Mapping[str, str]) -> str:
     """
     every = "|".join(names)
     line = re.sub(rf"\b({every})='(\w+)'", lambda found: f"{names[found[1]]} {found[2]}", line)
-    # `test` that *has* rows or features is a part of the data, not what was asked for
-    line = re.sub(rf"`({every})`(?! has (?!the step))", lambda found: names[found[1]], line)
+    line = re.sub(rf"`({every})`", lambda found: names[found[1]], line)
     return line.replace("a name, a path, a pair (X, y) or a frame", "a name, a file or a folder")
 
 

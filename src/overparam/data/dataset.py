@@ -100,14 +100,18 @@ class Dataset:
         if not isinstance(self.test, Dataset):
             raise ValueError(f"`test` is a {type(self.test).__name__}; expected a Dataset")
         if self.test.d != self.d:
-            raise ValueError(f"`test` has {self.test.d} features; the training rows have {self.d}")
+            raise ValueError(
+                f"the test rows have {self.test.d} features and the training rows {self.d}; give both the same"
+            )
         if (self.test.task, self.test.classes) != (self.task, self.classes):
             raise ValueError(
-                f"`test` is {self.test.task} with classes {shown_values(self.test.classes)}; "
+                f"the test rows are {self.test.task} with classes {shown_values(self.test.classes)}; "
                 f"the training rows are {self.task} with {shown_values(self.classes)}"
             )
         if self.test.k != self.k:
-            raise ValueError(f"`test` has {self.test.k} targets a row; the training rows have {self.k}")
+            raise ValueError(
+                f"the test rows have {self.test.k} targets a row and the training rows {self.k}; give both the same"
+            )
 
     @property
     def n(self) -> int:

@@ -98,23 +98,13 @@ def _value(form: Form, rows: FittedRows, n: int, w: Any) -> Any:
     return _share(form, rows, n) * total
 
 
-def _gradient(form: Form, rows: FittedRows, n: int, w: Any) -> Any:
-    trained = form.weights(w)
-
-    def one(X: Any, y: Any) -> Any:
-        return jax.grad(lambda weights: _losses(form, rows, weights, X, y))(trained)
-
-    total = _over_chunks(form, rows, one, jax.tree.map(jnp.zeros_like, trained))
-    return jnp.asarray(_share(form, rows, n), w.dtype) * joined(total)
-
-
-def _product(form: Form, rows: FittedRows, n: int, w: Any, v: Any) -> Any:
-    """Forward over reverse: the derivative of the gradient along v."""
-    trained, along = form.weights(w), form.weights(v)
+def _gradient(form: Form, rows: FittedRows, n: int, w: Any, v: Any = None) -> Any:
+    """∇F, or its derivative along v, ∇²F v: forward over reverse."""
+    trained, along = form.weights(w), None if v is None else form.weights(v)
 
     def one(X: Any, y: Any) -> Any:
         gradient = jax.grad(lambda weights: _losses(form, rows, weights, X, y))
-        return jax.jvp(gradient, (trained,), (along,))[1]
+        return gradient(trained) if along is None else jax.jvp(gradient, (trained,), (along,))[1]
 
     total = _over_chunks(form, rows, one, jax.tree.map(jnp.zeros_like, trained))
     return jnp.asarray(_share(form, rows, n), w.dtype) * joined(total)
@@ -149,7 +139,7 @@ def gradient_program(form: Form, rows: FittedRows, w: Any, size: int, key: Any, 
 
 @_compiled(static_argnames=("form", "size"))
 def product_program(form: Form, rows: FittedRows, w: Any, v: Any, size: int, key: Any, step: Any) -> Any:
-    return _product(form, _drawn(rows, size, key, step), rows.X.shape[0], w, v)
+    return _gradient(form, _drawn(rows, size, key, step), rows.X.shape[0], w, v)
 
 
 @_compiled(static_argnames=("form",))
@@ -185,7 +175,7 @@ def walk_program(
         v, before, quotients, lengths = carry
         a, b, c = (steps[t, i].astype(kind) for i in range(3))
         noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(key, 0), first + t), w.shape, kind)
-        Hv = _product(form, _drawn(rows, size, key, first + t), n, w + smoothing.astype(kind) * noise, v)
+        Hv = _gradient(form, _drawn(rows, size, key, first + t), n, w + smoothing.astype(kind) * noise, v)
         new = a * v - b * Hv - c * before
         length = jnp.sqrt(_dot(new, new))
         scale = jnp.where(length > 0, 1 / length, 1.0).astype(kind)  # of a function that does not curve, Hv is 0

@@ -154,7 +154,7 @@ def _chosen(table: Arrays) -> dict[str, Any]:
 
 
 def page(settings: ParitySettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
-    """All sections."""
+    """The page of the study: what the paper says and what was found, then what it rests on."""
     return (
         sections.Section("What the paper says and what we found", claims(settings, values)),
         _against_samples(settings, values),
@@ -360,7 +360,7 @@ def _first_table(values: Values) -> sections.Table:
 
 
 def _errors(values: Values, m: int, samples: Sequence[int]) -> sections.Table:
-    """Methods by N."""
+    """Errors of all methods at a width, a column for each N."""
     own = {(row["method"], row["N"]): row for row in values["errors"] if row["m"] in (m, None)}
     methods = [name for name in dict.fromkeys(name for name, _ in own) if any((name, N) in own for N in samples)]
     rows = tuple((name, *(_shown(own[name, N]) if (name, N) in own else "—" for N in samples)) for name in methods)

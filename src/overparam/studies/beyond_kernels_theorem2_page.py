@@ -17,7 +17,7 @@ ROLES: dict[str, sections.Role] = {"kernel": "random", "network": "true", "one p
 
 
 def page(settings: SeparationSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
-    """All sections."""
+    """The page of the study: what the paper says and what was found, then what it rests on."""
     return (
         sections.Section("What the paper says and what we found", claims(settings, values)),
         _curves(settings, values),

@@ -377,7 +377,7 @@ SETTINGS: dict[Scale, TwoLayersSettings] = {
 
 
 def page(settings: TwoLayersSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
-    """All sections."""
+    """The page of the study: what the paper says and what was found, then what it rests on."""
     runs = runs_in(settings, arrays)
     return (
         sections.Section("What the paper says and what we found", claims(settings, values)),

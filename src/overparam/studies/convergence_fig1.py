@@ -338,7 +338,7 @@ def observation(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _spread(values: np.ndarray) -> dict[str, float] | None:
-    """None of nothing."""
+    """The least, the median and the largest value; None where there is none."""
     if not len(values):
         return None
     return {"least": float(values.min()), "median": float(np.median(values)), "largest": float(values.max())}
@@ -374,7 +374,7 @@ SETTINGS: dict[Scale, LandscapeSettings] = {
 
 
 def page(settings: LandscapeSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
-    """All sections."""
+    """The page of the study: what the paper says and what was found, then what it rests on."""
     rows = values["landscapes"]
     return (
         sections.Section("What the paper shows, and what was found", tuple(claims(settings, values))),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.audits import EFFORTS
+from overparam.audits import EFFORTS, Audit
 from overparam.audits.measurements import chosen
 from overparam.core.sections import Figure, Role, Section, Table, Text, series
 from overparam.core.words import decimal, listed, number, with_error
@@ -91,7 +91,7 @@ def parts(settings: LawsSettings, key: int, device: str | None) -> list[Part]:
         rows = rows_of(data, cell.n, seed, key)
         network = FullyConnected(cell.m, cell.L + 1, outputs=rows.k)
         of = (network, rows, key + seed, settings.omegas, EFFORTS[settings.effort], settings.laws)
-        found.append(Part(name, audited, of, seconds=seconds(cell)))
+        found.append(Part(name, audited, of, seconds=seconds(cell), gives=Audit))
     return found
 
 
@@ -132,7 +132,7 @@ def claims(settings: LawsSettings, values: Values) -> list[Text]:
 
 
 def page(settings: LawsSettings, values: Values, arrays: Arrays) -> tuple[Section, ...]:
-    """All sections."""
+    """The page of the study: what the paper says and what was found, then what it rests on."""
     rows = rows_in(values["rows"])
     return (
         Section("Where worst-case theory and measurement part", tuple(frank(rows))),

@@ -66,7 +66,7 @@ class RatesSettings:
     decades: float
     """How far they go: as many steps as bring the slowest direction that far down."""
     most_steps: int
-    """Of those runs."""
+    """No run whose rate is fitted takes more."""
     base: Point
     """n, L, m, δ of the runs that count iterations, where they do not change."""
     n: tuple[int, ...]

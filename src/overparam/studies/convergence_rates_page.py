@@ -43,7 +43,7 @@ AXES = {"n": "samples n", "L": "trained layers L", "m": "width m", "δ": "separa
 
 
 def page(settings: RatesSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
-    """All sections."""
+    """The page of the study: what the paper says and what was found, then what it rests on."""
     return (
         sections.Section("What the paper says and what we found", tuple(claims(settings, values))),
         _rates(settings, values, arrays),

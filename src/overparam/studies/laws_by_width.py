@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.audits import EFFORTS
+from overparam.audits import EFFORTS, Audit
 from overparam.core.sections import Figure, Section, Text, series
 from overparam.data import Dataset
 from overparam.frame import Part
@@ -82,7 +82,7 @@ def parts(settings: WidthSettings, key: int, device: str | None) -> list[Part]:
     for part, (name, m, seed) in settings.audits().items():
         rows = rows_of(data, settings.n, seed, key)
         of = (network(name, m, rows), rows, key + seed, settings.omegas, EFFORTS[settings.effort], KINDS[name][1])
-        found.append(Part(part, audited, of, seconds=3 + m / 200))
+        found.append(Part(part, audited, of, seconds=3 + m / 200, gives=Audit))
     return found
 
 

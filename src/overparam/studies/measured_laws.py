@@ -1,4 +1,4 @@
-"""What the studies of laws share: one audit as arrays that are kept as a part, and exponents over networks of many sizes.
+"""What the studies of laws share: one audit as a part, and exponents over networks of many sizes.
 
 An exponent has one point a network, and a standard error from the scatter over draws.
 """
@@ -6,20 +6,18 @@ An exponent has one point a network, and a standard error from the scatter over 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from overparam.audits import Effort, audit
+from overparam.audits import Audit, Effort, audit
 from overparam.audits.laws import mean_exponent
 from overparam.data import Dataset, load
 from overparam.frame import Work
 
 AXES = ("m", "L", "n")
-KEPT = ("values", "bounds", "omegas")
 AT = 1e-2
 """The radius at which values are drawn against m, L and n."""
 
@@ -81,43 +79,33 @@ class Row:
     gain: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """The row as plain values, which `rows_in` reads back."""
         return asdict(self)
 
 
 def audited(
     work: Work, network: Any, rows: Dataset, key: int, omegas: Sequence[float] | None, effort: Effort,
     laws: Sequence[str] | None,
-) -> dict[str, Any]:  # fmt: skip
-    """The findings of one audit, a row each."""
+) -> Audit:  # fmt: skip
+    """One audit as a part."""
     spent = replace(effort, rows=max(effort.rows, rows.n))  # or n would be that of the effort in most laws
-    found = audit(
+    return audit(
         network, rows, key=key, omegas=omegas, max_rows=rows.n, laws=laws, effort=spent, device=work.device,
         place=work.place, progress=work.progress,
-    ).findings  # fmt: skip
-    most = max((len(f.values) for f in found), default=1)
-    padded = {name: np.full((len(found), most), np.nan) for name in KEPT}
-    for place, finding in enumerate(found):
-        for name in KEPT:
-            padded[name][place, : len(finding.values)] = getattr(finding, name)
-    about = [
-        {name: getattr(f.law, name) for name in ("reference", "statement", "side", "explicit")}
-        | {name: getattr(f, name) for name in ("moment", "exponent", "verdict")}
-        | {"law": f.law.name, "exponents": dict(f.law.exponents), "rows": rows.n if f.rows is None else f.rows}
-        | {"constant": f.constant if np.isfinite(f.constant) else None}
-        for f in found
-    ]
-    return padded | {"about": np.array(json.dumps(about))}
+    )  # fmt: skip
 
 
-def findings_of(part: Mapping[str, np.ndarray], cell: Cell, seed: int) -> list[Measured]:
-    """What `audited` kept."""
-    about = json.loads(str(part["about"]))
-    there = np.isfinite(part["values"])
-    return [
-        Measured(cell=cell, seed=seed, **own, **{name: part[name][place][there[place]] for name in KEPT})
-        for place, own in enumerate(about)
-    ]
+def findings_of(part: Audit, cell: Cell, seed: int) -> list[Measured]:
+    """What an audit found, without the radii at which it is no number."""
+    found = []
+    for f in part.findings:
+        there = np.isfinite(f.values)
+        about = {name: getattr(f.law, name) for name in ("reference", "statement", "side", "exponents", "explicit")}
+        about |= {name: getattr(f, name) for name in ("moment", "exponent", "verdict")}
+        about |= {name: getattr(f, name)[there] for name in ("values", "bounds", "omegas")}
+        constant = f.constant if np.isfinite(f.constant) else None
+        found.append(Measured(cell, seed, f.law.name, constant=constant, rows=f.rows or cell.n, **about))
+    return found
 
 
 def load_rows(name: str, count: int) -> Dataset:

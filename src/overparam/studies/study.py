@@ -20,8 +20,8 @@ from overparam.training.precision import chosen_device, device_name
 
 Scale = Literal["smoke", "small", "full"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "full")
-Found = Mapping[str, Mapping[str, np.ndarray]]
-"""What the parts gave, by their names."""
+Found = Mapping[str, Any]
+"""What the parts gave, by their names: mappings of arrays, or what a part says that it gives."""
 Values = Mapping[str, Any]
 Arrays = Mapping[str, np.ndarray]
 
