@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from overparam.data import load
-from overparam.data.readers import cifar
+from overparam.data.readers import images
 
 pytestmark = [
     pytest.mark.data,
@@ -21,7 +21,7 @@ pytestmark = [
 def unpacked_once():
     """Two tests read the same batches, and unpacking them is most of their time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cifar, "read_bytes", functools.cache(cifar.read_bytes))
+        patch.setattr(cifar, "read_bytes", functools.cache(images.read_bytes))
         yield
 
 
