@@ -21,7 +21,7 @@ pytestmark = [
 def unpacked_once():
     """Two tests read the same batches, and unpacking them is most of their time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cifar, "read_bytes", functools.cache(images.read_bytes))
+        patch.setattr(images, "read_bytes", functools.cache(images.read_bytes))
         yield
 
 
