@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+SHARED = 2**18
+"""Entries up to which lengths are shared: more are drawn as they are."""
 
 
 class AbstractLaw(abc.ABC):
@@ -42,7 +49,7 @@ class Normal(AbstractLaw):
 
     def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
         """Independent Gaussian entries."""
-        return self.std * _normal(key, shape)
+        return jnp.asarray(self.std * _entries(jax.random.normal, key, shape))
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:
@@ -57,7 +64,8 @@ class Signs(AbstractLaw):
 
     def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
         """Independent entries +1 and −1."""
-        return jax.random.rademacher(key, shape, dtype=jnp.result_type(float))
+        kind = jnp.result_type(float)
+        return jnp.asarray(_entries(partial(jax.random.rademacher, dtype=kind), key, shape))
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:
@@ -81,8 +89,9 @@ class ZeroOrNormal(AbstractLaw):
     def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
         """Independent entries, about half of them 0."""
         coin, size = jax.random.split(key)
-        normal = self.std * _normal(size, shape)
-        return jnp.where(jax.random.bernoulli(coin, 0.5, shape), normal, jnp.zeros_like(normal))
+        normal = self.std * _entries(jax.random.normal, size, shape)
+        kept = _entries(lambda key, shape: jax.random.bernoulli(key, 0.5, shape), coin, shape)
+        return jnp.asarray((jnp if isinstance(kept, Tracer) else np).where(kept, normal, normal.dtype.type(0)))
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:
@@ -122,7 +131,8 @@ class Twinned(AbstractLaw):
     def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
         """Half the rows drawn, each followed by its twin."""
         half = self.law.draw(key, (shape[0] // 2, *shape[1:]))
-        return jnp.stack([half, -half if self.opposite else half], axis=1).reshape(shape)
+        xp = jnp if isinstance(half, Tracer) else np
+        return jnp.asarray(xp.stack([half, -half if self.opposite else half], axis=1).reshape(shape))
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:
@@ -130,6 +140,13 @@ class Twinned(AbstractLaw):
         return self.law.cases
 
 
-def _normal(key: Any, shape: tuple[int, ...]) -> Any:
-    # drawn flat: the same numbers, and XLA compiles one axis many times faster than four
-    return jax.random.normal(key, (prod(shape),)).reshape(shape)
+def _entries(draw: Callable[[Any, tuple[int, ...]], Any], key: Any, shape: tuple[int, ...]) -> Any:
+    """`draw(key, shape)`, by few programs: compiling one for every shape takes longer than most draws.
+
+    They are drawn flat, in lengths that are powers of two, and cut off: an entry is a function of the key and its place, so
+    these are the same numbers. NumPy's, but inside a transformation and where there are many.
+    """
+    size = prod(shape)
+    if isinstance(key, Tracer) or size > SHARED:
+        return draw(key, (size,)).reshape(shape)
+    return np.asarray(draw(key, (2 ** max(8, (size - 1).bit_length()),)))[:size].reshape(shape)
