@@ -69,7 +69,7 @@ def test_known_layers_are_done_in_closed_form(name):
     network = from_torch(module, x)
     model = network._model(None)
     with undisturbed(module):
-        plan = torch_tangents.plan_from(model, network._batch(model, x, "X"))
+        plan = torch_tangents.Tangents(model, network._batch(model, x, "X"))
     assert plan.general == GENERAL.get(name, set())
     used = {weight for weight in model.leaves if weight != "unused"}
     assert plan.structured == used - plan.general
@@ -207,11 +207,12 @@ def test_the_trace_in_several_sweeps_of_outputs():
     network = from_torch(module, x)
     model = network._model(None)
     with undisturbed(module):
-        plan = torch_tangents.plan_from(model, x)
+        plan = torch_tangents.Tangents(model, x)
     for count in (1, 2):  # room for all samples and so many outputs at once
-        room = len(x) * torch_tangents._bytes_a_sample(model, plan, count)
+        room = len(x) * plan.bytes_a_sample(count)
         small = from_torch(module, x, memory=room)
-        assert torch_tangents._outputs_at_once(small._model(None), plan, x, None) == count
+        with undisturbed(module):
+            assert torch_tangents.Tangents(small._model(None), x).outputs_at_once(x, None) == count
         close(small.contraction(None, x, None, "trace"), np.trace(full, axis1=2, axis2=3) / k)
 
 

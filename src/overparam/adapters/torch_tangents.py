@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import final
 
 import torch
@@ -91,23 +91,6 @@ OWN_ROWS = 64
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class Captures:
-    """What two samples tell: outputs, which weights have a closed form and which not, bytes a sample takes.
-
-    live: what autograd keeps of a forward pass, the layers' inputs among it; kept: for one output, the cotangents of
-    the known layers.
-    """
-
-    k: int
-    structured: frozenset[str]
-    general: frozenset[str]
-    with_bias: Mapping[str, str]
-    live: int
-    kept: int
-
-
-@final
 class _StructureChanged(Exception):
     """Some weights that had a closed form on the first samples have none on later ones."""
 
@@ -116,33 +99,142 @@ class _StructureChanged(Exception):
         self.names = names
 
 
-def plan_from(model: Weighted, x: Tensor) -> Captures:
-    """Run the first and the last sample together and alone: are samples independent, and which weights have a closed form?
+@final
+class Tangents:
+    """A module at its weights, with what two samples tell of its gradients.
 
-    Raises where a sample's outputs depend on the others. Gradients in closed form are compared with those of autograd on
-    each sample alone; a weight where they differ is done by the general method.
+    k: outputs. structured, general: the weights whose gradients have a closed form, and those that are done sample by
+    sample. with_bias: see `weights_with_bias`. live: bytes of what autograd keeps of a forward pass of one sample, the
+    layers' inputs among it; kept: of the cotangents of the known layers, for one output.
     """
-    rows = x[[0, -1]]
-    together = forward(model, rows)
-    alone, live = [], 0
-    for row in rows:
-        one, live = _measured(model, row[None])
-        alone.append(one)
-    tolerance = _TOLERANCES.get(together.outputs.dtype, 0.1)
-    _require_independent(together, alone, tolerance)
-    k = together.outputs.shape[1]
-    structured = together.structured.intersection(*(one.structured for one in alone))
-    seeds = torch.cos(torch.arange(2 * k, device=x.device).reshape(1, 2, k)).to(together.outputs.dtype)
-    captured = backward(together, seeds, structured, {})
-    stacks = [use.cotangents for uses in captured.matrices.values() for use in uses]
-    kept = sum(stack[0].numel() * stack.element_size() for stack in stacks)
-    wrong: set[str] = set()
-    for i, one in enumerate(alone):
-        wrong |= _disagreeing(model, captured, one, seeds[0, i : i + 1], i, structured, 10 * tolerance)
-    structured -= wrong
-    general = (together.general.union(*(one.general for one in alone)) | wrong) - structured
-    with_bias = weights_with_bias(model)
-    return Captures(k, structured, frozenset(general), with_bias, live, kept)
+
+    def __init__(self, model: Weighted, x: Tensor) -> None:
+        """Run the first and the last sample together and alone: are samples independent, which weights have a closed form?
+
+        Raises where a sample's outputs depend on the others. Gradients in closed form are compared with those of
+        autograd on each sample alone; a weight where they differ is done by the general method.
+        """
+        rows = x[[0, -1]]
+        together = forward(model, rows)
+        alone, live = [], 0
+        for row in rows:
+            one, live = _measured(model, row[None])
+            alone.append(one)
+        tolerance = _TOLERANCES.get(together.outputs.dtype, 0.1)
+        _require_independent(together, alone, tolerance)
+        k = together.outputs.shape[1]
+        structured = together.structured.intersection(*(one.structured for one in alone))
+        seeds = torch.cos(torch.arange(2 * k, device=x.device).reshape(1, 2, k)).to(together.outputs.dtype)
+        captured = backward(together, seeds, structured, {})
+        stacks = [use.cotangents for uses in captured.matrices.values() for use in uses]
+        wrong: set[str] = set()
+        for i, one in enumerate(alone):
+            wrong |= _disagreeing(model, captured, one, seeds[0, i : i + 1], i, structured, 10 * tolerance)
+        self.model, self.k, self.live = model, k, live
+        self.kept = sum(stack[0].numel() * stack.element_size() for stack in stacks)
+        self.structured = structured - wrong
+        self.general = (together.general.union(*(one.general for one in alone)) | wrong) - self.structured
+        self.with_bias = weights_with_bias(model)
+
+    def made(self, values: Callable[[], Tensor]) -> Tensor:
+        """What `values` gives; again with fewer weights in closed form where later samples do not follow the first."""
+        while True:
+            try:
+                return values()
+            except _StructureChanged as change:
+                self.structured, self.general = self.structured - change.names, self.general | change.names
+
+    def bytes_a_sample(self, outputs: int) -> int:
+        """That a sample takes with so many outputs at once."""
+        largest = max((self.model.leaves[name].numel() for name in self.general), default=0)
+        return max(1, outputs * (self.kept + 8 * largest) + 2 * self.live)
+
+    def outputs_at_once(self, x: Tensor, z: Tensor | None) -> int:
+        """As many as leave all samples in one block: a second block costs more passes than a second sweep of outputs."""
+        samples = len(x) if z is None else 2 * max(len(x), len(z))
+        for count in range(self.k, 1, -1):
+            if samples * self.bytes_a_sample(count) <= self.model.memory:
+                return count
+        return 1
+
+    def contraction(self, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int) -> Tensor:
+        """(n, p, s, s), block by block, each pair of blocks once; at most two blocks are held."""
+        a_sample = self.bytes_a_sample(len(outputs))
+        alone = z is None and len(x) * a_sample <= self.model.memory  # one block, kept once
+        step = len(x) if alone else max(1, self.model.memory // (2 * a_sample))
+        columns = x if z is None else z
+        if step >= max(len(x), len(columns)):
+            return self._pair(self._captured(x, outputs), x, z, outputs, sides).cpu()
+        result = torch.empty((len(x), len(columns), sides, sides), dtype=torch.float64)
+        for i in range(0, len(x), step):
+            rows = x[i : i + step]
+            left = self._captured(rows, outputs)
+            for j in range(i if z is None else 0, len(columns), step):
+                others = columns[j : j + step]
+                same = z is None and i == j
+                place = result[i : i + len(rows), j : j + len(others)]
+                place.copy_(self._pair(left, rows, None if same else others, outputs, sides))
+                if z is None and not same:
+                    result[j : j + len(others), i : i + len(rows)] = place.permute(1, 0, 3, 2)
+            del left
+        return result
+
+    def own_squares(self, x: Tensor, outputs: Sequence[int]) -> Tensor:
+        """(n,) of one block, summed over these outputs, on the module's device."""
+        captured = self._captured(x, outputs)
+        with torch.no_grad():
+            total = own_squares(captured, x.device, self.model.room)
+        for names in self._groups(len(x) * len(outputs)):
+            total += self._jacobian(x, names, outputs).square().sum((1, 2)).double()
+        return _finite(total)
+
+    def _pair(self, left: Captured, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int) -> Tensor:
+        """(n, p, s, s) of one block with itself (z=None) or with another, on the module's device."""
+        right = left if z is None else self._captured(z, outputs)
+        sums = Sums(len(x), right.n, sides, z is None, x.device)
+        with torch.no_grad():
+            add_captured(sums, left, right, self.model.room)
+        for names in self._groups(max(len(x), right.n) * len(outputs)):
+            rows = self._jacobian(x, names, outputs)
+            columns = rows if z is None else self._jacobian(z, names, outputs)
+            with torch.no_grad():
+                sums.add_gradients(rows, columns)
+        return _finite(sums.finish())
+
+    def _captured(self, x: Tensor, outputs: Sequence[int]) -> Captured:
+        """Inputs and cotangents of the known layers on a block, for these outputs."""
+        passed = forward(self.model, x, self.general)
+        found = passed.general | passed.structured
+        lost = self.structured & passed.general | found - self.structured - self.general
+        if lost:
+            raise _StructureChanged(frozenset(lost))
+        seeds = torch.zeros((len(outputs), *passed.outputs.shape), dtype=passed.outputs.dtype, device=x.device)
+        for seed, output in zip(seeds, outputs, strict=True):
+            seed[:, output] = 1
+        return backward(passed, seeds, self.structured, self.with_bias)
+
+    def _jacobian(self, x: Tensor, names: Sequence[str], outputs: Sequence[int]) -> Tensor:
+        """(n, len(outputs), size): gradients by weights without a closed form; halves as float32."""
+        leaves = self.model.leaves
+        size = sum(leaves[name].numel() for name in names)
+        at_once = max(1, self.model.room // (len(outputs) * (self.live + 8 * size)))
+        found = jacobian(self.model, x, names, outputs, at_once)
+        return found.to(torch.promote_types(leaves[names[0]].dtype, torch.float32))
+
+    def _groups(self, lines: int) -> list[list[str]]:
+        """The general weights in lists whose Jacobians of so many lines fit the room, or that have one name."""
+        groups: list[list[str]] = []
+        taken = 0
+        for name, leaf in self.model.leaves.items():
+            if name not in self.general:
+                continue
+            size = lines * leaf.numel() * leaf.element_size()
+            if not groups or taken + size > self.model.room:
+                groups.append([])
+                taken = 0
+            groups[-1].append(name)
+            taken += size
+        return groups
 
 
 def _measured(model: Weighted, x: Tensor) -> tuple[Pass, int]:
@@ -211,105 +303,36 @@ def _in_closed_form(captured: Captured, name: str, row: int, like: Tensor) -> Te
 
 def contraction(model: Weighted, x: Tensor, z: Tensor | None, chosen: int | None, trace: bool) -> Tensor:
     """(n, p, s, s) in float64 on the CPU: s = k, or s = 1 for the chosen output or the trace, which is divided by k."""
+    tangents = Tangents(model, x)
+    outputs = range(tangents.k) if chosen is None else range(chosen, chosen + 1)
 
-    def made(plan: Captures) -> Tensor:
-        outputs = range(plan.k) if chosen is None else range(chosen, chosen + 1)
+    def values() -> Tensor:
         if not trace:
-            return _contraction(model, plan, x, z, outputs, len(outputs))
-        at_once = _outputs_at_once(model, plan, x, z)
-        total = _contraction(model, plan, x, z, outputs[:at_once], 1)
-        for first in range(at_once, plan.k, at_once):  # outputs do not meet in a trace
-            total += _contraction(model, plan, x, z, outputs[first : first + at_once], 1)
-        return total.div_(plan.k)
+            return tangents.contraction(x, z, outputs, len(outputs))
+        at_once = tangents.outputs_at_once(x, z)
+        total = tangents.contraction(x, z, outputs[:at_once], 1)
+        for first in range(at_once, tangents.k, at_once):  # outputs do not meet in a trace
+            total += tangents.contraction(x, z, outputs[first : first + at_once], 1)
+        return total.div_(tangents.k)
 
-    return _planned(model, x, made)
+    return tangents.made(values)
 
 
 def diagonal(model: Weighted, x: Tensor, chosen: int | None) -> Tensor:
     """(n,) in float64 on the CPU: squared norms of each sample's gradients; their mean over outputs, or the chosen one's."""
+    tangents = Tangents(model, x)
+    outputs = range(tangents.k) if chosen is None else range(chosen, chosen + 1)
 
-    def made(plan: Captures) -> Tensor:
-        outputs = range(plan.k) if chosen is None else range(chosen, chosen + 1)
-        at_once = min(len(outputs), _outputs_at_once(model, plan, x[:OWN_ROWS], None))
-        step = max(1, model.memory // _bytes_a_sample(model, plan, at_once))
+    def values() -> Tensor:
+        at_once = min(len(outputs), tangents.outputs_at_once(x[:OWN_ROWS], None))
+        step = max(1, model.memory // tangents.bytes_a_sample(at_once))
         total = torch.zeros(len(x), dtype=torch.float64)
         for i in range(0, len(x), step):
             for first in range(0, len(outputs), at_once):
-                total[i : i + step] += _own(model, plan, x[i : i + step], outputs[first : first + at_once]).cpu()
+                total[i : i + step] += tangents.own_squares(x[i : i + step], outputs[first : first + at_once]).cpu()
         return total.div_(len(outputs))
 
-    return _planned(model, x, made)
-
-
-def _own(model: Weighted, plan: Captures, x: Tensor, outputs: Sequence[int]) -> Tensor:
-    """(n,) of one block, summed over these outputs, on the module's device."""
-    captured = capture(model, plan, x, outputs)
-    with torch.no_grad():
-        total = own_squares(captured, x.device, model.room)
-    for names in _groups(model, plan.general, len(x) * len(outputs)):
-        total += _jacobian(model, plan, x, names, outputs).square().sum((1, 2)).double()
-    return _finite(total)
-
-
-def _planned(model: Weighted, x: Tensor, made: Callable[[Captures], Tensor]) -> Tensor:
-    """What is made with the plan of the first samples, or, where later ones do not follow it, with a more general one."""
-    plan = plan_from(model, x)
-    while True:
-        try:
-            return made(plan)
-        except _StructureChanged as change:
-            plan = replace(plan, structured=plan.structured - change.names, general=plan.general | change.names)
-
-
-def _bytes_a_sample(model: Weighted, plan: Captures, outputs: int) -> int:
-    largest = max((model.leaves[name].numel() for name in plan.general), default=0)
-    return max(1, outputs * (plan.kept + 8 * largest) + 2 * plan.live)
-
-
-def _outputs_at_once(model: Weighted, plan: Captures, x: Tensor, z: Tensor | None) -> int:
-    """As many as leave all samples in one block: a second block costs more passes than a second sweep of outputs."""
-    samples = len(x) if z is None else 2 * max(len(x), len(z))
-    for count in range(plan.k, 1, -1):
-        if samples * _bytes_a_sample(model, plan, count) <= model.memory:
-            return count
-    return 1
-
-
-def _contraction(
-    model: Weighted, plan: Captures, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int
-) -> Tensor:
-    """Block by block, each pair of blocks once; at most two blocks are held."""
-    a_sample = _bytes_a_sample(model, plan, len(outputs))
-    alone = z is None and len(x) * a_sample <= model.memory  # one block, kept once
-    step = len(x) if alone else max(1, model.memory // (2 * a_sample))
-    columns = x if z is None else z
-    if step >= max(len(x), len(columns)):
-        return _pair(model, plan, capture(model, plan, x, outputs), x, z, outputs, sides).cpu()
-    result = torch.empty((len(x), len(columns), sides, sides), dtype=torch.float64)
-    for i in range(0, len(x), step):
-        rows = x[i : i + step]
-        left = capture(model, plan, rows, outputs)
-        for j in range(i if z is None else 0, len(columns), step):
-            others = columns[j : j + step]
-            same = z is None and i == j
-            place = result[i : i + len(rows), j : j + len(others)]
-            place.copy_(_pair(model, plan, left, rows, None if same else others, outputs, sides))
-            if z is None and not same:
-                result[j : j + len(others), i : i + len(rows)] = place.permute(1, 0, 3, 2)
-        del left
-    return result
-
-
-def _pair(
-    model: Weighted, plan: Captures, left: Captured, x: Tensor, z: Tensor | None, outputs: Sequence[int], sides: int
-) -> Tensor:
-    """(n, p, s, s) of one block with itself (z=None) or with another, on the module's device."""
-    right = left if z is None else capture(model, plan, z, outputs)
-    sums = Sums(len(x), right.n, sides, z is None, x.device)
-    with torch.no_grad():
-        add_captured(sums, left, right, model.room)
-    _add_general(model, plan, sums, x, x if z is None else z, outputs)
-    return _finite(sums.finish())
+    return tangents.made(values)
 
 
 def _finite(values: Tensor) -> Tensor:
@@ -318,54 +341,12 @@ def _finite(values: Tensor) -> Tensor:
     return values
 
 
-def capture(model: Weighted, plan: Captures, x: Tensor, outputs: Sequence[int]) -> Captured:
-    """Inputs and cotangents of the known layers on a block, for these outputs."""
-    passed = forward(model, x, plan.general)
-    lost = plan.structured & passed.general | (passed.general | passed.structured) - plan.structured - plan.general
-    if lost:
-        raise _StructureChanged(frozenset(lost))
-    seeds = torch.zeros((len(outputs), *passed.outputs.shape), dtype=passed.outputs.dtype, device=x.device)
-    for seed, output in zip(seeds, outputs, strict=True):
-        seed[:, output] = 1
-    return backward(passed, seeds, plan.structured, plan.with_bias)
-
-
-def _add_general(model: Weighted, plan: Captures, sums: Sums, x: Tensor, z: Tensor, outputs: Sequence[int]) -> None:
-    for names in _groups(model, plan.general, max(len(x), len(z)) * len(outputs)):
-        left = _jacobian(model, plan, x, names, outputs)
-        right = left if sums.symmetric else _jacobian(model, plan, z, names, outputs)
-        with torch.no_grad():
-            sums.add_gradients(left, right)
-
-
-def _jacobian(model: Weighted, plan: Captures, x: Tensor, names: Sequence[str], outputs: Sequence[int]) -> Tensor:
-    """(n, len(outputs), size): gradients by weights without a closed form; halves as float32."""
-    size = sum(model.leaves[name].numel() for name in names)
-    at_once = max(1, model.room // (len(outputs) * (plan.live + 8 * size)))
-    found = jacobian(model, x, names, outputs, at_once)
-    return found.to(torch.promote_types(model.leaves[names[0]].dtype, torch.float32))
-
-
-def _groups(model: Weighted, names: frozenset[str], lines: int) -> list[list[str]]:
-    """Names in lists whose Jacobians of so many lines fit the room, or that have one name."""
-    groups: list[list[str]] = []
-    taken = 0
-    for name in (name for name in model.leaves if name in names):
-        size = lines * model.leaves[name].numel() * model.leaves[name].element_size()
-        if not groups or taken + size > model.room:
-            groups.append([])
-            taken = 0
-        groups[-1].append(name)
-        taken += size
-    return groups
-
-
 def product(model: Weighted, x: Tensor, z: Tensor, v: Tensor) -> Tensor:
     """J(x) J(z)ᵀ v of shape (n, k), Θ never formed; v is (p, k)."""
-    plan = plan_from(model, z)
-    if v.shape != (len(z), plan.k):
-        raise ValueError(f"`V` has shape {tuple(v.shape)}; expected ({len(z)}, {plan.k}), the outputs' on `Z`")
-    step = max(1, model.memory // (4 * max(1, plan.live)))
+    tangents = Tangents(model, z)
+    if v.shape != (len(z), tangents.k):
+        raise ValueError(f"`V` has shape {tuple(v.shape)}; expected ({len(z)}, {tangents.k}), the outputs' on `Z`")
+    step = max(1, model.memory // (4 * max(1, tangents.live)))
     pieces = ((z[i : i + step], v[i : i + step]) for i in range(0, len(z), step))
     u = pulled_back(model, pieces)
     parts = [pushed_forward(model, x[i : i + step], u) for i in range(0, len(x), step)]
