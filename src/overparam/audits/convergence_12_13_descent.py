@@ -6,7 +6,7 @@ changes, the loss falls at least as fast as (1 − ηλ_min)^{2t}.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
@@ -224,9 +224,13 @@ def of_run(subject: Subject, run: Any, *, lr: float | None = None, constant: flo
     batch = run.algorithm.get("batch")
     ratios = 2 * share * run.records["pl_ratio"] if "pl_ratio" in run.records else np.zeros(0)
     full = run.algorithm.name == "GradientDescent"
+    why = ""
+    if isinstance(rate, Mapping):
+        why, rate = "the run has a rate a layer, and the law is about one for all", None
     if run.objective != "squared":
-        algorithm: Algorithm = "gradient descent" if full else "SGD"
         why = f"the run minimised the {run.objective} loss, and the law is about the squared one"
+    if why:
+        algorithm: Algorithm = "gradient descent" if full else "SGD"
         return [not_measured(law(algorithm), "trajectory", why) for law in (ratio_law, fall_law, kernel_law)]
     seen = Descent(
         "gradient descent" if full else "SGD",

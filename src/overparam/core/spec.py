@@ -213,7 +213,8 @@ def default_fields(room: str, name: str) -> dict[str, Any]:
 def _said(name: str, value: Any) -> str:
     """A field in words: a loss by its own name, nothing of weights."""
     if not _is_spec(value):
-        return "" if isinstance(value, Mapping) else f"{name}={_shown(value)}"
+        rates = isinstance(value, Mapping) and value and all(isinstance(v, int | float) for v in value.values())
+        return f"{name}={_shown(value)}" if rates or not isinstance(value, Mapping) else ""
     if value["room"] == "training" and "name" in value["fields"]:
         return str(value["fields"]["name"])
     return "" if value["fields"].get("shapes") else f"{name}={_shown(value)}"
@@ -224,6 +225,8 @@ def _shown(value: Any) -> str:
         return str(Spec.from_json(value))
     if isinstance(value, float):
         return f"{value:g}"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_shown(item)}' for key, item in value.items())}}}"
     if isinstance(value, list | tuple):
         inner = ", ".join(_shown(item) for item in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 from overparam.core import checks
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.spec import Spec, spec_of
+from overparam.core.trees import layer_names
 from overparam.training.losses import AbstractLoss
 
 
@@ -97,8 +99,39 @@ def loss_gradient(
 
 
 def moved(weights: Any, gradient: Any, lr: Any) -> Any:
-    """One step down the gradient."""
-    return jax.tree.map(lambda w, g: w - jnp.asarray(lr, w.dtype) * g, weights, gradient)
+    """One step down the gradient, at one rate or at a rate a layer."""
+    return jax.tree.map(lambda w, g, rate: w - jnp.asarray(rate, w.dtype) * g, weights, gradient, rates_of(lr, weights))
+
+
+def rates_of(lr: Any, weights: Any) -> Any:
+    """The rate of every layer, as a tree like the weights: one for all, or each layer's own by its name.
+
+    >>> rates_of({"V": 0.2, "W": 0.1}, {"W": 5.0, "V": 7.0})
+    {'V': 0.2, 'W': 0.1}
+    """
+    if not isinstance(lr, Mapping):
+        return jax.tree.map(lambda _: lr, weights)
+    names = layer_names(weights)
+    for name in lr:
+        if name not in names:
+            raise ValueError(f"`lr` has a rate for {name!r}; the trained layers are {', '.join(names)}")
+    for name in names:
+        if name not in lr:
+            raise ValueError(f"`lr` has no rate for {name!r}; give one for each of {', '.join(names)}")
+    return jax.tree.unflatten(jax.tree.structure(weights), [lr[name] for name in names])
+
+
+def checked_rates(lr: Any) -> float | dict[str, float]:
+    """One rate for all layers, or a rate a layer by its name; the names meet the layers in `rates_of`.
+
+    >>> checked_rates(2), checked_rates({"W": 1, "V": 0.5})
+    (2.0, {'W': 1.0, 'V': 0.5})
+    """
+    if not isinstance(lr, Mapping):
+        return checks.positive(lr, "lr")
+    if not lr:
+        raise ValueError("`lr` is empty; expected a rate, or one for each layer, such as {'W': 0.1, 'V': 0.01}")
+    return {str(name): checks.positive(rate, f"lr[{name!r}]") for name, rate in lr.items()}
 
 
 def checked_convention(loss: str) -> str:

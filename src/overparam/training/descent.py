@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
@@ -9,10 +10,17 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import register_dataclass
 
-from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork, Params
-from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_convention, loss_gradient, moved
+from overparam.training.algorithm import (
+    AbstractAlgorithm,
+    Problem,
+    checked_convention,
+    checked_rates,
+    loss_gradient,
+    moved,
+    rates_of,
+)
 from overparam.training.arguments import Trainee, options_of
 from overparam.training.loop import train
 from overparam.training.losses import AbstractLoss, SmoothAbsolute, Squared, as_loss
@@ -23,7 +31,7 @@ from overparam.training.trajectory import Trajectory
 @register_dataclass
 @dataclass(frozen=True)
 class GradientDescent(AbstractAlgorithm):
-    """The full-batch step at a fixed rate.
+    """The full-batch step at a fixed rate, or at a rate a layer.
 
     Ref: fine_grained, Eq. (2), (5); convergence, Thm 1
     """
@@ -33,6 +41,7 @@ class GradientDescent(AbstractAlgorithm):
     loss: str = field(default="sum", metadata={"static": True})
 
     def begin(self, network: AbstractNetwork, params: Params, problem: Problem, key: Any) -> Params:
+        rates_of(self.lr, params.trained)  # one line where it names other layers
         return params
 
     def step(self, network: AbstractNetwork, state: Params, problem: Problem, step: Any) -> Params:
@@ -48,7 +57,7 @@ class GradientDescent(AbstractAlgorithm):
 def gradient_descent(
     network: Trainee,
     data: Any,
-    lr: float,
+    lr: float | Mapping[str, float],
     steps: int,
     *,
     key: Any = 0,
@@ -65,7 +74,7 @@ def gradient_descent(
     Args:
         network: a network of the house, or any function `apply(params, x)` with `params=` in the options.
         data: a `Dataset` or (X, y).
-        lr: the rate, of the loss named by `loss`.
+        lr: the rate, of the loss named by `loss`; or one for each trained layer by name, such as {"W": 0.1, "V": 0.01}.
         steps: how many.
         key: an int or a JAX key, of the initialisation.
         objective: "squared", "cross-entropy", "ramp", "smooth-absolute" or an `AbstractLoss`.
@@ -79,7 +88,7 @@ def gradient_descent(
     >>> run.loss.tolist()
     [1.0, 0.25, 0.0625]
     """
-    algorithm = GradientDescent(checks.positive(lr, "lr"), as_loss(objective), checked_convention(loss))
+    algorithm = GradientDescent(checked_rates(lr), as_loss(objective), checked_convention(loss))
     return train(network, data, algorithm, steps, key=key, **options)
 
 
@@ -109,6 +118,7 @@ class OneSampleSGD(AbstractAlgorithm):
     loss: str = field(default="mean", metadata={"static": True})
 
     def begin(self, network: AbstractNetwork, params: Params, problem: Problem, key: Any) -> IncrementState:
+        rates_of(self.lr, params.trained)  # one line where it names other layers
         return IncrementState(params, jax.tree.map(jnp.zeros_like, params.trained), jax.random.fold_in(key, STREAM))
 
     def step(self, network: AbstractNetwork, state: IncrementState, problem: Problem, step: Any) -> IncrementState:
@@ -129,7 +139,7 @@ class OneSampleSGD(AbstractAlgorithm):
 def sgd_one_sample(
     network: Trainee,
     data: Any,
-    lr: float,
+    lr: float | Mapping[str, float],
     steps: int,
     *,
     objective: Any = "smooth-absolute",
@@ -151,7 +161,7 @@ def sgd_one_sample(
     Args:
         network: a network of the house, or any function `apply(params, x)` with `params=` in the options.
         data: a `Dataset` or (X, y).
-        lr: η, of one sample's loss.
+        lr: η, of one sample's loss; or one for each trained layer by name.
         steps: T, one sampled point each, with replacement.
         objective: "smooth-absolute", "squared", "cross-entropy", "ramp" or an `AbstractLoss`.
         key: an int or a JAX key, of the initialisation and the sampled points.
@@ -164,4 +174,4 @@ def sgd_one_sample(
     >>> run.loss.tolist()
     [0.5, 0.125, 0.03125]
     """
-    return train(network, data, OneSampleSGD(checks.positive(lr, "lr"), as_loss(objective)), steps, key=key, **options)
+    return train(network, data, OneSampleSGD(checked_rates(lr), as_loss(objective)), steps, key=key, **options)

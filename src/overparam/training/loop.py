@@ -204,8 +204,8 @@ class Runner:
         tell = progress or silent
         self.at = record_steps(record, steps)
         self.together = steps_together(self.at)
-        self._prepare(measures, kernel_rows, rows_at_once)
         state, step = self._begin(), 0
+        self._prepare(measures, kernel_rows, rows_at_once)
         kept = None
         if place is not None:
             kept = State(place, "training", self._fingerprint(state))

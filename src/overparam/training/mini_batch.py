@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, final
 
@@ -14,7 +14,14 @@ from jax.tree_util import register_dataclass
 from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork, Params
-from overparam.training.algorithm import AbstractAlgorithm, Problem, checked_convention, loss_gradient
+from overparam.training.algorithm import (
+    AbstractAlgorithm,
+    Problem,
+    checked_convention,
+    checked_rates,
+    loss_gradient,
+    rates_of,
+)
 from overparam.training.arguments import Trainee, options_of, taken
 from overparam.training.loop import train
 from overparam.training.losses import AbstractLoss, Squared, as_loss
@@ -41,6 +48,8 @@ class SGDState(NamedTuple):
 class SGD(AbstractAlgorithm):
     """The mini-batch step: v ← βv + g + decay·W, W ← W − lr·v (with Nesterov's look-ahead where asked).
 
+    `lr` is one rate, or a dictionary with a rate for each trained layer by its name: η_w ≠ η_v.
+
     With `loss="sum"` the batch gradient is scaled by n/b, so that it estimates the full one; with "mean" by 1/b.
 
     Ref: convergence, Thm 2
@@ -58,10 +67,18 @@ class SGD(AbstractAlgorithm):
 
     def _optimizer(self, step: Any) -> optax.GradientTransformation:
         factor = 1.0 if self.schedule is None else self.schedule(step)
-        updates = optax.sgd(self.lr * factor, momentum=self.momentum or None, nesterov=self.nesterov)
-        return optax.chain(optax.add_decayed_weights(self.weight_decay), updates)
+        decayed, momentum = optax.add_decayed_weights(self.weight_decay), self.momentum or None
+        if not isinstance(self.lr, Mapping):
+            return optax.chain(decayed, optax.sgd(self.lr * factor, momentum=momentum, nesterov=self.nesterov))
+
+        def at_own_rates(updates: Any, weights: Any) -> Any:
+            return jax.tree.map(lambda update, rate: rate * factor * update, updates, rates_of(self.lr, updates))
+
+        updates = optax.sgd(1.0, momentum=momentum, nesterov=self.nesterov)
+        return optax.chain(decayed, updates, optax.stateless(at_own_rates))
 
     def begin(self, network: AbstractNetwork, params: Params, problem: Problem, key: Any) -> SGDState:
+        rates_of(self.lr, params.trained)  # one line where it names other layers
         draws = jax.random.fold_in(key, STREAM)
         return SGDState(params, self._optimizer(0).init(params.trained), draws, jnp.arange(problem.n))
 
@@ -163,7 +180,7 @@ def make_sgd(
     if schedule is not None and not callable(schedule):
         raise ValueError(f"`schedule` is {schedule!r}; expected a function of the step, such as those of optax")
     return SGD(
-        checks.positive(lr, "lr"), checks.positive(weight_decay, "weight_decay", zero=True), batch, momentum,
+        checked_rates(lr), checks.positive(weight_decay, "weight_decay", zero=True), batch, momentum,
         bool(nesterov), _as_tree(schedule), sampling, as_loss(objective), checked_convention(loss),
     )  # fmt: skip
 
@@ -171,7 +188,14 @@ def make_sgd(
 @accepts_old("training.sgd")
 @options_of(make_sgd, train)
 def sgd(
-    network: Trainee, data: Any, lr: float, steps: int, *, batch: int | None = 50, key: Any = 0, **options: Any
+    network: Trainee,
+    data: Any,
+    lr: float | Mapping[str, float],
+    steps: int,
+    *,
+    batch: int | None = 50,
+    key: Any = 0,
+    **options: Any,
 ) -> Trajectory:
     """Train by mini-batch SGD and record what happens on the way; updates as in PyTorch's SGD.
 
@@ -182,7 +206,7 @@ def sgd(
     Args:
         network: a network of the house, or any function `apply(params, x)` with `params=` in the options.
         data: a `Dataset` or (X, y).
-        lr: the rate, of the loss named by `loss`.
+        lr: the rate, of the loss named by `loss`; or one for each trained layer by name, such as {"W": 0.1, "V": 0.01}.
         steps: how many batches.
         batch: rows a step; None for all of them.
         momentum: β.

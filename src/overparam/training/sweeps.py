@@ -27,7 +27,7 @@ from overparam.training.arguments import Trainee, as_network, initial, options_o
 from overparam.training.loop import Runner
 from overparam.training.mini_batch import make_sgd
 from overparam.training.precision import checked_dtype, computing
-from overparam.training.trajectory import Stop
+from overparam.training.trajectory import Stop, mean_over_steps
 
 
 @final
@@ -36,6 +36,7 @@ class Sweep(AbstractAnswer):
     """The records of many runs; every record has the run as its first axis and the step as its second.
 
     lr, weight_decay, seed: (runs,) what each run had. algorithm: what they share. params: the weights at the end, runs first, or None.
+    layers: where each layer had its own rate, the layers' names; `lr` is then (runs, layers), a column a layer.
     """
 
     lr: np.ndarray
@@ -48,6 +49,7 @@ class Sweep(AbstractAnswer):
     stopped: Stop
     seconds_per_step: float
     params: Params | None = field(default=None, metadata={"stored": False})
+    layers: tuple[str, ...] = ()
     provenance: Provenance = field(default_factory=Provenance)
 
     kind: ClassVar[str] = "sweep"
@@ -61,9 +63,16 @@ class Sweep(AbstractAnswer):
 
     def final(self, name: str = "loss") -> np.ndarray:
         """The last value of a record, (runs, …)."""
+        return self._record(name)[:, -1]
+
+    def averaged(self, name: str = "loss") -> np.ndarray:
+        """The mean of a record over the iterates 0 … T − 1, (runs, …), as theorems on SGD state it."""
+        return mean_over_steps(self.steps, np.moveaxis(self._record(name), 1, 0))
+
+    def _record(self, name: str) -> np.ndarray:
         if name not in self.records:
             raise ValueError(f"this sweep has no {name!r}; it recorded {', '.join(self.records)}")
-        return self.records[name][:, -1]
+        return self.records[name]
 
     def best(self, name: str | None = None) -> int:
         """The run whose last value of `name` is smallest (largest for accuracies); runs that diverged do not count.
@@ -89,16 +98,26 @@ class Sweep(AbstractAnswer):
     def _judged_by(self) -> str:
         return "test_loss" if "test_loss" in self.records else "loss"
 
-    def over_seeds(self, name: str | None = None) -> list[tuple[float, float, float, float]]:
-        """(lr, decay, mean, standard error) of the last value over the seeds, a setting a row; NaN for one seed."""
+    def over_seeds(self, name: str | None = None) -> list[tuple[Any, float, float, float]]:
+        """(lr, decay, mean, standard error) of the last value over the seeds, a setting a row; NaN for one seed.
+
+        lr is a number, or a tuple with the rate of each of `layers`.
+        """
         values, rows = self.final(name or self._judged_by), []
-        for lr, decay in dict.fromkeys(zip(self.lr.tolist(), self.weight_decay.tolist(), strict=True)):
-            own = values[(self.lr == lr) & (self.weight_decay == decay)]
+        settings = [(_plain(lr), decay) for lr, decay in zip(self.lr.tolist(), self.weight_decay.tolist(), strict=True)]
+        for setting in dict.fromkeys(settings):
+            own = values[[one == setting for one in settings]]
             finite = len(own) > 1 and bool(np.isfinite(own).all())
             with np.errstate(over="ignore"):
                 spread = float(own.std(ddof=1) / np.sqrt(len(own))) if finite else float("nan")
-                rows.append((lr, decay, float(own.mean()), spread))
+                rows.append((*setting, float(own.mean()), spread))
         return rows
+
+    def _rate(self, lr: Any) -> str:
+        """A rate, or those of the layers, in words."""
+        if not self.layers:
+            return f"{lr:g}"
+        return ", ".join(f"{layer} {rate:g}" for layer, rate in zip(self.layers, lr, strict=True))
 
     @property
     def title(self) -> str:
@@ -111,18 +130,18 @@ class Sweep(AbstractAnswer):
         if lost == self.runs:
             return Verdict("bad", (f"All of {count_of(self.runs, 'run')} diverged; sweep smaller rates.",))
         best, name = self.best(), self._judged_by
-        setting = f"rate {self.lr[best]:g}, decay {self.weight_decay[best]:g}, seed {int(self.seed[best])}"
+        setting = f"rate {self._rate(self.lr[best])}, decay {self.weight_decay[best]:g}, seed {int(self.seed[best])}"
         told = f"The least {name.replace('_', ' ')} of {count_of(self.runs, 'run')} is {self.final(name)[best]:.4g}, at {setting}."
         return Verdict("good", (told, *([f"{count_of(lost, 'run')} diverged."] if lost else [])))
 
     def sections(self) -> tuple[sections.Section, ...]:
         """One table of settings and one figure of the losses."""
         name = self._judged_by
-        rows = tuple(self.over_seeds(name))
+        rows = tuple((self._rate(lr) if self.layers else lr, *rest) for lr, *rest in self.over_seeds(name))
         words = name.replace("_", " ")
         table = sections.Table(("rate", "decay", f"last {words}", "standard error"), rows)
         drawn = tuple(
-            sections.series(f"rate {lr:g}, decay {decay:g}, seed {seed}", self.steps, values)
+            sections.series(f"rate {self._rate(lr)}, decay {decay:g}, seed {seed}", self.steps, values)
             for lr, decay, seed, values in zip(self.lr, self.weight_decay, self.seed, self.records[name], strict=True)
         )
         figure = sections.Figure(f"{words} of every run", f"{words} by step.", "step", words, drawn[:12], y_scale="log")
@@ -135,7 +154,7 @@ class Sweep(AbstractAnswer):
 def side_by_side(
     network: Trainee,
     data: Any,
-    settings: Sequence[tuple[float, float, int]],
+    settings: Sequence[tuple[float | Mapping[str, float], float, int]],
     steps: int,
     *,
     params: Any = None,
@@ -155,7 +174,7 @@ def side_by_side(
         network: a network of the house, or any function `apply(params, x)` with `params=`.
         data: one data set; or a list of them, one a run, all of one shape. Rows may be repeated to get there: a mean
             over them, and an epoch, are then those of the rows repeated.
-        settings: (lr, weight_decay, key) of every run.
+        settings: (lr, weight_decay, key) of every run; lr a number, or in every run a rate for each layer by name.
         steps: how many, the same for all.
         params: where all start, or a list of `Params`, one a run; fresh weights from each key if None.
         measures, kernel_rows, dtype, device: see `train`.
@@ -178,6 +197,7 @@ def side_by_side(
     given = _starts(params, runs, "the settings") or [params] * runs
     of_sgd = taken(options, make_sgd)
     algorithms = [make_sgd(rate, weight_decay=decay, **of_sgd) for rate, decay, _ in settings]
+    layers = _named(settings)
     with computing(dtype, device) as kind:
         house = as_network(network, given[0])
         first = sets if isinstance(sets, Dataset) else sets[0]
@@ -196,7 +216,7 @@ def side_by_side(
         shared = spec_of_algorithm(algorithms[0])
         shared = replace(shared, fields={n: v for n, v in shared.fields.items() if n not in ("lr", "weight_decay")})
         return Sweep(
-            lr=np.array([s[0] for s in settings], dtype=np.float64),
+            lr=np.array([[s[0][name] for name in layers] if layers else s[0] for s in settings], dtype=np.float64),
             weight_decay=np.array([s[1] for s in settings], dtype=np.float64),
             seed=np.array([s[2] for s in settings], dtype=np.int64),
             steps=np.array(runner.recorded, dtype=np.int64),
@@ -206,6 +226,7 @@ def side_by_side(
             stopped=stopped,
             seconds_per_step=runner.seconds / max(1, runner.timed),
             params=last,
+            layers=layers,
             provenance=runner.provenance({"steps": stopped.step, "runs": runs, "algorithm": str(shared)}),
         )
 
@@ -215,7 +236,7 @@ def side_by_side(
 def sweep(
     network: Trainee,
     data: Any,
-    lr: float | Sequence[float],
+    lr: float | Mapping[str, float] | Sequence[float] | Sequence[Mapping[str, float]],
     steps: int,
     *,
     weight_decay: float | Sequence[float] = 0.0,
@@ -230,7 +251,8 @@ def sweep(
     Args:
         network: a network of the house, or any function `apply(params, x)` with `params=`.
         data: a `Dataset` or (X, y).
-        lr, weight_decay, keys: what to combine; a key is an int, of the initialisation and the batches of its runs.
+        lr, weight_decay, keys: what to combine; a rate is a number or a dictionary of one for each layer by name, a key an
+            int, of the initialisation and the batches of its runs.
         steps: how many, the same for all.
         params: where all start, or a list with one `Params` for each key (such as initial weights of several sizes);
             fresh weights from each key if None.
@@ -266,7 +288,17 @@ def _stacked(kind: Any, *leaves: Any) -> Any:
     return jnp.asarray(leaves) if all(isinstance(leaf, int) for leaf in leaves) else jnp.asarray(leaves, kind)
 
 
-def _checked(settings: Sequence[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
+def _named(settings: Sequence[tuple[Any, float, int]]) -> tuple[str, ...]:
+    """The layers that have rates of their own, the same in every run; none where each run has one rate."""
+    every = [tuple(sorted(map(str, lr))) if isinstance(lr, Mapping) else () for lr, _, _ in settings]
+    other = next((names for names in every if names != every[0]), None)
+    if other is not None:
+        said = " and ".join(", ".join(names) or "one for all" for names in (every[0], other))
+        raise ValueError(f"`lr` has rates of different layers in different runs ({said}); name the same ones in each")
+    return every[0]
+
+
+def _checked(settings: Sequence[tuple[Any, float, int]]) -> list[tuple[Any, float, int]]:
     settings = [] if settings is None else list(settings)
     if not settings:
         raise ValueError("`settings` is empty; expected (lr, weight_decay, key) of at least one run")
@@ -289,6 +321,10 @@ def _sets(data: Any, runs: int) -> Dataset | list[Dataset]:
             f"data set {other} has rows of another shape or number than the first one; repeat rows to the largest number"
         )
     return data
+
+
+def _plain(lr: Any) -> Any:
+    return tuple(lr) if isinstance(lr, list) else lr
 
 
 def _several(values: Any) -> list[Any]:

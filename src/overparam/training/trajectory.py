@@ -73,6 +73,23 @@ class Stop:
         return f"the loss is not finite at step {self.step}: {why}"
 
 
+def mean_over_steps(steps: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(1/T) Σ_{t<T} of values recorded at some `steps` from 0 to T, the first axis; straight lines between them.
+
+    Exact where every step was recorded, or where a value moves in straight lines between its records.
+
+    >>> mean_over_steps(np.array([0, 1, 2]), np.array([4.0, 2.0, 9.0]))  # of steps 0 and 1
+    np.float64(3.0)
+    >>> mean_over_steps(np.array([0, 4]), np.array([4.0, 0.0]))  # 4, 3, 2, 1
+    np.float64(2.5)
+    """
+    if len(steps) < 2:
+        raise ValueError(f"an average over iterates needs a run of one step or more; here it has {int(steps[-1])}")
+    first, last = values[:-1], values[1:]
+    gaps = np.diff(steps).reshape(-1, *(1,) * (values.ndim - 1))
+    return ((gaps * (first + last) - (last - first)) / 2).sum(axis=0) / (steps[-1] - steps[0])
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Trajectory(AbstractAnswer):
@@ -112,6 +129,10 @@ class Trajectory(AbstractAnswer):
     def __repr__(self) -> str:
         last = f", loss {self.loss[0]:.4g} → {self.loss[-1]:.4g}" if len(self.steps) else ""
         return f"Trajectory({self.network}, {self.algorithm}: {int(self.steps[-1])} steps{last})"
+
+    def averaged(self, name: str = "loss") -> np.ndarray:
+        """The mean of a record over the iterates 0 … T − 1, as theorems on SGD state it; see `mean_over_steps`."""
+        return mean_over_steps(self.steps, getattr(self, name))
 
     @property
     def loss_convention(self) -> str:
