@@ -51,6 +51,13 @@ from overparam.theory.regression import (
     linear_regression,
     tuned_regression,
 )
+from overparam.theory.subset_certificates import (
+    SubsetCost,
+    SubsetSpectrum,
+    subset_certificate,
+    subset_cost,
+    subset_spectrum,
+)
 from overparam.theory.width import (
     Conditions,
     Requirement,
@@ -90,6 +97,8 @@ __all__ = [
     "Requirement",
     "SpectralCertificate",
     "StepsToLoss",
+    "SubsetCost",
+    "SubsetSpectrum",
     "Term",
     "TunedRegression",
     "best_learning_rate",
@@ -126,6 +135,9 @@ __all__ = [
     "sample_flips",
     "spectral_certificate",
     "steps_to_loss",
+    "subset_certificate",
+    "subset_cost",
+    "subset_spectrum",
     "trajectory_conditions",
     "tuned_regression",
     "width_for_laziness",

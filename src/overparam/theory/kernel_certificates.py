@@ -253,7 +253,7 @@ def spectral_certificate(
     if not of_products and spectrum is None:
         raise ValueError(
             f"`kernel` is a {type(kernel).__name__}; expected one of inner products and norms, such as "
-            "`op.kernels.FullyConnected()`, or its `spectrum`. `dimension_certificate` holds for any kernel"
+            "`op.kernels.FullyConnected()`, or its `spectrum`. `subset_certificate` takes any kernel"
         )
     if ridge is not None:
         checks.positive(ridge, "ridge", zero=True, fix="or None for every ridge")
@@ -265,12 +265,7 @@ def spectral_certificate(
         raise ValueError(f"`spectrum` is of the {spectrum.domain}; expected one from `spectrum_on_cube`")
     unit_rows(X, spectrum)  # one line where rows are no corners
     H = gram(kernel, X, "dense", get=get, device="cpu") if H is None else H
-    invertible: bool | None = None
-    if ridge is None:
-        norm, detail = _interpolation_norm(H, y)
-        invertible = True if np.isfinite(norm) else None
-    else:
-        norm, detail = _ridge_norm(H, y, float(ridge)), ""
+    norm, invertible, detail = squared_norm(H, y, ridge)
     value, multiplier, variance = lower_bound(spectrum, power, norm)
     assumptions = [
         Assumption("rows are corners of a cube around 0", "met", f"{len(X):,} rows"),
@@ -310,16 +305,27 @@ def lower_bound(
     values = np.maximum(spectrum.eigenvalues, 0.0) + spectrum.errors
     used = powers > 0
     powers, values = powers[used], values[used]
+    value, multiplier = best_multiplier(powers, values, squared_norm)
+    return value, multiplier, float(powers.sum())
+
+
+def best_multiplier(powers: np.ndarray, values: np.ndarray, squared_norm: float) -> tuple[float, float]:
+    """max over μ ≥ 0 of μ (Σ_j v_j/(λ_j + μ) − B²), v the target's squares along axes of strength λ; and the best μ.
+
+    >>> value, _ = best_multiplier(np.array([1.0]), np.array([0.25]), 1.0)
+    >>> round(value, 9)  # (1 − √¼·1)²
+    0.25
+    """
     variance = float(powers.sum())
     if not (0 <= squared_norm < np.inf) or variance == 0:
-        return 0.0, 0.0, variance
+        return 0.0, 0.0
 
     def bound(logarithm: float) -> float:
         mu = np.exp(logarithm)
         return float(np.sum(powers * (mu / (values + mu))) - mu * squared_norm)
 
     if squared_norm == 0:
-        return variance, np.inf, variance
+        return variance, np.inf
     # the best μ is where Σ vλ/(λ + μ)² = B², so below √(Σ vλ)/B; the bound is concave in μ
     high = 0.5 * (np.log(np.sum(powers * np.maximum(values, 1e-300))) - np.log(squared_norm))
     found: Any = minimize_scalar(
@@ -327,7 +333,15 @@ def lower_bound(
     )
     best = max((float(found.x), high), key=bound)
     value = bound(best) - 1e-13 * variance
-    return max(0.0, value), float(np.exp(best)), variance
+    return max(0.0, value), float(np.exp(best))
+
+
+def squared_norm(H: AbstractGram, y: np.ndarray, ridge: float | None) -> tuple[float, bool | None, str]:
+    """At least Σ_r ‖f_r‖² of the regression, of every ridge if None; whether K is known to be invertible, and why."""
+    if ridge is not None:
+        return _ridge_norm(H, y, float(ridge)), None, ""
+    norm, detail = _interpolation_norm(H, y)
+    return norm, True if np.isfinite(norm) else None, detail
 
 
 def _ridge_norm(H: AbstractGram, y: np.ndarray, ridge: float) -> float:
