@@ -15,6 +15,7 @@ KINDS = (
     "Sec.",
     "Thm",
     "Lemma",
+    "Prop.",
     "Fact",
     "Cor",
     "Claim",

@@ -52,7 +52,7 @@ class SGD(AbstractAlgorithm):
 
     With `loss="sum"` the batch gradient is scaled by n/b, so that it estimates the full one; with "mean" by 1/b.
 
-    Ref: convergence, Thm 2
+    Ref: convergence, Thm 2; beyond_kernels, Alg. 1
     """
 
     lr: Any
