@@ -26,6 +26,7 @@ from overparam.audits.convergence_11_smoothness import linearisation, semi_smoot
 from overparam.audits.convergence_12_13_descent import descent, of_run
 from overparam.audits.convergence_b_convolutional import convolutional_stability, convolutional_start
 from overparam.audits.convergence_c_residual import residual_stability, residual_start
+from overparam.audits.fine_grained_d_movement import two_layer_descent, two_layer_rademacher, two_layer_start
 from overparam.audits.laws import Finding
 from overparam.audits.subject import Architecture, Subject
 
@@ -74,6 +75,9 @@ MEASUREMENTS: dict[str, Measurement] = {
     "convolutional network": Measurement(convolutional_start, ("convolutional",)),
     "convolutional stability": Measurement(convolutional_stability, ("convolutional",)),
     "coupling of two layers": Measurement(coupling_of_two_layers, ("biased two-layer", "two-layer")),
+    "start of two layers": Measurement(two_layer_start, ("two-layer",), passes=(10, 0)),
+    "descent of two layers": Measurement(two_layer_descent, ("two-layer",), passes=(0, 500)),
+    "Rademacher complexity of two layers": Measurement(two_layer_rademacher, ("two-layer",), passes=(0, 700)),
     "coupling of three layers": Measurement(coupling_of_three_layers, ("three-layer",)),
     "smoothed pseudo network": Measurement(smoothed_pseudo_network, ("three-layer",)),
     "coupling under random signs": Measurement(coupling_under_signs, ("three-layer",)),

@@ -103,7 +103,7 @@ def forecasts(
 def starting_gram(work: Work, data: Dataset, network: TwoLayer, key: int) -> np.ndarray:
     """H(0) of the very network that `trained` starts from: what is left of its error is not the width's.
 
-    Ref: fine_grained, Lemma C.2
+    Ref: fine_grained, Lemma C.3
     """
     with computing("float64", work.device):
         params = network.init(key, data.d)

@@ -260,7 +260,7 @@ def certificate(
     B, R = float(np.linalg.norm(moved)), float(moved.max())
     i, j = (max(1, int(np.ceil(value * (1 - 1e-12)))) for value in (B / grid, R / (grid / np.sqrt(m))))
     B_grid, R_grid = i * grid, j * grid / float(np.sqrt(m))
-    frobenius, counted, near = _sums(W0, X, sizes, R_grid)
+    frobenius, counted, near = counted_sums(W0, X, sizes, R_grid)
     linear = B_grid / n * np.sqrt(frobenius / m)
     flips = 2 * R_grid / (n * np.sqrt(m)) * counted
     union = np.log(2 / delta) + np.log(float(i) * (i + 1)) + np.log(float(j) * (j + 1))
@@ -298,7 +298,7 @@ def certificate(
     )
 
 
-def _sums(W0: np.ndarray, X: np.ndarray, sizes: np.ndarray, R: float) -> tuple[float, float, float]:
+def counted_sums(W0: np.ndarray, X: np.ndarray, sizes: np.ndarray, R: float) -> tuple[float, float, float]:
     """Σ a_r² 1{w_r·x_i ≥ 0} ‖x_i‖², Σ |a_r| ‖x_i‖ 1{|w_r·x_i| ≤ R‖x_i‖}, and the share counted in the second."""
     norms = checks.row_norms(X)
     frobenius = counted = 0.0

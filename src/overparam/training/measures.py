@@ -219,7 +219,7 @@ def finite_gram(network: AbstractNetwork, params: Params, X: Any) -> Any:
 
     For the two-layer network H_ij = (x_i·x_j / m) Σ_r 1_{r,i} 1_{r,j}, from whole counts, which are exact in float32.
 
-    Ref: fine_grained, Lemma C.2
+    Ref: fine_grained, Sec. 3.4, Lemma C.2, Lemma C.3
     """
     if isinstance(network, TwoLayer):
         on = network.trace(params, X).pre_activations[0] > 0
