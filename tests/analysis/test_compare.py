@@ -6,9 +6,12 @@ import jax
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import cross_val_score
+from sklearn.svm import SVC, SVR
 
 import overparam as op
 from overparam.analysis import comparison, prepare_compare
+from overparam.analysis import comparison_machines as machines
 from overparam.analysis import comparison_methods as nets
 from overparam.analysis.comparison_data import default_sizes, split_data
 from overparam.analysis.comparison_methods import best_family, fit_families, make_families
@@ -105,7 +108,7 @@ def test_a_family_is_tuned_as_leave_one_out_by_hand_and_predicts_as_scikit_learn
     ground = split_data((X, y))
     rows = np.arange(60)
     families = {"Gaussian": make_families(Work(), ground)["Gaussian"]}
-    fits = fit_families(ground, families, rows, None, device="cpu", progress=quiet)
+    fits = fit_families(ground, families, rows, None, seed=0, device="cpu", progress=quiet)
     gamma = 1 / (2 * families["Gaussian"][fits["member"][0]][0].bandwidth ** 2)
     model = KernelRidge(alpha=fits["ridge"][0], kernel="rbf", gamma=gamma)
     wrong = 0
@@ -115,8 +118,61 @@ def test_a_family_is_tuned_as_leave_one_out_by_hand_and_predicts_as_scikit_learn
     assert fits["left_out_error"][0] == pytest.approx(wrong / 60)
     outputs = model.fit(ground.X[rows], ground.y[rows]).predict(ground.Z)
     np.testing.assert_array_equal(fits["losses"][0], np.where(outputs * ground.y_test > 0, 0.0, 1.0))
-    worse = fits | {"left_out_error": np.array([0.9])}
+    worse = fits | {"folds": np.array([0.9])}
     assert best_family({name: np.concatenate([worse[name], own]) for name, own in fits.items()}) == 1
+
+
+@pytest.mark.parametrize("task", ["two classes", "three classes", "regression"])
+def test_machines_and_ridges_are_those_of_scikit_learn_over_the_same_folds(task):
+    X, _ = made(80)
+    y = {
+        "two classes": np.sign(X[:, 0]),
+        "three classes": np.digitize(X[:, 0], [-0.4, 0.4]),
+        "regression": X[:, 0] ** 2,
+    }
+    ground = split_data((X, y[task]), preprocess="none")
+    rows = np.arange(ground.n)
+    folds = machines.folds_of(ground, rows, 0)
+    assert sorted(np.concatenate([held for _, held in folds])) == list(rows)
+    K = np.exp(-np.sum((ground.X[:, None] - ground.X[None]) ** 2, axis=2))
+    error, cost = machines.best_machine(ground, K, ground.y, ground.strata, folds)
+    kind = SVR(epsilon=0.1, gamma=1.0) if task == "regression" else SVC(gamma=1.0)
+    labels = ground.y if task == "regression" else ground.strata
+    score = "neg_mean_squared_error" if task == "regression" else "accuracy"
+
+    def by_hand(model, targets):
+        sums = [len(h) * cross_val_score(model, ground.X, targets, cv=[(f, h)], scoring=score)[0] for f, h in folds]
+        return -sum(sums) / len(rows) if task == "regression" else 1 - sum(sums) / len(rows)
+
+    each = {C: by_hand(kind.set_params(C=C), labels) for C in machines.COSTS}
+    assert error == pytest.approx(min(each.values()), abs=2e-3)  # the solver stops at 1e-3
+    assert each[cost] == pytest.approx(error, abs=2e-3)
+    if task == "regression":
+        ridged = by_hand(KernelRidge(alpha=0.3, kernel="rbf", gamma=1.0), ground.y)
+        assert machines.ridge_error(ground, K, ground.y, 0.3, folds) == pytest.approx(ridged, rel=1e-9)
+
+
+def test_a_machine_stands_for_its_family_where_folds_prefer_it():
+    """A thin wedge of one class: a margin finds it where squares are pulled away by the mass of the others."""
+    random = np.random.default_rng(3)
+    X = random.uniform(-1, 1, (400, 2))
+    y = np.where((X[:, 0] > 0.55) & (X[:, 1] > 0.2), 1.0, -1.0)
+    X[y < 0, 0] -= 4 * (random.random(np.sum(y < 0)) < 0.7)  # most of the others are far away
+    ground = split_data((X, y))
+    families = {"Gaussian": make_families(Work(), ground)["Gaussian"]}
+    fits = fit_families(ground, families, np.arange(ground.n), None, seed=0, device="cpu", progress=quiet)
+    kernel, _ = families["Gaussian"][fits["member"][0]]
+    K, K_new = kernel(ground.X), kernel(ground.Z, ground.X)
+    folds = machines.folds_of(ground, np.arange(ground.n), 0)
+    by_ridge = machines.ridge_error(ground, K, ground.y, fits["ridge"][0], folds)
+    by_machine, cost = machines.best_machine(ground, K, ground.y, ground.strata, folds)
+    assert (fits["cost"][0] > 0) == (by_machine < by_ridge)
+    assert fits["folds"][0] == min(by_ridge, by_machine)
+    if by_machine < by_ridge:
+        assert fits["cost"][0] == cost
+        model = SVC(kernel="precomputed", C=cost).fit(K, ground.strata)
+        said = np.where(model.predict(K_new) == ground.strata[ground.y > 0][0], 1.0, -1.0)
+        np.testing.assert_array_equal(fits["losses"][0], said != ground.y_test)
 
 
 def test_the_curvature_is_the_largest_eigenvalue_of_the_jacobian():

@@ -22,6 +22,7 @@ from overparam.analysis.comparison_data import (
     default_sizes,
     split_data,
 )
+from overparam.analysis.comparison_machines import COSTS, FOLDS
 from overparam.analysis.comparison_methods import (
     ALL_MEMBERS,
     AROUND,
@@ -81,6 +82,8 @@ KERNEL_SHARE = 0.6
 NETWORK_SHARE = 0.4
 """Networks get at least this share of the time, whatever the kernels take."""
 MEMBERS = sum(map(len, DEPTHS.values())) + (len(FAMILIES) - len(DEPTHS)) * len(WIDTHS)
+MACHINE = 2.5e-8
+"""Seconds of a support-vector machine over the square of its rows: its solver is one thread's."""
 SLOW = 1e10
 """Operations a second of a machine that was not timed."""
 
@@ -202,8 +205,9 @@ def prepare_compare(
 ) -> Job[Comparison]:
     """Is a kernel enough for this data? Tuned kernels against trained networks, on growing numbers of rows.
 
-    Kernels: NTK of depth 1 to 3, conjugate kernel, Laplace, Gaussian, each with its ridge by exact leave-one-out; the best
-    by leave-one-out stands for them. Networks: two layers, three layers and the three-layer ResNet, hidden layers trained
+    Kernels: NTK of depth 1 to 3, conjugate kernel, Laplace, Gaussian, each with its ridge by exact leave-one-out, and a
+    support-vector machine on the best of each family, where five folds say that it is better; the best over those folds
+    stands for them. Networks: two layers, three layers and the three-layer ResNet, hidden layers trained
     by SGD, with rate, weight decay and length chosen on a validation part of the training rows, then trained again on
     all of them; the best on validation rows stands for them. Test rows are the same for all and choose nothing. The
     verdict is a comparison in pairs over test rows, at the largest size.
@@ -336,7 +340,7 @@ def _seconds_a_step(
 
 
 def _kernel_seconds(ground: SplitRows, sizes: Sequence[int], speed: float) -> float:
-    """For one seed: decompositions or factors of every family at every size, and the matrices themselves."""
+    """For one seed: decompositions or factors of every family at every size, the matrices themselves, and the machines."""
     d, total = ground.X.shape[1], 0.0
     for place, n in enumerate(sizes):
         few = place > 0 and n > ALL_MEMBERS
@@ -344,6 +348,7 @@ def _kernel_seconds(ground: SplitRows, sizes: Sequence[int], speed: float) -> fl
         ridges = len(AROUND) if few else 14
         work = 20.0 * n**3 if n <= EIGEN_FITS else 1.5 * ridges * n**3
         total += fits * (work + n * (n + len(ground.Z)) * (2.0 * d + 200)) / speed
+        total += len(FAMILIES) * FOLDS * ((3 if few else len(COSTS)) * MACHINE * n**2 + n**3 / speed)
     return total
 
 

@@ -135,7 +135,7 @@ class SplitRows:
 class Choice:
     """What was chosen for one method at one size, by what score, and the seconds it took, search included.
 
-    score: the leave-one-out error of a kernel (mean over seeds), the validation error of a network.
+    score: the error of a kernel over five folds (mean over seeds), the validation error of a network.
     """
 
     method: str

@@ -14,9 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.analysis.comparison_data import Choice, SplitRows, repeats
+from overparam.analysis.comparison_machines import COSTS, Folds, best_machine, folds_of, machine_outputs, ridge_error
 from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
 from overparam.data import Dataset
+from overparam.engines import cross_matrix
 from overparam.frame import Work
 from overparam.kernels import FullyConnected, Gaussian, Laplace, median_distance
 from overparam.networks import Plain, ThreeLayerResNet
@@ -57,8 +59,9 @@ Families = Mapping[str, Mapping[str, tuple[Any, str]]]
 """family → member → (kernel, which of its kernels)."""
 Fits = Mapping[str, np.ndarray]
 """Of the best member of every family on some rows, in columns: its name `member`, its `ridge` and the `least_ridge` that makes
-sense (below it rounding decides), what leave-one-out gave (`left_out`, and `left_out_error`, NaN for regression), the `seconds`
-of the family, and its `losses` on the test rows, (families, rows)."""
+sense (below it rounding decides), what leave-one-out gave (`left_out`, and `left_out_error`, NaN for regression), `cost`, C of
+the support-vector machine on it where that is better over the folds and 0 where ridge regression is, the error `folds` of the
+better one there, the `seconds` of the family, and its `losses` on the test rows, (families, rows)."""
 
 
 def make_families(work: Work, ground: SplitRows) -> Families:
@@ -83,19 +86,26 @@ def fit_families(
     rows: np.ndarray,
     below: Fits | None,
     *,
+    seed: int,
     device: str | None,
     progress: Progress,
 ) -> Fits:
-    """The best member of every family on these rows; `below`: what was best on the next smaller size, if there was one."""
+    """The best member of every family on these rows, by ridge regression or a support-vector machine.
+
+    below: what was best on the next smaller size, if there was one. seed: of the folds.
+    """
     found: list[dict[str, Any]] = []
     X, y = ground.X[rows], ground.y[rows]
+    folds = folds_of(ground, rows, seed)
     for place, (family, members) in enumerate(families.items()):
         progress(place, len(families), f"{family}, {len(rows):,} rows")
         start, tried = time.perf_counter(), []
-        names, ridges, floor = list(members), None, None
+        names, ridges, floor, costs = list(members), None, None, COSTS
         if below is not None and len(rows) > ALL_MEMBERS:  # a few ridges around what was best on fewer rows
             names, floor = [str(below["member"][place])], float(below["least_ridge"][place])
             ridges = sorted({max(float(below["ridge"][place]) * share, floor) for share in AROUND})
+            near = float(below["cost"][place])
+            costs = tuple(cost for cost in COSTS if near / 10 <= cost <= 10 * near)
         for name in names:
             kernel, get = members[name]
             fit = tuned_regression(kernel, X, y, ground.Z, get=get, ridges=ridges, device=device)
@@ -104,9 +114,26 @@ def fit_families(
             tried.append(
                 own | {"left_out": fit.left_out, "left_out_error": error, "losses": ground.losses(fit.outputs)}
             )
-        found.append(min(tried, key=_score) | {"seconds": time.perf_counter() - start})
+        best = min(tried, key=_score)
+        kernel, get = members[best["member"]]
+        best |= _machine(ground, kernel, get, rows, best["ridge"], folds, costs)
+        found.append(best | {"seconds": time.perf_counter() - start})
     progress(len(families), len(families), "kernels")
     return {name: np.array([fit[name] for fit in found]) for name in found[0]}
+
+
+def _machine(
+    ground: SplitRows, kernel: Any, get: str, rows: np.ndarray, ridge: float, folds: Folds, costs: Sequence[float]
+) -> dict[str, Any]:
+    """`cost` and `folds`; also `losses` on the test rows, where a support-vector machine is better than the ridge."""
+    X, y, strata = ground.X[rows], ground.y[rows], ground.strata[rows]
+    K = cross_matrix(kernel, X, X, get=get)
+    by_ridge = ridge_error(ground, K, y, ridge, folds)
+    by_machine, cost = best_machine(ground, K, y, strata, folds, costs) if costs else (np.inf, 0.0)
+    if by_machine >= by_ridge:
+        return {"cost": 0.0, "folds": by_ridge}
+    outputs = machine_outputs(ground, K, y, strata, cross_matrix(kernel, ground.Z, X, get=get), cost)
+    return {"cost": cost, "folds": by_machine, "losses": ground.losses(outputs)}
 
 
 def _score(fit: Mapping[str, Any]) -> tuple[float, float]:
@@ -115,8 +142,11 @@ def _score(fit: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def best_family(fits: Fits) -> int:
-    """The place of the family with the least leave-one-out error."""
-    return min(range(len(fits["member"])), key=lambda i: _score({name: own[i] for name, own in fits.items()}))
+    """The place of the family with the least error over the folds, which all families share; ties go to leave-one-out."""
+    return min(
+        range(len(fits["member"])),
+        key=lambda i: (float(fits["folds"][i]), *_score({name: own[i] for name, own in fits.items()})),
+    )
 
 
 def kernels_part(
@@ -125,7 +155,7 @@ def kernels_part(
 ) -> Fits:  # fmt: skip
     """The kernels of one size and seed as a part."""
     rows = ground.subsets(sizes, key, draw)[size]
-    return fit_families(ground, families, rows, below, device=work.device, progress=work.progress)
+    return fit_families(ground, families, rows, below, seed=key + draw, device=work.device, progress=work.progress)
 
 
 def kernel_choice(family: str, size: int, parts: Sequence[Fits], outputs: int) -> Choice:
@@ -135,10 +165,13 @@ def kernel_choice(family: str, size: int, parts: Sequence[Fits], outputs: int) -
     members = [str(fit["member"]) for fit in fits]
     common = max(dict.fromkeys(members), key=members.count)
     ridge = float(np.exp(np.mean([np.log(fit["ridge"]) for fit in fits if fit["ridge"] > 0] or [0.0])))
+    machines = [float(fit["cost"]) for fit in fits if fit["cost"] > 0]
     words = f"{common}, ridge {ridge:.2g}"
+    if machines:
+        words += f", or a support-vector machine with C = {float(np.median(machines)):g}, which {len(machines)} of {len(fits)} seeds chose"
     if len(set(members)) > 1:
         words += f" (so for {members.count(common)} of {len(members)} seeds)"
-    scores = [fit["left_out"] / outputs if np.isnan(fit["left_out_error"]) else fit["left_out_error"] for fit in fits]
+    scores = [float(fit["folds"]) / (outputs if np.isnan(fit["left_out_error"]) else 1) for fit in fits]
     return Choice(family, size, words, float(np.mean(scores)), sum(float(fit["seconds"]) for fit in fits))
 
 

@@ -97,7 +97,7 @@ def _errors(c: Comparison) -> tuple[Block, ...]:
     table = Table(
         (f"At n = {c.sizes[-1]:,}", "", _measure(c), "standard error", "stands for its side", "chosen"),
         rows,
-        "Sorted by the error on test rows, which chose nothing: a side is represented by the one that leave-one-out or "
+        "Sorted by the error on test rows, which chose nothing: a side is represented by the one that folds or "
         "validation preferred, not by the lucky one.",
     )
     return figure, largest, table
@@ -117,7 +117,7 @@ def _best(c: Comparison) -> tuple[Block, ...]:
     shown = crossing.n is not None and crossing.kind == "seen"
     figure = Figure(
         "The best kernel and the best network",
-        "The one that leave-one-out preferred and the one that validation preferred, at every size. Bands: one standard "
+        "The one that five folds preferred and the one that validation preferred, at every size. Bands: one standard "
         "error.",
         "training rows", _measure(c), curves, "log", _scale(np.concatenate([kernel, network])),
         (Line("estimated crossing", x=crossing.n),) if shown else (),
@@ -147,7 +147,7 @@ def _chosen(c: Comparison) -> tuple[Block, ...]:
         for choice in c.choices
     )
     words = (
-        "The score that chose: of a kernel the leave-one-out error, of a network the error on validation rows; both "
+        "The score that chose: of a kernel the error over five folds, of a network the error on validation rows; both "
         f"are the {_measure(c)}, and slightly flattered by the choice. Seconds are those of all {_seeds(c)} with "
         "the search."
     )
@@ -167,7 +167,7 @@ def _done(c: Comparison) -> tuple[Block, ...]:
         (
             "kernels",
             "NTK of depth 1, 2, 3; conjugate kernel of depth 1, 2; Laplace and Gaussian with "
-            f"{', '.join(f'{w:g}' for w in WIDTHS)} times the median distance. Ridge by exact leave-one-out over a grid. "
+            f"{', '.join(f'{w:g}' for w in WIDTHS)} times the median distance. Ridge by exact leave-one-out over a grid; a support-vector machine where five folds prefer it. "
             f"Above {ALL_MEMBERS:,} rows each family keeps the member and the neighbourhood of the ridge "
             f"({len(AROUND)} values) that were best on the size below",
         ),

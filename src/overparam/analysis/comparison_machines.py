@@ -1,0 +1,110 @@
+"""Support-vector machines on the kernels of a comparison, and the folds on which they are weighed against ridge regression."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from overparam.analysis.comparison_data import SplitRows
+
+Folds = Sequence[tuple[np.ndarray, np.ndarray]]
+"""(rows to fit, rows held out) of each fold."""
+FOLDS = 5
+COSTS = (0.1, 1.0, 10.0, 100.0, 1000.0)
+"""C tried, over the mean diagonal of the kernel: what one row may pull with."""
+INSENSITIVE = 0.1
+"""ε of regression, in standard deviations of the targets."""
+ITERATIONS = 200_000
+"""Of the solver, at which it gives up on separating rows that overlap."""
+
+
+def folds_of(ground: SplitRows, rows: np.ndarray, seed: int) -> Folds:
+    """(fit, held) positions among the rows, classes in proportion; rows that belong together are in one fold."""
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
+    strata = ground.strata[rows]
+    groups = None if ground.groups is None else ground.groups[rows]
+    classes = ground.task != "regression" and np.bincount(strata)[np.unique(strata)].min() >= FOLDS
+    mixed: dict[str, Any] = {"n_splits": FOLDS, "shuffle": True, "random_state": seed}
+    if groups is not None and len(np.unique(groups)) >= FOLDS:
+        split = StratifiedGroupKFold(**mixed) if classes else GroupKFold(**mixed)
+    else:
+        split = StratifiedKFold(**mixed) if classes else KFold(**mixed)
+    return list(split.split(np.zeros(len(rows)), strata, groups))
+
+
+def ridge_error(ground: SplitRows, K: np.ndarray, y: np.ndarray, ridge: float, folds: Folds) -> float:
+    """The error of kernel ridge regression over the folds, one factor each; infinite where rounding has eaten the ridge."""
+    wrong = 0.0
+    for fit, held in folds:
+        A = K[np.ix_(fit, fit)] + ridge * np.eye(len(fit))
+        try:
+            c = cho_solve(cho_factor(A, overwrite_a=True), y[fit])
+        except LinAlgError:
+            return np.inf
+        wrong += float(_losses(ground, y[held], K[np.ix_(held, fit)] @ c).sum())
+    return wrong / len(y)
+
+
+def best_machine(
+    ground: SplitRows,
+    K: np.ndarray,
+    y: np.ndarray,
+    strata: np.ndarray,
+    folds: Folds,
+    costs: Sequence[float] = COSTS,
+) -> tuple[float, float]:
+    """(error over the folds, C) of the best support-vector machine."""
+    return min((_machine_error(ground, K, y, strata, cost, folds), cost) for cost in costs)
+
+
+def _machine_error(
+    ground: SplitRows,
+    K: np.ndarray,
+    y: np.ndarray,
+    strata: np.ndarray,
+    cost: float,
+    folds: Folds,
+) -> float:
+    wrong = 0.0
+    for fit, held in folds:
+        outputs = machine_outputs(ground, K[np.ix_(fit, fit)], y[fit], strata[fit], K[np.ix_(held, fit)], cost)
+        wrong += float(_losses(ground, y[held], outputs).sum())
+    return wrong / len(y)
+
+
+def machine_outputs(
+    ground: SplitRows, K: np.ndarray, y: np.ndarray, strata: np.ndarray, K_new: np.ndarray, cost: float
+) -> np.ndarray:
+    """What a machine fitted to these rows says of new ones, in the shape of y: classes as the targets that stand for them."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import SVC, SVR
+
+    mean = float(K.diagonal().mean())  # so that C is in units of the kernel
+    solver: dict[str, Any] = {"kernel": "precomputed", "C": cost, "max_iter": ITERATIONS, "cache_size": 500}
+    with warnings.catch_warnings():
+        # the folds say what the answer of a solver that gave up is worth
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if ground.task == "regression":
+            columns = y.reshape(len(y), -1).T
+            fits = [SVR(epsilon=INSENSITIVE, **solver).fit(K / mean, column) for column in columns]
+            return np.column_stack([fit.predict(K_new / mean) for fit in fits]).reshape(len(K_new), *y.shape[1:])
+        kinds, first = np.unique(strata, return_index=True)
+        if len(kinds) == 1:
+            return np.broadcast_to(y[0], (len(K_new), *y.shape[1:])).copy()
+        said = SVC(**solver).fit(K / mean, strata).predict(K_new / mean)
+    return y[first][np.searchsorted(kinds, said)]
+
+
+def _losses(ground: SplitRows, y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """One number a row of the training part, as `SplitRows.losses` has them for test rows."""
+    if ground.task == "regression":
+        squares = (y - outputs) ** 2
+        return squares if squares.ndim == 1 else squares.sum(axis=1)
+    if outputs.ndim == 1:
+        return (outputs * y <= 0).astype(np.float64)
+    return (outputs.argmax(axis=1) != y.argmax(axis=1)).astype(np.float64)
