@@ -1,0 +1,120 @@
+"""Fills the measured numbers of docs/studies.md, audit.md and compare.md from committed results.
+
+    python docs/fill.py            writes what is stale
+    python docs/fill.py --check    exits 1 where a page is stale, or a measured number is bound to nothing
+
+A measured number is followed by a comment that names it, as in `3.2%<!--laziness.loss-->`, and a measured table stands
+between `<!--table laziness.runs-->` and `<!--/table-->`. What the names mean is computed in docs/filled, one function a
+section, from a committed folder of results. `<!--paper-->` marks a number that a paper prints, `<!--set-->` one that was
+chosen and not measured. Which other numbers may stand without a comment is in `FREE`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+
+from filled import SECTIONS
+from filled.committed import ROOT, Result
+
+PAGES = ("studies.md", "audit.md", "compare.md")
+COMMAND = "python docs/fill.py"
+UNMEASURED = ("paper", "set")
+NUMBER = r"[+−]?\d[\d,.]*(?:e-?\d+)?%?"
+BOUND = re.compile(
+    r"<!--table (?P<table>[\w.-]+)-->\n\n.*?\n\n<!--/table-->" + rf"|(?P<number>{NUMBER})<!--(?P<name>[\w.-]+)-->",
+    re.DOTALL,
+)
+COUNT = r"\d(?:[\d,.e-]*\d)?"
+LABEL = r"(?:[A-Z]\.)?\d[\d.]*[a-z]?"
+FREE = re.compile(
+    "|".join(
+        (
+            r"```.*?```",  # commands
+            r"`[^`]*`",
+            r"!?\[[^\]]*\]\([^)]*\)",  # links and figures
+            r"^#+ [^\n]*",  # headings
+            rf"\b(?:Figs?|Theorems?|Thm|Lemmas?|App|Remark|Algorithm|Cor)\b\.? {LABEL}(?:(?:, | and ){LABEL})*",
+            r"\(\d{1,2}\)",  # equations
+            rf"(?<!\w)[nmdNLkκηδωαβ₂p]+ [=≤≥] {COUNT}(?:(?:, | and | to ){COUNT})*",  # sizes: m = 128 to 4,096
+            r"(?:CIFAR-|VGG-|ResNet-|MNIST |H|float|tf|TF|ℓ)\d+(?:/\d)?",  # names
+            r"\d+(?=/)|(?<=[/_])\d+|\d+(?=[mz]\b)|10(?=[⁻⁰-⁹])|\d+ × \d+|\{±1\}",  # parts of formulas
+        )
+    ),
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def known() -> dict[str, str]:
+    """Every name with its text, from the committed results."""
+    found: dict[str, str] = {}
+    for section, (folder, numbers) in SECTIONS.items():
+        found |= {f"{section}.{name}": text for name, text in numbers(Result(ROOT / folder)).items()}
+    return found
+
+
+def filled(text: str, names: Mapping[str, str]) -> str:
+    """A page with the text of every name in its place.
+
+    Raises:
+        ValueError: for a name that no section has, or a text that is no number where a number stands.
+    """
+
+    def said(match: re.Match[str]) -> str:
+        name = match["table"] or match["name"]
+        if name in UNMEASURED:
+            return match[0]
+        if name not in names:
+            raise ValueError(
+                f"<!--{name}-->: expected a name that docs/filled computes, got none; add it to its section"
+            )
+        if match["table"]:
+            return f"<!--table {name}-->\n\n{names[name]}\n\n<!--/table-->"
+        if not re.fullmatch(NUMBER, names[name]):
+            raise ValueError(f"<!--{name}-->: expected one number, got {names[name]!r}; bind each number of it")
+        return f"{names[name]}<!--{name}-->"
+
+    return BOUND.sub(said, text)
+
+
+def used(text: str) -> set[str]:
+    """The names a page binds."""
+    return {match["table"] or match["name"] for match in BOUND.finditer(text)} - set(UNMEASURED)
+
+
+def unbound(text: str) -> list[str]:
+    """Every line of a page with a number that is neither bound nor free, with what is left of it."""
+    bare = FREE.sub(_blank, BOUND.sub(_blank, text))
+    lines = zip(text.splitlines(), bare.splitlines(), strict=True)
+    return [
+        f"{i}: {re.findall(NUMBER, left)} in {line.strip()}"
+        for i, (line, left) in enumerate(lines, 1)
+        if re.search(r"\d", left)
+    ]
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n") or " "
+
+
+def main(arguments: list[str]) -> int:
+    names, problems, bound = known(), [], set()
+    for page in PAGES:
+        path = ROOT / "docs" / page
+        text = path.read_text(encoding="utf-8")
+        new = filled(text, names)
+        problems += [f"docs/{page}:{line}: bind it or mark it" for line in unbound(new)]
+        bound |= used(new)
+        if new != text and "--check" in arguments:
+            problems.append(f"docs/{page} is stale; run `{COMMAND}`")
+        elif new != text:
+            path.write_text(new, encoding="utf-8")
+    problems += [f"docs/filled computes {name}, which no page has; take it out" for name in sorted(set(names) - bound)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,24 @@
+"""What the names in the pages mean: one function a section, which makes texts of the numbers of one folder."""
+
+from collections.abc import Callable
+
+from filled import beyond_kernels, beyond_two_layers, convergence, fine_grained, pages
+from filled.committed import Result
+
+SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
+    "laziness": ("docs/studies/laziness", fine_grained.laziness),
+    "labels": ("docs/studies/fine-grained-fig1", fine_grained.labels),
+    "noise": ("docs/studies/fine-grained-fig2", fine_grained.noise),
+    "three": ("docs/studies/beyond-two-layers", beyond_two_layers.three_layers),
+    "theorem2": ("docs/studies/beyond-kernels-theorem2", beyond_kernels.theorem2),
+    "norms": ("docs/studies/beyond-kernels-fig3", beyond_kernels.norms),
+    "parities": ("docs/studies/beyond-kernels-fig2", beyond_kernels.parities),
+    "landscape": ("docs/studies/convergence-fig1", convergence.landscape),
+    "laws": ("docs/studies/convergence-laws", convergence.laws),
+    "widths": ("docs/studies/laws-by-width", convergence.widths),
+    "rates": ("docs/studies/convergence-rates", convergence.rates),
+    "rates-small": ("docs/studies/convergence-rates-small", convergence.rates_small),
+    "audit": ("docs/audits/fully-connected-digits", pages.audit),
+    "compare": ("docs/comparisons", pages.compare),
+}
+"""The first part of a name: the folder it is filled from, and the function that does."""

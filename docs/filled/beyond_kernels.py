@@ -1,0 +1,265 @@
+"""The sections on `beyond_kernels`: Theorem 2, and its figures 3 and 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from filled.committed import Result, all_of, digits, fixed, only, spread, table, whole
+
+
+def theorem2(result: Result) -> dict[str, str]:
+    """Kernels, their certificates and the ResNet."""
+    values, settings = result.values, result.settings
+    curves, kernels, alpha, k = values["curves"], values["kernels"], settings["alpha"], settings["k"]
+    square = [only(curves, d=d, N=d * d) for d in settings["dimensions"]]
+    header = [
+        "d",
+        "N = d²",
+        "best kernel",
+        "its error",
+        "(ii), any of 9",
+        "NTK, depth 2",
+        "(i), of it",
+        "(ii), of it",
+        "ResNet",
+    ]
+    lines = []
+    for curve in square:
+        own = only(kernels, d=curve["d"], N=curve["N"], kernel="NTK, depth 2")
+        certificates = [fixed(own[name], 3) for name in ("error", "spectral", "dimension")]
+        network = spread(curve["network"], curve["network_spread"], 4 if curve["network"] > 1e-3 else 6)
+        any_kernel = fixed(curve["dimension_chosen"], 3)
+        lines.append(
+            [
+                str(curve["d"]),
+                whole(curve["N"]),
+                curve["kernel"],
+                fixed(curve["kernel_error"], 3),
+                any_kernel,
+                *certificates,
+                network,
+            ]
+        )
+    reached = [row for row in curves if row["kernel_error"] is not None and row["N"] <= row["d"] ** 2]
+    least = min(row["least_kernel"] for row in reached)
+    below = {
+        d: min(row["N"] for row in all_of(curves, d=d) if row["network"] < alpha**2 / 4) for d in settings["dimensions"]
+    }
+    cases, over = values["certificates"], values["over_alpha"]
+    exponents = {(row["learner"], row["N"]): row for row in values["exponents"]}
+    kernel, network, one_pass = (exponents[name] for name in (("kernel", 1024), ("network", 1024), ("one pass", 8192)))
+    passed = sorted(all_of(over, learner="one pass"), key=lambda row: row["alpha"])
+    ends = [only(over, learner=who, N=1024, alpha=a)["error"] for a in (0.1, 1.0) for who in ("kernel", "network")]
+    names = [f"kernels d={row['d']} N={row['N']} seed={seed}" for row in curves for seed in range(settings["seeds"])]
+    runs = [name for name in names if f"{name}/sampled" in result.arrays]
+    away, independent = _away(result, runs)
+    return {
+        "squares": table(header, lines),
+        "plateau": fixed(k * alpha**2, 2),
+        "level": fixed(alpha**2 / 4, 4),
+        "kernels": str(len(settings["kernels"])),
+        "least": fixed(least, 3),
+        "least_ratio": fixed(least / (alpha**2 / 4), 0),
+        "first_16": str(below[16]),
+        "first_64": whole(below[64]),
+        "network_64": fixed(only(curves, d=64, N=below[64])["network"], 4),
+        "cases": str(cases["cases"]),
+        "violated": str(cases["violated"]),
+        "curve_cases": str(cases["curve_cases"]),
+        "curve_violated": str(cases["curve_violated"]),
+        "tight": fixed(cases["ratio"]["50%"], 2),
+        "tight_least": fixed(cases["ratio"]["5%"], 2),
+        "tight_most": fixed(cases["ratio"]["95%"], 2),
+        "tight_curves": fixed(cases["curve_ratio"]["50%"], 2),
+        "odd": str(sum(row["kernel"] == "arcsine" for row in square)),
+        "squares_of": str(len(square)),
+        "subsets": str(values["spans"][0]["subsets"]),
+        "span_pairs": str(len(values["spans"])),
+        "span_kept": str(sum(row["kept"] for row in values["spans"])),
+        "span_closest": fixed(min(row["mean"] / row["bound"] for row in values["spans"]), 2),
+        "printed": whole(values["printed_range"]["first"]),
+        "kernel_256": fixed(exponents["kernel", 256]["slope"], 2),
+        "kernel_1024": fixed(kernel["slope"], 2),
+        "network_256": fixed(exponents["network", 256]["slope"], 2),
+        "network_256_error": fixed(exponents["network", 256]["spread"], 2),
+        "network_1024": fixed(network["slope"], 2),
+        "network_1024_error": fixed(network["spread"], 2),
+        "fourth": str(network["below_fourth"]),
+        "fourth_of": str(network["of"]),
+        "ahead_least": whole(ends[0] / ends[1]),
+        "ahead_most": whole(ends[2] / ends[3]),
+        "pass_error": fixed(passed[0]["error"], 3),
+        "pass_ratio": whole(one_pass["most_ratio"]),
+        "pass_last": fixed(passed[-1]["error"], 3),
+        "pass_slope": fixed(one_pass["slope"], 2),
+        "pass_slope_error": fixed(one_pass["spread"], 2),
+        "pass_fourth": str(one_pass["below_fourth"]),
+        "pass_quarter": str(one_pass["below_quarter"]),
+        "pass_of": str(one_pass["of"]),
+        "sampled": str(len(away)),
+        "sampled_most": fixed(np.abs(away).max(), 1),
+        "sampled_rms": fixed(float(np.sqrt(np.mean(np.square(independent)))), 2),
+        "rounded": str(values["sampling"]["compared"] - len(away)),
+        "minutes": fixed(result.minutes, 0),
+    }
+
+
+def _away(result: Result, runs: list[str]) -> tuple[np.ndarray, list[float]]:
+    """Exact errors from those on new rows, in standard errors, where these are larger than rounding; means of a draw."""
+    each, means = [], []
+    for name in runs:
+        own = {part: result.arrays[f"{name}/{part}"] for part in ("error", "rounding", "sampled", "sampled_error")}
+        seen = own["sampled_error"] > own["rounding"]
+        distance = ((own["sampled"] - own["error"]) / own["sampled_error"])[seen]
+        each.append(distance)
+        if len(distance):
+            means.append(float(distance.mean()))
+    return np.concatenate(each), means
+
+
+def norms(result: Result) -> dict[str, str]:
+    """Networks of small norm, and what SGD finds."""
+    values = result.values
+    existing = [
+        [
+            "",
+            f"{norm:g}, {error:g}",
+            f"{digits(own['norm'], 3)}, {fixed(own['error'], 3)}",
+            digits(own["least_norm"], 3),
+        ]
+        for (norm, error), own in zip(values["paper_pairs"], values["existing"], strict=True)
+    ]
+    first = [
+        "",
+        "‖W*‖_F/√d, error: the paper",
+        f"trained here, m = {values['existing_width']}, d = 6",
+        "least there is at that error",
+    ]
+    cells = all_of(values["cells"], d=40, longer=False)
+    longer = {cell["m"]: cell for cell in all_of(values["cells"], longer=True)}
+    tried = {
+        cell["m"]: cell["rates"] for cell in result.settings["cells"] if cell["d"] == 40 and sum(cell["epochs"]) < 2_400
+    }
+    rows = [
+        ["epochs", *(whole(sum(cell["epochs"])) for cell in cells)],
+        ["best test error", *(fixed(cell["fresh"], 3) for cell in cells)],
+        ["its rate", *(f"{cell['rate']:g}" for cell in cells)],
+        ["largest rate tried", *(f"{max(tried[cell['m']]):g}" for cell in cells)],
+        ["2,400 epochs", *(fixed(longer[cell["m"]]["fresh"], 3) if cell["m"] in longer else "" for cell in cells)],
+    ]
+    wide = all_of(values["cells"], d=100)
+    rows_wide = [
+        ["epochs", *(whole(sum(cell["epochs"])) for cell in wide)],
+        ["best test error", *(fixed(cell["fresh"], 3) for cell in wide)],
+        ["its training error", *(fixed(cell["train"], 3) for cell in wide)],
+    ]
+    small, large, long = values["by_inputs"]["40"], values["by_inputs"]["100"], longer[200]
+    starts = sorted([long["test"], *long["others"]])
+    at_edge = [cell for cell in cells if cell["rate"] == max(tried[cell["m"]])]
+    return {
+        "existing": table(first, existing),
+        "widths": table(["d = 40, N = 5,000", *(f"m = {whole(cell['m'])}" for cell in cells)], rows),
+        "wide": table(["d = 100, N = 50,000", *(f"m = {whole(cell['m'])}" for cell in wide)], rows_wide),
+        "runs": str(sum(cell["runs"] for cell in values["cells"])),
+        "minutes": fixed(result.minutes, 1),
+        "by_hand": fixed(values["smallest_norm"], 2),
+        "grid_better": str(small["grid_better"]),
+        "grid_runs": str(small["grid_runs"]),
+        "large_runs": str(large["grid_runs"]),
+        "large_better": str(large["grid_better"]),
+        "large_least": str(min(sum(cell["epochs"]) for cell in wide)),
+        "large_most": str(max(sum(cell["epochs"]) for cell in wide)),
+        "long_least": fixed(starts[0], 3),
+        "long_next": fixed(starts[1], 3),
+        "long_most": fixed(starts[2], 3),
+        "short": fixed(cells[0]["fresh"], 3),
+        "short_other": fixed(cells[0]["others"][0], 2),
+        "edge": str(len(at_edge)),
+        "edge_of": str(len(cells)),
+    }
+
+
+NAMES = {"3resnet": "three-layer ResNet", "3layer": "three layers", "2layer": "two layers"}
+
+
+def parities(result: Result) -> dict[str, str]:
+    """Parities of parities."""
+    values, settings = result.values, result.settings
+    errors, N = values["errors"], settings["samples"][0]
+
+    def own(method: str, n: int, m: int | None = 500) -> Any:
+        return only(errors, method=method, N=n, m=m)
+
+    lines = [[name, *(_error(own(method, n)) for n in N)] for method, name in NAMES.items()]
+    for method, name in NAMES.items():
+        short = name.removeprefix("three-layer ")
+        pairs = [
+            f"{digits(own(f'{method} (NTK)', n)['error'], 3)} / {digits(own(f'{method} (last)', n)['error'], 3)}"
+            for n in N
+        ]
+        lines.append([f"{short} (NTK) / (last)", *pairs])
+    house = sorted({row["method"] for row in errors if row["m"] is None})
+    lines.append(["best other kernel", *(digits(min(own(name, n, None)["error"] for name in house), 3) for n in N)])
+    most, layers = (
+        {name: own(name, N[-1], None)["error"] for name in house},
+        {row["N"]: row for row in values["layer_wise"]},
+    )
+    beta = [only(values["beta"], beta=b, method="3resnet") for b in settings["betas"]]
+    plain = [only(values["beta"], beta=b, method="3layer")["error"] for b in settings["betas"]]
+    a, c = own("3resnet", 1_000), beta[settings["betas"].index(1.0)]
+    trained, kept = result.arrays["beta/3resnet/test"], {}
+    for name in ("beta", "lr", "decay"):
+        kept[name] = result.arrays[f"beta/3resnet/{name}"]
+    same = trained[(kept["beta"] == 1) & (kept["lr"] == a["lr"]) & np.isclose(kept["decay"], a["decay"])]
+    kernels = len(house) + len({row["method"] for row in errors if row["method"].endswith(("(last)", "(NTK)"))})
+    below = [row for row in errors if row["method"] not in NAMES and row["error"] < values["plateau"]]
+    first = {row["method"]: row["some"] for row in all_of(values["first"], m=500)}
+    found = {
+        "networks": table(["width 500, N =", *map(whole, N)], lines),
+        "plateau": fixed(values["plateau"], 2),
+        "searched_least": str(min(row["runs"] for row in values["search"])),
+        "searched_most": str(max(row["runs"] for row in values["search"])),
+        "wide": fixed(own("3resnet", 1_000, 2_000)["error"], 3),
+        "wide_error": fixed(own("3resnet", 1_000, 2_000)["standard_error"], 3),
+        "kernels": str(kernels),
+        "kernels_below": str(len(below)),
+        "polynomial": fixed(most["polynomial"], 3),
+        "gaussian": fixed(most["Gaussian"], 3),
+        "ntk": fixed(most["NTK of 2 layers"], 3),
+        "a": fixed(a["error"], 3),
+        "a_error": fixed(a["standard_error"], 3),
+        "a_decay": f"{a['decay']:.0e}".replace("e-0", "e-"),
+        "c": fixed(c["error"], 3),
+        "c_error": fixed(c["standard_error"], 3),
+        "c_decay": f"{c['decay']:.0e}".replace("e-0", "e-"),
+        "c_same": fixed(float(same.mean()), 3),
+        "c_least": fixed(float(same.min()), 2),
+        "c_most": fixed(float(same.max()), 2),
+        "plain_least": fixed(min(plain), 2),
+        "plain_most": fixed(max(plain), 2),
+        "three_from": whole(first["3layer"]),
+        "two_from": whole(first["2layer"]),
+        "layers": fixed(layers[1_000]["error"], 3),
+        "layers_error": fixed(layers[1_000]["standard_error"], 3),
+        "layers_many": fixed(layers[5_000]["error"], 3),
+        "both_many": fixed(own("3resnet", 5_000)["error"], 3),
+        "whole_kernel": fixed(values["coupling"]["3resnet (NTK)"][0], 1),
+        "shared_kernel": fixed(values["coupling"]["3resnet (NTK)"][1], 1),
+        "minutes": fixed(result.minutes, 0),
+    }
+    for i, row in enumerate(beta):
+        if row is not c:
+            found[f"beta_{i}"] = fixed(row["error"], 2)
+    for method in NAMES:
+        for kind in ("NTK", "last"):
+            found[f"wide_{method}_{kind}"] = fixed(own(f"{method} ({kind})", 5_000, 2_000)["error"], 2)
+    return found
+
+
+def _error(row: Any) -> str:
+    """Three digits, with the standard error where it shows in them."""
+    value, error = row["error"], row["standard_error"]
+    places = 4 if value < 0.001 else 3
+    return spread(value, error, places)

@@ -1,0 +1,78 @@
+"""The pages on `overparam audit` and `overparam compare`: what their own commands gave."""
+
+from __future__ import annotations
+
+from filled.committed import Result, all_of, digits, fixed, only, percent, spread, table, whole
+
+AUDITED = (
+    ("forward norms", "start"),
+    ("products of layers", "start"),
+    ("sign changes", "adversarial"),
+    ("forward stability", "adversarial"),
+    ("backward stability", "adversarial"),
+    ("intermediate stability, any few signs", "adversarial"),
+    ("gradient upper bound", "adversarial"),
+    ("gradient lower bound", "adversarial"),
+    ("semi-smoothness", "adversarial"),
+    ("kernel drift", "adversarial"),
+    ("linearisation", "adversarial"),
+)
+
+
+def audit(result: Result) -> dict[str, str]:
+    """Three ReLU layers on digits."""
+    findings = [finding | {"name": finding["law"]["name"]} for finding in result.values["findings"]]
+    lines = []
+    for name, moment in AUDITED:
+        own = only(findings, name=name, moment=moment)
+        stated = own["law"]["exponents"].get("omega")
+        power = (
+            ""
+            if own["exponent"] is None
+            else f"{spread(own['exponent'], own['exponent_error'], 2)} ({round(stated, 2):g})"
+        )
+        where = own["law"]["reference"].removeprefix("convergence, ")
+        lines.append(
+            [name, where, moment, own["verdict"].removesuffix(" with constant"), digits(own["constant"], 2), power]
+        )
+    laws = {finding["name"] for finding in findings}
+    holding = laws - {finding["name"] for finding in findings if not finding["verdict"].startswith("holds")}
+    return {
+        "findings": table(["law", "statement", "moment", "verdict", "constant", "power of ω"], lines),
+        "laws": str(len(laws)),
+        "hold": str(len(holding)),
+        "out": str(len({finding["name"] for finding in all_of(findings, verdict="out of range")})),
+        "fail": str(len({finding["name"] for finding in all_of(findings, verdict="fails")})),
+        "findings_of": str(len(findings)),
+        "seconds": fixed(60 * result.minutes, 0),
+    }
+
+
+COMPARED = (("parity", "parity"), ("digits", "digits"), ("abalone", "uci/abalone"))
+
+
+def compare(result: Result) -> dict[str, str]:
+    """Four sets at a small size."""
+    lines, minutes = [], []
+    for folder, name in COMPARED:
+        own = Result(result.folder / folder)
+        values, gap = own.values, own.values["gaps"][-1]
+        kernel, network = (f"{values[f'best_{kind}s'][-1]} {percent(gap[kind])}" for kind in ("kernel", "network"))
+        difference = f"{_points(gap['difference'])} ({_points(gap['lower'])} to {_points(gap['upper'])})"
+        counts = fixed(100 * values["margin"], 1)
+        lines.append([name, kernel, network, difference, counts, values["answer"], fixed(own.minutes, 1)])
+        minutes.append(own.minutes)
+    header = ["data", "best kernel", "best network", "network − kernel, 95%", "counts from", "verdict", "minutes"]
+    sizes = Result(result.folder / "parity").values["design"]
+    return {
+        "verdicts": table(header, lines),
+        "n": whole(sizes["sizes"][-1]),
+        "seeds": str(sizes["seeds"]),
+        "width": str(sizes["width"]),
+        "steps": whole(sizes["steps"]),
+    }
+
+
+def _points(difference: float) -> str:
+    text = fixed(100 * difference, 1)
+    return text if text.startswith("−") else f"+{text}"
