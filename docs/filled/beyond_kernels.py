@@ -52,9 +52,7 @@ def theorem2(result: Result) -> dict[str, str]:
     kernel, network, one_pass = (exponents[name] for name in (("kernel", 1024), ("network", 1024), ("one pass", 8192)))
     passed = sorted(all_of(over, learner="one pass"), key=lambda row: row["alpha"])
     ends = [only(over, learner=who, N=1024, alpha=a)["error"] for a in (0.1, 1.0) for who in ("kernel", "network")]
-    names = [f"kernels d={row['d']} N={row['N']} seed={seed}" for row in curves for seed in range(settings["seeds"])]
-    runs = [name for name in names if f"{name}/sampled" in result.arrays]
-    away, independent = _away(result, runs)
+    sampled = values["sampling"]
     return {
         "squares": table(header, lines),
         "plateau": fixed(k * alpha**2, 2),
@@ -98,25 +96,12 @@ def theorem2(result: Result) -> dict[str, str]:
         "pass_fourth": str(one_pass["below_fourth"]),
         "pass_quarter": str(one_pass["below_quarter"]),
         "pass_of": str(one_pass["of"]),
-        "sampled": str(len(away)),
-        "sampled_most": fixed(np.abs(away).max(), 1),
-        "sampled_rms": fixed(float(np.sqrt(np.mean(np.square(independent)))), 2),
-        "rounded": str(values["sampling"]["compared"] - len(away)),
+        "sampled": str(sampled["compared"]),
+        "sampled_most": fixed(sampled["largest"], 1),
+        "sampled_rms": fixed(sampled["root_mean_square"], 2),
+        "rounded": str(sampled["rounded"]),
         "minutes": fixed(result.minutes, 0),
     }
-
-
-def _away(result: Result, runs: list[str]) -> tuple[np.ndarray, list[float]]:
-    """Exact errors from those on new rows, in standard errors, where these are larger than rounding; means of a draw."""
-    each, means = [], []
-    for name in runs:
-        own = {part: result.arrays[f"{name}/{part}"] for part in ("error", "rounding", "sampled", "sampled_error")}
-        seen = own["sampled_error"] > own["rounding"]
-        distance = ((own["sampled"] - own["error"]) / own["sampled_error"])[seen]
-        each.append(distance)
-        if len(distance):
-            means.append(float(distance.mean()))
-    return np.concatenate(each), means
 
 
 def norms(result: Result) -> dict[str, str]:

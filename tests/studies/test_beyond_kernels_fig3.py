@@ -15,6 +15,7 @@ from overparam.frame import Work
 from overparam.networks import TwoLayer
 from overparam.studies import STUDIES, reproduce
 from overparam.studies import beyond_kernels_fig3 as study
+from overparam.studies import beyond_kernels_fig3_page as page
 from overparam.studies.beyond_kernels_fig3 import COPIES, EXISTING, PAPER_PAIRS, cell_values, over_cells
 from overparam.studies.beyond_kernels_fig3_existence import (
     Existing,
@@ -239,6 +240,17 @@ def test_the_words_follow_the_numbers(tmp_path):
     assert tone(off, "at best 0.800 ± 0.01") == "good"
     assert tone(off, "Off its grid of rates and decays, {1, 2, 5}·10^k: 0.500 ± 0.01") == "good"
     better.save(tmp_path)
+
+
+def test_short_runs_confirm_nothing_and_a_rate_at_the_edge_is_named():
+    short = fake(0.99, 0.98, norm=40.0, cells=(replace(SHORT, epochs=(100, 60)), replace(SHORT, epochs=(60, 36))))
+    assert tone(short, "We found at best 0.980 ± 0.01") == "warning"
+    assert tone(short, "the least norm is 40√d") == "warning"
+    assert tones(short.sections(), "No run had more than 160 epochs: too few to confirm it") == ["warning"] * 2
+    assert not tones(short.sections(), "That agrees")
+    assert tone(short, "the smallest or largest that was tried in 2 of 2 programs") == "warning"
+    inside = replace(SMOKE, cells=(replace(SHORT, rates=(2.0, 5.0, 7.0)),))
+    assert page._edge(inside, {"cells": [{"rate": 5.0}]}).tone == "plain"
 
 
 def test_a_norm_that_only_longer_or_other_runs_reach_is_said_to_be_theirs():

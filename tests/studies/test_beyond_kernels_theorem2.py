@@ -13,7 +13,7 @@ from overparam.data import whole_cube
 from overparam.studies import STUDIES, reproduce
 from overparam.studies import beyond_kernels_theorem2 as study
 from overparam.studies.beyond_kernels_theorem2 import CASES, ONE_PASS, OVER_ALPHA, SPANS, network_name
-from overparam.studies.beyond_kernels_theorem2_numbers import OF_KERNELS, chosen, exponent
+from overparam.studies.beyond_kernels_theorem2_numbers import OF_KERNELS, chosen, exponent, sampling
 from overparam.theory import tuned_regression
 
 STUDY = STUDIES["beyond-kernels-theorem2"]
@@ -64,6 +64,17 @@ def test_no_certificate_is_above_an_error(result):
             }
             assert np.all(run["spectral"] <= run["sampled"] + 4 * run["sampled_error"])
     assert all(row["kept"] for row in result.values["spans"])
+
+
+def test_errors_exact_to_rounding_are_not_measured_in_standard_errors():
+    """The second kernel learns to 1e-12 with rounding 1e-11: 300 of its standard errors are rounding."""
+    run = {
+        "error": np.array([0.5, 1e-12]), "sampled": np.array([0.52, 4e-12]), "sampled_error": np.array([0.01, 1e-14]),
+        "rounding": np.array([1e-13, 1e-11]), "predicted": np.array([0.5, 1e-12]),
+    }  # fmt: skip
+    found = sampling({(12, 50, 0): run})
+    assert (found["compared"], found["rounded"]) == (1, 1)
+    assert found["largest"] == found["root_mean_square"] == pytest.approx(2.0)
 
 
 def test_it_keeps_to_what_a_study_is(result, place):

@@ -400,8 +400,23 @@ def _against_beta(settings: ParitySettings, values: Values) -> sections.Section:
         told.append(f"β = {beta:g}: {nets}, best kernel {least:.3g}")
         under += [f"{beta:g}"] if _below(own["3resnet"], values["plateau"]) else []
     said = f"below F alone at β = {', '.join(under)}" if under else "not below F alone at any β"
-    text = sections.Text(f"{'; '.join(told)}. The ResNet is {said}.")
+    text = sections.Text(f"{'; '.join(told)}. The ResNet is {said}.{_twice(settings, values)}")
     return sections.Section("Panel (c): how strong F is", (figure, text))
+
+
+def _twice(settings: ParitySettings, values: Values) -> str:
+    """Why panels (a) and (c) have two numbers for one cell, where they share one."""
+    m, N = settings.widths[0], settings.beta_samples
+    a = [row for row in values["errors"] if (row["m"], row["N"], row["method"]) == (m, N, "3resnet")]
+    c = [row for row in values["beta"] if (row["beta"], row["method"]) == (1.0, "3resnet")]
+    if not a or not c:
+        return ""
+    return (
+        f" At β = 1 panel (a) has {_shown(a[0])} for the ResNet at the same width and N: rows, steps and grid are the same, but (a) "
+        f"repeats its rows to {max(settings.samples[0])} and (c) does not, so that batches come in another order, and each "
+        f"panel keeps what its own search with one seed found best: rate {a[0]['lr']:g} and decay {a[0]['decay']:g} in (a), "
+        f"{c[0]['lr']:g} and {c[0]['decay']:g} in (c)."
+    )
 
 
 def _curves(rows: Sequence[Row], axis: str, *kinds: str) -> list[sections.Series]:

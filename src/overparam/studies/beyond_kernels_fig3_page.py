@@ -68,7 +68,9 @@ def claims(settings: NormSettings, values: Values) -> tuple[sections.Text, ...]:
         ),
     ]
     for d in values["inputs"]:
-        blocks += _claims_at(values["by_inputs"][str(d)], d)
+        most = max(sum(cell["epochs"]) for cell in values["cells"] if cell["d"] == d)
+        blocks += _claims_at(values["by_inputs"][str(d)], d, most)
+    blocks.append(_edge(settings, values))
     blocks.append(
         sections.Text(
             "App. A.1 does not say how long it trains, how large initial weights are, nor of which multiple of the squared error its "
@@ -86,7 +88,7 @@ def _headline(values: Values) -> str:
     told = []
     for d in values["inputs"]:
         best, longer = (values["by_inputs"][str(d)][name] for name in ("best", "best_longer"))
-        words = [] if best is None else [f"{best['fresh']:.3f} within {PAPER_EPOCHS} epochs{_spread(best)}"]
+        words = [] if best is None else [f"{best['fresh']:.3f} in {sum(best['epochs'])} epochs{_spread(best)}"]
         words += [] if longer is None else [f"{longer['fresh']:.3f} in {sum(longer['epochs'])}{_spread(longer)}"]
         if words:
             told.append(f"at d = {d} {', '.join(words)}")
@@ -101,12 +103,25 @@ def _ends(cell: Mapping[str, Any]) -> str:
     return ", ".join("diverged" if value is None else f"{value:.3f}" for value in cell["others"])
 
 
-def _claims_at(told: Mapping[str, Any], d: int) -> list[sections.Text]:
+def _edge(settings: NormSettings, values: Values) -> sections.Text:
+    """At how many widths a rate beyond those tried might do better."""
+    pairs = list(zip(settings.cells, values["cells"], strict=True))
+    ends = sum(row["rate"] in (min(cell.rates), max(cell.rates)) for cell, row in pairs)
+    return sections.Text(
+        f"The best rate is the smallest or largest that was tried in {ends} of {len(pairs)} programs: rates beyond them might do better, "
+        "so the errors are upper bounds on what SGD can find.",
+        "warning" if ends else "plain",
+    )
+
+
+def _claims_at(told: Mapping[str, Any], d: int, most: int) -> list[sections.Text]:
+    """What was found at d, where no run had more epochs than `most`."""
     blocks, paper, best, anywhere = [], PAPER_BEST.get(d), told["best_on_grid"], told["best"]
+    short = f" No run had more than {most} epochs: too few to confirm it." if most < PAPER_EPOCHS else ""
     if best is not None:
         said = "" if paper is None else f"The paper says SGD finds no test error better than {paper}. "
         clear = paper is not None and best["fresh"] < paper - 2 * best["standard_error"]
-        agreed = "" if paper is None else " That is better." if clear else " That agrees."
+        agreed = "" if paper is None else " That is better." if clear else short or " That agrees."
         more = _others(best)
         if told["grid_better"] is not None:
             more += f" Of {told['grid_runs']} runs at its rates and decays, all widths, {told['grid_better']} end below {paper}."
@@ -117,7 +132,7 @@ def _claims_at(told: Mapping[str, Any], d: int) -> list[sections.Text]:
         blocks.append(
             sections.Text(
                 f"d = {d}, N = {told['N']}, within {PAPER_EPOCHS} epochs. {said}We found at best {_run(best)}.{agreed}{more}",
-                "plain" if paper is None else "bad" if clear else "good",
+                "plain" if paper is None else "bad" if clear else "warning" if short else "good",
             )
         )
     longer = told["best_longer"]
@@ -134,7 +149,7 @@ def _claims_at(told: Mapping[str, Any], d: int) -> list[sections.Text]:
                 "warning" if learns else "good",
             )
         )
-    blocks.append(_norms(told, d))
+    blocks.append(_norms(told, d, short))
     return blocks
 
 
@@ -145,7 +160,7 @@ def _others(cell: Mapping[str, Any]) -> str:
     return f" Test errors from other starts at that width, rate and decay: {_ends(cell)}."
 
 
-def _norms(told: Mapping[str, Any], d: int) -> sections.Text:
+def _norms(told: Mapping[str, Any], d: int, short: str) -> sections.Text:
     own, anywhere, missed = (
         told[name] for name in ("least_norm_that_fits_on_grid", "least_norm_that_fits", "objective_missed")
     )
@@ -169,8 +184,8 @@ def _norms(told: Mapping[str, Any], d: int) -> sections.Text:
         )
     return sections.Text(
         f"d = {d}. The paper says SGD finds no small training error with a small norm. We found that at its rates and decays within "
-        f"{PAPER_EPOCHS} epochs {found}.{more}",
-        "bad" if small[0] else "warning" if small[1] else "good",
+        f"{PAPER_EPOCHS} epochs {found}.{more}{short}",
+        "bad" if small[0] else "warning" if small[1] or short else "good",
     )
 
 

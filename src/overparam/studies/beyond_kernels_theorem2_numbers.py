@@ -165,14 +165,20 @@ def spans(settings: SeparationSettings, found: Arrays) -> list[dict[str, Any]]:
 
 
 def sampling(kernels: Kernels) -> dict[str, Any]:
-    """The exact errors against those on new rows, in standard errors of the latter."""
+    """The exact errors against those on new rows, in standard errors of the latter.
+
+    Regressions that learn H to rounding are counted and not compared: their standard errors over rows are below it.
+    """
     runs = list(kernels.values())
-    away = np.concatenate([(run["sampled"] - run["error"]) / run["sampled_error"] for run in runs])
+    seen = [run["sampled_error"] > run["rounding"] for run in runs]
+    each = [((run["sampled"] - run["error"]) / run["sampled_error"])[own] for run, own in zip(runs, seen, strict=True)]
+    away = np.concatenate(each)
     ratio = np.concatenate([run["predicted"] / run["error"] for run in runs])
     # kernels of one (d, N, seed) share their new rows, so their distances do not count as independent
-    independent = np.array([np.mean((run["sampled"] - run["error"]) / run["sampled_error"]) for run in runs])
+    independent = np.array([own.mean() for own in each if len(own)])
     return {
         "compared": len(away),
+        "rounded": sum(len(own) - int(own.sum()) for own in seen),
         "draws": len(runs),
         "largest": float(np.abs(away).max()),
         "root_mean_square": float(np.sqrt(np.mean(independent**2))),

@@ -178,9 +178,11 @@ def _ahead(settings: SeparationSettings, values: Values) -> str:
 
 
 def _against_fourth(row: Mapping[str, Any]) -> str:
+    known = row["least_ratio"] is not None and row["most_ratio"] is not None
+    between = f", from {row['least_ratio']:.2g} to {row['most_ratio']:.3g} α⁴" if known else ""
     return (
         f"{WORDS[row['learner']]} α^{_slope(row)} at N = {row['N']}, at most α⁴ at {row['below_fourth']} of {row['of']} "
-        f"points and at most α²/4 at {row['below_quarter']}"
+        f"points and at most α²/4 at {row['below_quarter']}{between}"
     )
 
 
@@ -214,7 +216,9 @@ def _curves(settings: SeparationSettings, values: Values) -> sections.Section:
     }  # fmt: skip
     of_kernels = (
         "The kernel chosen has the least leave-one-out error (that of the first seed is named); prediction and certificate (i) "
-        "are of it. Certificate (ii) is for a kernel fixed before the labels are seen, and for one chosen from all of these."
+        "are of it. An odd kernel (arcsine) has no product of four coordinates: its certificate (i) is kα², trivially. "
+        "Certificate (ii) is for a kernel fixed before the labels are seen, and for one chosen from all of these: beside the "
+        "error of the kernel chosen belongs the latter."
     )
     networks = {
         "d": "d", "N": "N", "network": "ResNet", "network_spread": "± s.e.", "fit": "on training rows",
@@ -227,13 +231,19 @@ def _curves(settings: SeparationSettings, values: Values) -> sections.Section:
     s = values["sampling"]
     check = sections.Text(
         f"Exact errors and errors on new rows agree: over {s['draws']} draws they differ by {s['root_mean_square']:.2f} standard "
-        f"errors (root mean square), at most by {s['largest']:.1f} among {s['compared']} regressions. The learning curve "
+        f"errors (root mean square), at most by {s['largest']:.1f} among {s['compared']} regressions{_rounded(s)}. The learning curve "
         f"predicted from spectrum and ridge is {s['predicted_ratio']['50%']:.3f} of the exact error in the median, from "
         f"{s['predicted_ratio']['least']:.3f} to {s['predicted_ratio']['most']:.3f}."
     )
     rows = values["curves"]
     tables = sections.table(kernels, rows, of_kernels), check, sections.table(networks, rows, of_networks)
     return sections.Section("Error against samples", (*figures, *tables))
+
+
+def _rounded(s: Values) -> str:
+    """Which regressions are not compared: those that learn H to rounding."""
+    few = f"; {s['rounded']} more, exact to rounding, cannot be compared so: a standard error over rows is below it"
+    return few if s["rounded"] else ""
 
 
 def _certificates(settings: SeparationSettings, values: Values, arrays: Arrays) -> sections.Section:

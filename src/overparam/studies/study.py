@@ -106,7 +106,7 @@ def prepare_reproduce(
 
     Args:
         study: one of `STUDIES`.
-        scale: "smoke" (seconds), "small" (minutes on a laptop) or "full" (the paper's size, on a GPU).
+        scale: "smoke" (seconds), "small" (minutes on a laptop) or "full" (as near to the paper's size as the data at hand and one GPU allow).
         settings: of your own, in place of those of the scale.
         key: a whole number, of every draw.
         device: "cpu", "gpu" or None.
