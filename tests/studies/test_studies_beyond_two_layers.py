@@ -99,6 +99,12 @@ def test_the_words_follow_the_numbers():
         "good"
     ]
     assert tones(better.sections(), "Both variants are below half") == ["good"]
+    assert tones(better.sections(), "Thm 4.1 says that") == ["good"]
+    assert tones(better.sections(), "Thm 4.3 says that") == [
+        "plain"
+    ]  # the rate of L₂ falls slower with m than that of L₁
+    part = "is 0.316 times that of L₁ at m = 10 and 3.16 times at m = 1000"
+    assert tones(better.sections(), part) == ["warning"]
     near, far = better.values["reached"]
     assert near["L2"] == pytest.approx(4.9 * 1.01 / 0.1)
     assert near["L1"] == pytest.approx(9 * 1.01 / 0.1)
@@ -115,6 +121,9 @@ def test_the_words_follow_the_numbers():
     falling = fake(lambda v, m, N: 0.1 / m**0.5 * (2 if v == "L2" else 1))
     assert falling.values["trends"]["L1"]["said"] == "falls"
     assert tones(falling.sections(), "The order is open") == ["plain", "plain"]
+
+    one = better.values["reached"][0] | {"L1_range": [90.0, 90.0], "L2_range": [50.0, 50.0], "order_is_clear": True}
+    assert "one seed does not settle it" in study._needed(one).body
 
     slower = fake(lambda v, m, N: (9 if v == "L2" else 4.9) / N)
     assert tones(slower.sections(), "the paper's order is not seen") == ["bad", "bad"]

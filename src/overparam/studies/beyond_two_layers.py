@@ -404,6 +404,7 @@ def claims(settings: TwoLayersSettings, values: Values) -> tuple[sections.Text, 
         about,
         _learned(settings, values),
         *(_trend(settings, values["trends"][v], v, theorem, claim) for v, theorem, claim in theorems),
+        _rates_part(settings),
         *(_needed(r) for r in values["reached"]),
         _gaps(values),
         sections.Text(
@@ -441,7 +442,19 @@ def _trend(settings: TwoLayersSettings, t: Mapping[str, Any], learner: str, theo
         f"{theorem} says that {claim}. We found from m = {settings.widths[0]} to {settings.widths[-1]} at N = "
         f"{settings.samples}: the error {t['said']}, {t['first']:.3g} to {t['last']:.3g} (largest over smallest "
         f"{t['ratio']:.2f}, up to {STEADY:g} is called hardly; slope of log error in log m {slope}).{more}",
-        "bad" if grows and learner != "L1" else "good",
+        "bad" if grows and learner != "L1" else "good" if learner == "two layers" else "plain",
+    )
+
+
+def _rates_part(settings: TwoLayersSettings) -> sections.Text:
+    """That L₁ and L₂ do not differ in their objectives alone."""
+    ends = settings.widths[0], settings.widths[-1]
+    ratios = [settings.rate("L2", m) / settings.rate("L1", m) for m in ends]
+    return sections.Text(
+        f"L₁ and L₂ over m are confounded: rates were chosen at m ≤ 1000 and scaled as 1/m for L₁ and as 1/√m for L₂, so that the rate "
+        f"of L₂ is {ratios[0]:.3g} times that of L₁ at m = {ends[0]} and {ratios[1]:.3g} times at m = {ends[1]}. Which of them is lower at a "
+        "large m may be the rate alone.",
+        "warning",
     )
 
 
@@ -450,6 +463,8 @@ def _needed(r: Mapping[str, Any]) -> sections.Text:
     tone: sections.Tone | Literal["plain"] = "plain"
     if one == two == np.inf:
         said = "Neither gets there."
+    elif all(r[f"{v}_range"][0] == r[f"{v}_range"][1] for v in ("L1", "L2")):
+        said = "The order is open: one seed does not settle it."
     elif not r["order_is_clear"]:
         said = "The order is open: the ranges of one standard error over seeds overlap."
     elif two < one:
