@@ -28,6 +28,7 @@ IGNORED: tuple[tuple[str, str], ...] = (
     ("section * column seconds", "time"),
     ("section * planned and used *", "time"),
     ("section * time a step *", "time"),
+    ("section * column ms a step", "time"),
     ("printed   about * s in all", "time"),
     ("printed   matrix * ms", "time"),
     ("printed   product * ms each; *", "time"),
@@ -63,4 +64,23 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("audit-plan", "printed *", "plans of all questions are said in one way"),
     Explained("landscape*", "section Verdict / text *", "shares are said with a decimal"),
     Explained("landscape*", "value verdict.sentences.*", "shares are said with a decimal"),
+    Explained("page-landscapes", "* gradient is enough*", "shares are said with a decimal"),
+    Explained("page-*", "value found.verdict.sentences.*", "shares are said with a decimal"),
+    Explained("page-*", "array *certified", "a bracket says in which sense it holds, of which certified follows"),
+    Explained(
+        "page-*", "* *complexity*.form.*", "a complexity is one bracket; the form it is the root of is not beside it"
+    ),
+    Explained("page-*", "value *.formula", "a rate has no fields that repeat what was asked"),
+    Explained("page-*", "value *.momentum", "a rate has no fields that repeat what was asked"),
+    Explained("page-*", "value *speed.targets.*", "a target is the loss itself, as in op.steps_to_loss, not its share"),
+    Explained("page-*", "value *loss_convention", "it is a field of the algorithm's Spec"),
+    Explained("page-*", "value *stopped", "why a run ended is data: a reason and a step"),
+    Explained("page-start", "printed Range(*", "one type of bracket, which prints as Bracketed"),
+    Explained(
+        "audit-run", "* findings.*", "the rate of the run itself; it was read from words, to six digits", within=2e-6
+    ),
+    Explained(
+        "study-convergence-rates", "section *", "a number and its error stay on one line, by spaces that do not break"
+    ),
+    Explained("study-*law*", "section * / text *", "names that hold a comma are parted by semicolons"),
 )
