@@ -208,20 +208,23 @@ def resnet_scales(
     p_G: int,
     opt: float = 0.0,
     B_F: float = 1.0,
+    width: int | None = None,
     C: float = CONSTANT,
 ) -> TheoremScales:
-    """For H = F + αG(F): the error δ, N = T samples, rates and the least width of the three-layer ResNet.
+    """For H = F + αG(F): the error δ, N = T samples, rates, initial weights and the least width of the three-layer ResNet.
 
         δ = OPT + Θ̃(α⁴ (k p_G C_s(G))⁴ (1 + B_F)²),   N = Θ̃((k p_F C_s(F))²/min{1, δ²}),
-        η_w = Θ̃(min{1, δ}),   η_v = η_w Θ̃((p_G C_s(G)/(p_F C_s(F)))²),   M = poly(C_α(F), C_α(G), p_F, 1/α)
+        η_w = Θ̃(min{1, δ}),   η_v = η_w Θ̃((p_G C_s(G)/(p_F C_s(F)))²),   M = poly(C_α(F), C_α(G), p_F, 1/α),
+        τ_w = Õ(k p_F C_s(F)),   τ_v = Õ(α k p_G C_s(G)),   σ_w = m^{−1/8},   σ_v = 1/τ_v²
 
-    Ref: beyond_kernels, Thm 1, Eq. (6.2)
+    Ref: beyond_kernels, Thm 1, Table 1, Eq. (6.2)
 
     Args:
         F, G: the smooth functions of one number that F and G are sums of; the largest complexities count.
         k: outputs. p_F, p_G: functions an output.
         opt: the error of the target itself.
         B_F: a bound on ‖F(x)‖.
+        width: m, for σ_w and for what Table 1 asks of it; symbolic where None.
         C: C* of the complexities.
 
     With C = 1 and linear F and G (C_s = 2) the error is (2α)⁴·2²:
@@ -244,6 +247,8 @@ def resnet_scales(
     small = min(0.0, log_delta)
     names = (("C_s(F)", s_F.log_upper), ("C_s(G)", s_G.log_upper), ("1/α", -math.log(alpha)))
     ratio = 2 * (math.log(p_G / p_F) + s_G.log_upper - s_F.log_upper)
+    formulas = ("k p_F C_s(F)", "α k p_G C_s(G)")
+    table, ranges = _table_1(formulas, size_F, math.log(alpha) + size_G, names, k, width, (LOG_M,))
     return TheoremScales(
         "Theorem 1 (three-layer ResNet)",
         (
@@ -251,6 +256,7 @@ def resnet_scales(
             Scale("N", "= Θ̃", "(k p_F C_s(F))²/min{1, δ²}", names, 2 * size_F - 2 * small, (LOG_M,)),
             Scale("η_w", "= Θ̃", "min{1, δ}", names, small, (LOG_M,)),
             Scale("η_v", "= Θ̃", "η_w (p_G C_s(G)/(p_F C_s(F)))²", names, small + ratio, (LOG_M,)),
+            *table,
             Scale(
                 "M",
                 "=",
@@ -268,6 +274,7 @@ def resnet_scales(
                 + ("" if math.log(alpha) <= -size_G else "; above 1, met only if the hidden factor allows it"),
             ),
             _finite(largest([e_F, e_G])),
+            *ranges,
             Assumption("C* is sufficiently large", "not checked", f"C* = {C:g}"),
         ),
         "the average error over T = N steps of SGD is O(δ)",
@@ -275,29 +282,74 @@ def resnet_scales(
     )
 
 
-def hidden_product_scales(d: int, alpha: float) -> TheoremScales:
+def hidden_product_scales(d: int, alpha: float, *, width: int | None = None, k: int = 4) -> TheoremScales:
     """F = √d (x_{i1} … x_{ik})/√k and G their product: Õ(α⁴) error from N = Θ̃(d/α⁸) samples.
 
-    Ref: beyond_kernels, Cor 7.1
+    Theorem 1 and Table 1 with C_s(F) = O(√d), C_s(G) = O(1) and k a constant: η_w = Θ̃(α⁴), η_v = η_w Θ̃(1/d), τ_w = Õ(√d),
+    τ_v = Õ(α), σ_w = m^{−1/8}, σ_v = 1/τ_v².
+
+    Ref: beyond_kernels, Cor 7.1, Thm 1, Table 1
+
+    Args:
+        d, alpha: of the target.
+        width: m, for σ_w and for what Table 1 asks of it; symbolic where None.
+        k: coordinates, for the same.
 
     >>> round(math.exp(hidden_product_scales(64, 0.5).of("N").log_value), 6)  # 64 · 2⁸
     16384.0
     """
     checks.share(alpha, "alpha")
-    _require_counts(d=d)
-    log_a = math.log(alpha)
-    parts = (("d", math.log(d)), ("1/α", -log_a))
+    _require_counts(d=d, k=k)
+    log_a, log_d = math.log(alpha), math.log(d)
+    parts = (("d", log_d), ("1/α", -log_a))
     hidden = (LOG_M, "factors of k, a constant")
+    table, ranges = _table_1(("√d", "α"), log_d / 2, log_a, parts, k, width, hidden)
     return TheoremScales(
         "Corollary 7.1 (three-layer ResNet)",
         (
             Scale("error", "≤ Õ", "α⁴", parts[1:], 4 * log_a, hidden),
-            Scale("N", "= Θ̃", "d/α⁸", parts, math.log(d) - 8 * log_a, hidden),
+            Scale("N", "= Θ̃", "d/α⁸", parts, log_d - 8 * log_a, hidden),
+            Scale("η_w", "= Θ̃", "α⁴", parts[1:], 4 * log_a, hidden),
+            Scale("η_v", "= Θ̃", "η_w/d", parts, 4 * log_a - log_d, hidden),
+            *table,
             Scale("M", "=", "poly(d, 1/α)", parts, None, (POLY,)),
         ),
-        (Assumption("α < 1/Θ(1), a constant that depends on k", "not checked", f"α = {alpha:g}"),),
+        (Assumption("α < 1/Θ(1), a constant that depends on k", "not checked", f"α = {alpha:g}"), *ranges),
         "with probability .99 SGD finds weights of that error",
         "beyond_kernels, Cor 7.1",
+    )
+
+
+def _table_1(
+    formulas: tuple[str, str],
+    log_w: float,
+    log_v: float,
+    parts: tuple[tuple[str, float], ...],
+    k: int,
+    width: int | None,
+    hidden: tuple[str, ...],
+) -> tuple[tuple[Scale, ...], tuple[Assumption, ...]]:
+    """τ_w, τ_v, σ_w, σ_v, and the ranges that they should be in; hidden factors may decide those, so none is unmet."""
+    scales = (
+        Scale("τ_w", "= Õ", formulas[0], parts, log_w, hidden),
+        Scale("τ_v", "= Õ", formulas[1], parts, log_v, hidden),
+        Scale("σ_v", "=", "1/τ_v²", parts, -2 * log_v, hidden),
+    )
+    if width is None:
+        return (*scales, Scale("σ_w", "=", "m^{−1/8}", parts, None, ())), ()
+    _require_counts(width=width)
+    log_m = math.log(width)
+    weights = Scale("σ_w", "=", "m^{−1/8}", (("m", log_m),), -log_m / 8, ())
+
+    def asked(statement: str, holds: bool) -> Assumption:
+        return checked(statement, True if holds else None, "" if holds else "met only if the hidden factors allow it")
+
+    return (*scales, weights), (
+        asked("1 ≤ τ_w < √m σ_w", 0 <= log_w < 0.375 * log_m),
+        asked(
+            "σ_v (k/m)^{3/8} ≤ τ_v ≤ σ_v/polylog(m)", -2 * log_v + 0.375 * (math.log(k) - log_m) <= log_v <= -2 * log_v
+        ),
+        asked("σ_v ≤ m^{0.37}", -2 * log_v <= 0.37 * log_m),
     )
 
 

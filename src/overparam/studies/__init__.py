@@ -3,6 +3,7 @@
 from overparam.studies import (
     beyond_kernels_fig2_page,
     beyond_kernels_fig3_page,
+    beyond_kernels_theorem1,
     beyond_kernels_theorem2_page,
     beyond_two_layers,
     convergence_fig1,
@@ -24,6 +25,7 @@ STUDIES: dict[str, Study] = {
         beyond_two_layers,
         beyond_kernels_fig2_page,
         beyond_kernels_fig3_page,
+        beyond_kernels_theorem1,
         beyond_kernels_theorem2_page,
         convergence_fig1,
         convergence_laws,
