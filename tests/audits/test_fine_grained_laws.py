@@ -1,6 +1,7 @@
 """Laws of `fine_grained` on two-layer networks: the run against sums written out, bounds by hand, planted violations."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,6 +132,16 @@ def test_more_columns_than_rows_change_nothing(small):
         np.testing.assert_allclose(getattr(one, name), getattr(same, name), rtol=0, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.parametrize(
+    ("convention", "name", "lr", "rate"),
+    [("sum", "GradientDescent", 0.5, 0.5), ("mean", "GradientDescent", {"W": 0.5}, 0.125), ("sum", "SGD", 0.5, None)],
+)
+def test_the_rate_is_that_of_a_run_of_gradient_descent(small, run, convention, name, lr, rate):
+    algorithm = SimpleNamespace(name=name, get={"lr": lr}.get)
+    trained = SimpleNamespace(objective="squared", algorithm=algorithm, loss_convention=convention, n=N)
+    assert two_layer_run(replace(small, run=trained), 2).rate == (run.rate if rate is None else rate)
+
+
 def test_bounds_are_the_papers(small, run):
     """Every bound from n, m, κ, λ_0, η and δ, by hand."""
     delta, k = dynamics.DELTA, run.steps
@@ -142,7 +153,7 @@ def test_bounds_are_the_papers(small, run):
     ones = np.ones(STEPS)
     known = [
         (dynamics.FALL, np.full(STEPS - 1, eta * lam / 2)),
-        (dynamics.RESIDUAL, (1 - eta * lam / 4) ** k * left[0]),
+        (dynamics.RESIDUAL, (1 - eta * lam / 4) ** k[1:] * left[0]),
         (dynamics.NEURON, 4 * N**0.5 * left[0] / (M**0.5 * lam) * ones),
         (dynamics.SIGNS, 2 * run.farthest / ((2 * np.pi) ** 0.5 * kappa)),
         (dynamics.KERNEL_DRIFT, N**3 * share * ones),

@@ -236,7 +236,7 @@ def dynamics_laws(subject: Subject, run: TwoLayerRun, delta: float = DELTA, note
     of_trajectory = trajectory_conditions(n, lam, kappa, epsilon, delta, width=m, lr=eta).assumptions
     return [
         _fall(run, asked, note),
-        finding(RESIDUAL, left, (1 - eta * lam / 4) ** k * left[0]),
+        finding(RESIDUAL, left, (1 - eta * lam / 4) ** k * left[0], 1),
         finding(NEURON, run.farthest, neuron_bound(run) * ones),
         finding(SIGNS, run.flips, 2 * run.farthest / (np.sqrt(2 * np.pi) * kappa)),
         finding(KERNEL_DRIFT, run.kernel, n**3 * per_step * ones),

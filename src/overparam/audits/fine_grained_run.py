@@ -5,6 +5,7 @@ Neurons move within the span of the rows, so the run is made in coordinates of t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -180,6 +181,7 @@ def _rate(subject: Subject, largest: float) -> float:
     if run is None or run.objective != "squared" or run.algorithm.name != "GradientDescent":
         return 1 / largest
     lr = run.algorithm.get("lr")
+    lr = lr.get("W") if isinstance(lr, Mapping) else lr  # the one layer that is trained
     if lr is None:
         return 1 / largest
     return lr if run.loss_convention == "sum" else lr / run.n

@@ -11,6 +11,7 @@ from overparam.studies import (
     convergence_rates_page,
     fine_grained_fig1,
     fine_grained_fig2,
+    fine_grained_laws,
     laws_by_width,
     laziness,
 )
@@ -21,6 +22,7 @@ STUDIES: dict[str, Study] = {
     for module in (
         fine_grained_fig1,
         fine_grained_fig2,
+        fine_grained_laws,
         laziness,
         beyond_two_layers,
         beyond_kernels_fig2_page,

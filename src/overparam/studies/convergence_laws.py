@@ -18,6 +18,7 @@ from overparam.networks import FullyConnected
 from overparam.studies.measured_laws import (
     AT,
     AXES,
+    SHOWN,
     Cell,
     Row,
     arrays_of,
@@ -37,7 +38,7 @@ MOMENTS: dict[str, tuple[str, Role]] = {
     "adversarial": ("adversarial", "worst"),
     "trajectory": ("along a run", "observed"),
 }
-CLEAR = {"omega": 0.1, "m": 0.25, "L": 0.25, "n": 0.25}
+CLEAR = {"omega": 0.1, "m": 0.25, "L": 0.25, "n": 0.25, "kappa": 0.25}
 """How far an exponent must be from the law's, beyond twice its standard error, to be called another one. Powers of ω are a third apart."""
 ROUGH = 2.0
 """Twice a standard error beyond this many times `CLEAR` agrees with almost any law: such a fit is called too rough to tell."""
@@ -224,7 +225,7 @@ def _about(settings: LawsSettings) -> str:
 
 def tables(rows: Sequence[Row], axes: Sequence[str] = AXES) -> list[Table]:
     """Exponents in ω and along these axes, a table for each kind of perturbation."""
-    heads = ("law", "moment", "in ω", *(f"in {axis}" for axis in axes), "statement")
+    heads = ("law", "moment", "in ω", *(f"in {SHOWN.get(axis, axis)}" for axis in axes), "statement")
     found = []
     for caption, moments in (
         ("At the start and along runs.", ("start", "trajectory")),

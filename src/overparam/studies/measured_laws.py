@@ -18,18 +18,28 @@ from overparam.data import Dataset, load
 from overparam.frame import Work
 
 AXES = ("m", "L", "n")
+SHOWN = {"omega": "ω", "kappa": "κ"}
 AT = 1e-2
 """The radius at which values are drawn against m, L and n."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One network: width, the paper's L, samples, and the axes of the star it lies on."""
+    """One network: width, the paper's L, samples, the axes of the star it lies on, and the scale of its first weights where that is one."""
 
     m: int
     L: int
     n: int
     axes: tuple[str, ...]
+    kappa: float = 1.0
+
+    def where(self, axes: Sequence[str]) -> str:
+        """Its sizes in words.
+
+        >>> Cell(1000, 2, 5, ("m",)).where(AXES), Cell(8, 0, 5, ("m",), 0.1).where(("m", "kappa"))
+        ('m = 1,000, L = 2, n = 5', 'm = 8, κ = 0.1')
+        """
+        return ", ".join(f"{SHOWN.get(axis, axis)} = {getattr(self, axis):,}" for axis in axes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +67,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Row:
-    """One law and moment over the whole star. exponents, errors: by "omega", "m", "L", "n", with standard
+    """One law and moment over the whole star. exponents, errors: by "omega", "m", "L", "n", "kappa", with standard
     errors; that in ω is the mean over networks. None where the size did not change what was measured. stated: the law's own; that of the bound where
     the law names none, hides it in a sparsity that grows with m, or is a lower one, whose δ falls as n grows. constant: the hardest of all
     audits; where: at which m, L, n. holds, audits: in how many of them it held. between: the smallest and largest exponent in ω of a network.
@@ -122,13 +132,13 @@ def rows_of(data: Dataset, n: int, seed: int, first: int) -> Dataset:
     return data.take(np.sort(np.random.default_rng([first, seed]).permutation(data.n)[:n]))
 
 
-def summarise(measured: Sequence[Measured]) -> list[Row]:
-    """One row a law and moment, in the order of the audits."""
+def summarise(measured: Sequence[Measured], axes: Sequence[str] = AXES) -> list[Row]:
+    """One row a law and moment, in the order of the audits, with exponents along these axes."""
     groups: dict[tuple[str, str], list[Measured]] = {}
     for one in measured:
         groups.setdefault((one.law, one.moment), []).append(one)
     return [
-        _row(own, groups.get((law, "random"), []))
+        _row(own, groups.get((law, "random"), []), axes)
         for (law, _), own in groups.items()
         if any(len(one.values) for one in own) and any(one.constant is not None for one in own)
     ]
@@ -144,12 +154,12 @@ def arrays_of(rows: Sequence[Row], axes: Sequence[str] = AXES) -> dict[str, np.n
     return found
 
 
-def curves_of(measured: Sequence[Measured]) -> list[dict[str, Any]]:
+def curves_of(measured: Sequence[Measured], axes: Sequence[str] = AXES) -> list[dict[str, Any]]:
     """For every law, axis and moment with several sizes: the means over seeds of what was measured at one radius, and of
     the bound."""
     found = []
     laws, moments = ({getattr(one, name): None for one in measured} for name in ("law", "moment"))
-    for law, axis, moment in itertools.product(laws, AXES, moments):
+    for law, axis, moment in itertools.product(laws, axes, moments):
         own = [one for one in measured if (one.law, one.moment) == (law, moment) and axis in one.cell.axes]
         own = [one for one in own if len(one.values)]
         sizes = sorted({getattr(one.cell, axis) for one in own})
@@ -186,10 +196,10 @@ def exponent_in_omega(
     >>> round(mean, 12), round(error, 12), between
     (0.7, 0.1, (0.5, 0.9))
     """
-    by_cell: dict[tuple[int, int, int], dict[int, float]] = {}
+    by_cell: dict[tuple[float, ...], dict[int, float]] = {}
     for one in measured:
         if one.exponent is not None:
-            by_cell.setdefault((one.cell.m, one.cell.L, one.cell.n), {})[one.seed] = one.exponent
+            by_cell.setdefault((one.cell.m, one.cell.L, one.cell.n, one.cell.kappa), {})[one.seed] = one.exponent
     if not by_cell:
         return None, None, None
     means = [float(np.mean(list(own.values()))) for own in by_cell.values()]
@@ -286,15 +296,15 @@ def _gain(own: list[Measured], random: list[Measured]) -> float | None:
     return float(np.median(ratios)) if ratios and own[0].moment != "random" else None
 
 
-def _row(own: list[Measured], random: list[Measured]) -> Row:
+def _row(own: list[Measured], random: list[Measured], axes: Sequence[str]) -> Row:
     first = own[0]
     *in_omega, between = exponent_in_omega(own)
-    found = {axis: (None, None) if _same_rows(own, axis) else slope_along(own, axis) for axis in AXES}
-    exponents, errors = ({"omega": in_omega[i]} | {axis: found[axis][i] for axis in AXES} for i in (0, 1))
-    stated = {"omega": first.exponents.get("omega")} | {axis: _stated(own, axis) for axis in AXES}
+    found = {axis: (None, None) if _same_rows(own, axis) else slope_along(own, axis) for axis in axes}
+    exponents, errors = ({"omega": in_omega[i]} | {axis: found[axis][i] for axis in axes} for i in (0, 1))
+    stated = {"omega": first.exponents.get("omega")} | {axis: _stated(own, axis) for axis in axes}
     known = [one for one in own if one.constant is not None]
     worst = (min if first.side == "lower" else max)(known, key=lambda one: one.constant or 0.0)
-    where = f"m = {worst.cell.m:,}, L = {worst.cell.L}, n = {worst.cell.n:,}"
+    where = worst.cell.where(axes)
     holds = sum(one.verdict.startswith("holds") for one in known)
     about = (first.law, first.reference, first.statement, first.side, first.moment, exponents, errors, stated)
     return Row(*about, float(worst.constant or 0.0), where, holds, len(known), between, _gain(own, random))

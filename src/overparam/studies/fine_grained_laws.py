@@ -1,0 +1,277 @@
+"""Study `fine-grained-laws`: every law of `fine_grained` on two-layer networks of its own, over width, scale κ and samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from overparam.audits import EFFORTS, Audit
+from overparam.audits.fine_grained_c_dynamics import RUN_LAWS, START_LAWS
+from overparam.audits.fine_grained_d_movement import MOVEMENT_LAWS, RADEMACHER_LAWS
+from overparam.core.sections import Figure, Section, Table, Text, series
+from overparam.core.words import decimal, listed, number, with_error
+from overparam.data import Dataset, as_dataset
+from overparam.frame import Part
+from overparam.networks import TwoLayer
+from overparam.studies.convergence_laws import CLEAR, MOMENTS, constants, rows_in, sorted_by_gap, tables
+from overparam.studies.measured_laws import (
+    SHOWN,
+    Cell,
+    Measured,
+    Row,
+    arrays_of,
+    audited,
+    curves_of,
+    findings_of,
+    slope_along,
+    summarise,
+)
+from overparam.studies.study import Arrays, Found, Study, Values
+
+AXES = ("m", "kappa", "n")
+LABELS = {"m": "m, width", "kappa": "κ, scale of the first weights", "n": "n, samples"}
+LAWS = ("start of two layers", "descent of two layers", "Rademacher complexity of two layers")
+PREFIX = "two layers: "
+BY_NAME = {law.name: law for law in (*START_LAWS, *RUN_LAWS, *MOVEMENT_LAWS, *RADEMACHER_LAWS)}
+RESIDUAL_WITHIN, ALL_MOVEMENT, ERROR = (
+    "residual within ε",
+    "movement of all weights",
+    "distance from the linear dynamics",
+)
+
+
+@dataclass(frozen=True)
+class FineGrainedSettings:
+    """A star: one of m, κ and n at a time goes through its values, the two others stay at the base.
+
+    Rows are drawn evenly from the sphere and labelled by the sign of their first number; a seed draws rows and weights.
+    """
+
+    inputs: int
+    base: tuple[int, float, int]
+    """m, κ, n."""
+    widths: tuple[int, ...]
+    scales: tuple[float, ...]
+    samples: tuple[int, ...]
+    omegas: tuple[float, ...]
+    """R/κ of the laws that hold for radii."""
+    seeds: int
+    effort: str
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Every (m, κ, n), each once, with the axes it belongs to."""
+        m, kappa, n = self.base
+        found: dict[tuple[int, float, int], list[str]] = {}
+        for width in self.widths:
+            found.setdefault((width, kappa, n), []).append("m")
+        for scale in self.scales:
+            found.setdefault((m, scale, n), []).append("kappa")
+        for rows in self.samples:
+            found.setdefault((m, kappa, rows), []).append("n")
+        return tuple(Cell(m, 0, n, tuple(axes), kappa) for (m, kappa, n), axes in found.items())
+
+    def audits(self) -> dict[str, tuple[Cell, int]]:
+        """Every audit, a network and a seed, by the name of its part."""
+        pairs = [(cell, seed) for cell in self.cells() for seed in range(self.seeds)]
+        return {f"m = {c.m}, κ = {c.kappa:g}, n = {c.n}, seed {seed}": (c, seed) for c, seed in pairs}
+
+
+def sphere_rows(n: int, inputs: int, seed: Sequence[int]) -> Dataset:
+    """n rows of norm 1, the first of a sequence that depends on the seed alone; labels ±1."""
+    rng = np.random.default_rng([*seed, inputs])
+    X = np.array([rng.standard_normal(inputs) for _ in range(n)])
+    return as_dataset(X / np.linalg.norm(X, axis=1, keepdims=True), np.where(X[:, 0] > 0, 1.0, -1.0), task="regression")
+
+
+def parts(settings: FineGrainedSettings, key: int, device: str | None) -> list[Part]:
+    """The audit of every network for every seed."""
+    found = []
+    for name, (cell, seed) in settings.audits().items():
+        rows = sphere_rows(cell.n, settings.inputs, (key, seed))
+        of = (TwoLayer(cell.m, cell.kappa), rows, key + seed, settings.omegas, EFFORTS[settings.effort], LAWS)
+        found.append(Part(name, audited, of, seconds=seconds(cell, settings.inputs), gives=Audit))
+    return found
+
+
+def seconds(cell: Cell, inputs: int) -> float:
+    """Of one audit, roughly: some forty products of weights and rows, and as many passes over them."""
+    return 2 + 80 * cell.m * cell.n * inputs / 1e9
+
+
+def conclude(settings: FineGrainedSettings, found: Found) -> tuple[Values, Arrays]:
+    """Fits along the three axes, a row a law and moment; and what the theorems say of the widest networks."""
+    audits = settings.audits().items()
+    measured = [one for name, (cell, seed) in audits for one in findings_of(found[name], cell, seed)]
+    rows = summarise(measured, AXES)
+    values = {
+        "rows": [row.to_json() for row in rows],
+        "cells": [[cell.m, cell.kappa, cell.n] for cell in settings.cells()],
+        "curves": curves_of(measured, AXES),
+        "bound_in_n": {f"{row.law}, {row.moment}": _bound_in_n(measured, row) for row in rows},
+        "headline": _headline(measured),
+    }
+    return values, arrays_of(rows, AXES)
+
+
+def _bound_in_n(measured: Sequence[Measured], row: Row) -> float | None:
+    """The power of n of the bound itself, in which λ_0 falls as n grows."""
+    return slope_along([one for one in measured if (one.law, one.moment) == (row.law, row.moment)], "n", "bounds")[0]
+
+
+def _headline(measured: Sequence[Measured]) -> list[dict[str, Any]]:
+    """For every width of the axis, means over seeds of what Theorem 4.1 and Lemma 5.3 are about."""
+    along = [one for one in measured if "m" in one.cell.axes]
+    told = []
+    for m in sorted({one.cell.m for one in along}):
+        own = {
+            name: [one for one in along if one.cell.m == m and one.law == PREFIX + name]
+            for name in (RESIDUAL_WITHIN, ERROR, ALL_MOVEMENT)
+        }
+        told.append(
+            {"m": m}
+            | {name: float(np.mean([one.values.max() for one in found])) for name, found in own.items()}
+            | {"stated": float(np.mean([one.bounds.max() for one in own[RESIDUAL_WITHIN]]))}
+        )  # fmt: skip
+    return told
+
+
+def claims(settings: FineGrainedSettings, values: Values) -> list[Text]:
+    """How many findings hold, how the powers stand to the laws', and how loose the bounds are."""
+    rows = rows_in(values["rows"])
+    held, audits = sum(row.holds for row in rows), sum(row.audits for row in rows)
+    found = [
+        Text(
+            f"{held:,} of {audits:,} findings hold: with the law's own constant, or with one of at most 10.",
+            "good" if held == audits else "warning",
+        )
+    ]
+    found += [_powers(rows, axis) for axis in ("m", "kappa")]
+    explicit, hidden = (
+        [r for r in rows if (r.constant >= 1e-3) == near and r.side == "upper"] for near in (True, False)
+    )
+    near = sorted(explicit, key=lambda row: -row.constant)[:6]
+    far = sorted(hidden, key=lambda row: row.constant)[:6]
+    found.append(
+        Text(
+            f"Nearest to their bounds, the largest over all networks of measured over bound: {_told(near)}. "
+            + (f"Furthest: {_told(far)}." if far else "")
+        )
+    )
+    widest, size = values["headline"][-1], float(np.sqrt(settings.base[2]))
+    found.append(
+        Text(
+            f"At m = {widest['m']:,}, κ = {settings.base[1]:g}, the norm of the residual stays within {widest[RESIDUAL_WITHIN]:.3g} of the linear "
+            f"dynamics at every step recorded (‖y‖ = {size:.3g}); the ε of Theorem 4.1 with constant 1 and δ = 0.05 is {widest['stated']:.2g}."
+        )
+    )
+    return found
+
+
+def _told(rows: Sequence[Row]) -> str:
+    return listed([f"{row.law.removeprefix(PREFIX)} {number(row.constant, 2)}" for row in rows], 6)
+
+
+def _powers(rows: Sequence[Row], axis: str) -> Text:
+    """Which measured powers are those of the laws, which smaller, which larger."""
+    upper = [row for row in rows if row.side == "upper" and axis in BY_NAME[row.law].exponents]  # sums have none
+    heads = (
+        "below the law's",
+        f"as the law has it, within {CLEAR[axis]} or two standard errors",
+        "above it over these sizes",
+        "too rough to tell",
+    )
+    groups = zip(heads, sorted_by_gap(upper, axis), strict=True)
+    told = [f"{head}: {listed([words.removeprefix(PREFIX) for words in laws], 30)}" for head, laws in groups if laws]
+    return Text(f"Powers of {SHOWN.get(axis, axis)} where the statement has one: {'; '.join(told)}.")
+
+
+def page(settings: FineGrainedSettings, values: Values, arrays: Arrays) -> tuple[Section, ...]:
+    """The claims, the exponents, a figure a quantity, and the constants."""
+    rows, curves = rows_in(values["rows"]), values["curves"]
+    return (
+        Section("What was found", tuple(claims(settings, values))),
+        Section("Exponents", (Text(_about(settings)), *tables(rows, AXES), _in_n(rows, values["bound_in_n"]))),
+        *(Section(f"Against {LABELS[axis]}", _figures(curves, axis)) for axis in AXES),
+        Section("Constants", (constants(rows),)),
+    )
+
+
+def _about(settings: FineGrainedSettings) -> str:
+    m, kappa, n = settings.base
+    widths, scales, samples = (
+        ", ".join(f"{size:,}" for size in sizes) for sizes in (settings.widths, settings.scales, settings.samples)
+    )
+    return (
+        f"Two-layer networks of the paper (not paired) on rows of norm 1 in {settings.inputs} dimensions, labels ±1 by the sign of the first number, "
+        f"{settings.seeds} seeds, each with rows and weights of its own. m = {widths} at κ = {kappa:g}, n = {n}; κ = {scales} at m = {m:,}, n = {n}; "
+        f"n = {samples} at m = {m:,}, κ = {kappa:g}. Gradient descent at η = 1/λ_max(H∞) until 1% of the slowest direction is left; of a run the worst "
+        "step counts. Bounds have constant 1 and δ = 0.05. An exponent is one slope over the networks of its axis with a level for each "
+        "seed; its standard error comes from the scatter around these lines. After the bar: the law's, or that of its bound where the law is a sum. Powers of n "
+        "are those of the statements at fixed λ_0; λ_0 falls as rows are added, and the last table has the bounds as they then grow."
+    )
+
+
+def _in_n(rows: Sequence[Row], bounds: Mapping[str, float | None]) -> Table:
+    """Powers of n: measured, the statement's at fixed λ_0, and the bound's with λ_0 as it is."""
+    cells = []
+    for row in rows:
+        measured, bound = row.exponents.get("n"), bounds.get(f"{row.law}, {row.moment}")
+        if measured is not None and bound is not None:
+            shown = with_error(measured, row.errors.get("n"))
+            cells.append((row.law.removeprefix(PREFIX), MOMENTS[row.moment][0], shown, decimal(bound)))
+    return Table(("law", "moment", "in n, measured", "in n, its bound with λ_0 as it is"), tuple(cells), "Powers of n.")
+
+
+def _figures(found: Sequence[Mapping[str, Any]], axis: str) -> tuple[Figure, ...]:
+    """For every law: what was measured, its bound where that is near, and the law's slope through the last point."""
+    drawn = []
+    own = [curve for curve in found if curve["axis"] == axis]
+    for law in dict.fromkeys(curve["law"] for curve in own):
+        shown, last = [], None
+        for moment, (name, role) in MOMENTS.items():
+            curve = next((one for one in own if (one["law"], one["moment"]) == (law, moment)), None)
+            if curve is not None:
+                shown.append(series(name, curve["sizes"], [v if v > 0 else np.nan for v in curve["values"]], role=role))
+                last = curve
+        if last is None:
+            continue
+        bound, top = np.array(last["bounds"], float), float(last["values"][-1])
+        if top > 0 and np.isfinite(bound).all() and bound[-1] > 0:
+            times = number(bound[-1] / top, 2)
+            label = f"the bound divided by {times}" if axis == "m" else "the bound's slope"
+            shown.append(series(label, last["sizes"], bound * (top / bound[-1]), role="muted", dashed=True))
+        title = law.removeprefix(PREFIX)
+        drawn.append(
+            Figure(f"{title[:1].upper()}{title[1:]} against {SHOWN.get(axis, axis)}", f"{last['statement']} ({last['reference']}). Mean over seeds.",
+                   LABELS[axis], BY_NAME[law].quantity, tuple(shown), "log", "log", small=True)
+        )  # fmt: skip
+    return tuple(drawn)
+
+
+def outline(settings: FineGrainedSettings) -> str:
+    """The networks, in words."""
+    return (
+        f"{len(settings.cells())} networks, {settings.seeds} seeds each, {settings.effort} effort: m up to {max(settings.widths):,}, "
+        f"κ from {min(settings.scales):g} to {max(settings.scales):g}, n up to {max(settings.samples):,}"
+    )
+
+
+STUDY = Study(
+    name="fine-grained-laws",
+    title="Every law of the fine-grained analysis, measured: exponents in m, κ and n",
+    reference="fine_grained, Thm 3.1, Thm 4.1, Lemma 5.3, Lemma 5.4, Lemma C.1, Lemma C.2, Lemma C.3",
+    settings={
+        "smoke": FineGrainedSettings(8, (64, 1.0, 8), (16, 64, 256), (0.3, 1.0), (4, 8), (0.01, 0.1), 2, "quick"),
+        "small": FineGrainedSettings(
+            64, (10_000, 1.0, 64), (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000), (0.1, 0.2, 0.5, 1.0), (16, 32, 64, 128), (0.01, 0.1), 3, "quick",
+        ),
+        "full": FineGrainedSettings(
+            64, (10_000, 1.0, 100), (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000), (0.03, 0.1, 0.3, 1.0), (25, 50, 100, 200),
+            (0.001, 0.01, 0.1, 1.0), 5, "usual",
+        ),
+    },
+    outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
+)  # fmt: skip
