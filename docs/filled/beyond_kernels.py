@@ -123,7 +123,7 @@ def norms(result: Result) -> dict[str, str]:
         "least there is at that error",
     ]
     cells = all_of(values["cells"], d=40, longer=False)
-    longer = {cell["m"]: cell for cell in all_of(values["cells"], longer=True)}
+    longer = {cell["m"]: cell for cell in all_of(values["cells"], d=40, longer=True)}
     tried = {
         cell["m"]: cell["rates"] for cell in result.settings["cells"] if cell["d"] == 40 and sum(cell["epochs"]) < 2_400
     }
@@ -156,6 +156,7 @@ def norms(result: Result) -> dict[str, str]:
         "large_better": str(large["grid_better"]),
         "large_least": str(min(sum(cell["epochs"]) for cell in wide)),
         "large_most": str(max(sum(cell["epochs"]) for cell in wide)),
+        "long_fresh": fixed(long["fresh"], 3),
         "long_least": fixed(starts[0], 3),
         "long_next": fixed(starts[1], 3),
         "long_most": fixed(starts[2], 3),
