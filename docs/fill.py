@@ -35,7 +35,7 @@ FREE = re.compile(
             r"`[^`]*`",
             r"!?\[[^\]]*\]\([^)]*\)",  # links and figures
             r"^#+ [^\n]*",  # headings
-            rf"\b(?:Figs?|Theorems?|Thm|Lemmas?|App|Remark|Algorithm|Cor)\b\.? {LABEL}(?:(?:, | and ){LABEL})*",
+            rf"\b(?:Figs?|Theorems?|Thm|Lemmas?|App|Remark|Algorithm|Cor)\b\.? {LABEL}(?:(?:, | and | to ){LABEL})*",
             r"\(\d{1,2}\)",  # equations
             rf"(?<!\w)[nmdNLkκηδωαβ₂p]+ [=≤≥] {COUNT}(?:(?:, | and | to ){COUNT})*",  # sizes: m = 128 to 4,096
             r"(?:CIFAR-|VGG-|ResNet-|MNIST |H|float|tf|TF|ℓ)\d+(?:/\d)?",  # names

@@ -85,7 +85,7 @@ def test_a_measured_number_without_a_name_is_found(fill, claim):
     "claim",
     [
         "At m = 128 to 4,096, κ = 0.01 and n = 50, 100 and 200.",
-        "Lemmas 8.2, 8.6 and G.3, Theorem 4, App. A.1, Fig. 2 and (25).",
+        "Lemmas 8.2, 8.6 and C.1 to C.3, Theorem 4, App. A.1, Fig. 2 and (25).",
         "VGG-19 on CIFAR-10, float32, one H200; the ℓ1 loss.",
         "`--steps 1000` and [numbers](studies/2/result.json)",
         "as 1/√m, 2/λ_max, ω^(4/3), 10⁻³ and 2m rows",
