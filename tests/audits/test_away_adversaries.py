@@ -224,7 +224,7 @@ def test_the_adversary_of_the_kernel_climbs_on_the_kernel():
         return {name: ahead[name] - now[name] for name in now}
 
     by_hand = findings(few, [Stated(KERNEL, lambda omega: 1.0)], lambda own, W, omega: {KERNEL.name: starts[id(own)].changes(W)[1]},
-                       [Climb(KERNEL.name, slope)], few=one)[-1]  # fmt: skip
+                       [Climb(KERNEL.name, slope)], few=lambda own: one, on=few)[-1]  # fmt: skip
     worst = next(f for f in tangent_drift(subject) if f.law.name == KERNEL.name and f.moment == "adversarial")
     assert (worst.values >= 0.7 * by_hand.values).all()
 

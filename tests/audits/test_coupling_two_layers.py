@@ -11,15 +11,14 @@ import overparam as op
 from overparam.audits import beyond_two_layers_two as laws
 from overparam.audits.beyond_two_layers_two import (
     TwoLayerLearner,
-    cheapest,
     coupling_of_two_layers,
     exact_worst,
-    most_valuable,
     random_rows,
     size_in,
     to_radius,
     two_layer_learner,
 )
+from overparam.audits.one_layer_moves import cheapest, most_valuable
 from overparam.core.network import Params
 from overparam.networks import BiasedTwoLayer, ThreeLayer, TwoLayer
 

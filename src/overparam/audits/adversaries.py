@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from overparam.audits.laws import Finding, Law, made, not_measured
+from overparam.audits.one_layer_moves import Aim, perturbations
 from overparam.audits.perturbations import minus, scaled
-from overparam.audits.subject import KINDS, Subject, ascend
+from overparam.audits.subject import KINDS, Subject, ascend, efforts_up_to
 from overparam.core.bracketed import Assumption
 from overparam.core.inside import Weights
-from overparam.core.network import Trace
 
 Measure = Callable[[Subject, Weights, float], Mapping[str, np.ndarray]]
 Slope = Callable[[Subject, Weights], Weights]
 
-OPENING_STEPS = 2
+OPENING_STEPS, INWARD = 3, 2
 
 
 @final
@@ -41,15 +41,21 @@ class Stated:
 class Climb:
     """An adversary: ascent on the quantity of the law `name` (descent where the law is a lower bound).
 
-    slope: the gradient, at weights, of the quantity of the worst sample and layer. opening: another direction to begin
-    with, where the quantity is flat or its gradient sees only half of it, such as one that flips many signs. value: the
-    quantity alone, where measuring all of them costs more.
+    slope: the gradient, at weights, of the quantity of the worst sample and layer. aims: what is worst where one layer moves
+    alone, in closed form: where it begins. value: the quantity alone, where measuring all of them costs more. opening:
+    another direction, for whole steps to begin with where the gradient does not see that signs turn.
     """
 
     name: str
     slope: Slope
-    opening: Slope | None = None
+    aims: tuple[Aim, ...] = ()
     value: Callable[[Subject, Weights, float], np.ndarray] | None = None
+    opening: Slope | None = None
+
+
+def effort_rows(subject: Subject) -> Subject:
+    """As many of the rows as the effort looks at."""
+    return subject.on_rows(subject.effort.rows)
 
 
 def findings(
@@ -58,49 +64,41 @@ def findings(
     measure: Measure,
     climbs: Sequence[Climb] = (),
     *,
-    few: Subject | None = None,
-    note: str = "",
+    few: Callable[[Subject], Subject] = effort_rows,
+    on: Subject | None = None,
 ) -> list[Finding]:
     """One finding for each law and each kind of perturbation, over all radii.
 
-    At every radius an adversary begins at the random perturbation, at the training direction, at its opening and at
-    what it found at the radius before, and climbs from the worst of them. All that was visited within the ball counts for
-    every law, so an adversary finds at least what random perturbations do, and at least what it found within smaller balls.
+    At every radius an adversary begins at the random perturbation, at the training direction, at the worst that each layer
+    alone can do, in closed form, and at what it found at the radius before, and climbs from the worst of them by
+    Frank–Wolfe steps. An audit of more effort first does all that one of less effort does, and goes on from what that found.
+    All that was visited within the ball counts for every law. So an adversary finds at least what random
+    perturbations do, at least what it found within smaller balls, and at least what it finds with less effort on the same rows.
 
     Args:
-        subject: where the quantities are measured.
+        subject: the network on all rows.
         stated: the laws.
         measure: of a subject, weights and ω; by the law's name, its quantity layer by layer (or row by row), of which the
             worst counts.
         climbs: the adversaries.
-        few: where adversaries climb, if not on all samples.
-        note: a sentence for the words of every finding.
+        few: of a subject and its effort, where adversaries climb.
+        on: where the quantities are measured; where adversaries climb if None.
     """
     radii = sorted(omega for omega in subject.omegas if omega > 0)
     if not radii:
         return [not_measured(one.law, kind, "no radius is above 0", one.range) for one in stated for kind in KINDS]
+    stages = [few(subject.with_effort(effort)) for effort in efforts_up_to(subject.effort)]
+    on = stages[-1] if on is None else on
     sides = {one.law.name: -1.0 if one.law.side == "lower" else 1.0 for one in stated}
     tables: dict[str, list[dict[str, np.ndarray]]] = {kind: [] for kind in KINDS}
-    before: dict[str, tuple[float, Weights]] = {}
+    adversaries = [Adversary(climb, sides[climb.name], measure, stages, on) for climb in climbs]
     for omega in radii:
-        plain = {kind: subject.perturbation(kind, omega) for kind in ("random", "training")}
-        visited = []
-        for kind, direction in plain.items():
-            seen = _arrays(measure(subject, subject.moved(direction), omega))
-            tables[kind].append(seen)
-            visited.append(seen)
-        for climb in climbs:
-            starts = list(plain.values())
-            warm = climb.name in before
-            if warm:
-                last, found = before[climb.name]
-                starts.append(scaled(omega / last, found))
-                if sides[climb.name] < 0:  # what makes a quantity small may lie well within the ball
-                    starts.append(found)
-            found = _climbed(few or subject, climb, sides[climb.name], omega, starts, measure, warm)
-            before[climb.name] = omega, found
-            visited.append(_arrays(measure(subject, subject.moved(found), omega)))
+        for kind in ("random", "training"):
+            tables[kind].append(_arrays(measure(on, on.moved(on.perturbation(kind, omega)), omega)))
+        visited = [tables[kind][-1] for kind in ("random", "training")]
         visited += tables["adversarial"][-1:]  # the ball of the radius before lies in this one
+        found = [W for adversary in adversaries for W in adversary.search(omega)]
+        visited += [_arrays(measure(on, on.moved(W), omega)) for W in found]
         tables["adversarial"].append(
             {name: max((seen[name] for seen in visited), key=lambda v: _worst(v, side)) for name, side in sides.items()}
         )
@@ -114,45 +112,91 @@ def findings(
             detail = {"by part": np.array(rows)} if len({row.shape for row in rows}) == 1 else {}
             spoken = None if one.speaks is None else [one.speaks(omega) for omega in radii]
             made_of = partial(made, one.law, kind, radii, values, bounds, one.range, detail)
-            found_all.append(made_of(note=note, spoken=spoken, rows=subject.samples, bounded=one.bounded))
+            found_all.append(made_of(note=subject.note_on(on), spoken=spoken, rows=on.samples, bounded=one.bounded))
     return found_all
 
 
-def _climbed(
-    few: Subject, climb: Climb, side: float, omega: float, starts: list[Any], measure: Measure, warm: bool
-) -> Weights:
-    """The worst perturbation found from these starts."""
+@final
+class Adversary:
+    """One climb, from radius to radius: each stage of effort goes on from what it found at the radius before.
 
-    def value(weights: Weights) -> float:
-        if climb.value is not None:
-            return _worst(np.atleast_1d(climb.value(few, weights, omega)), side)
-        return _worst(_arrays(measure(few, weights, omega))[climb.name], side)
+    Args:
+        climb: what is climbed.
+        side: 1, or −1 where the quantity is made small.
+        measure: of all quantities.
+        stages: where it climbs, with efforts from the least to the one asked for.
+        on: where the quantities are measured in the end.
+    """
 
-    def slope(weights: Weights) -> Weights:
-        return scaled(side, climb.slope(few, weights))
+    def __init__(self, climb: Climb, side: float, measure: Measure, stages: Sequence[Subject], on: Subject) -> None:
+        self._climb, self._side, self._measure = climb, side, measure
+        self._stages, self._on = stages, on
+        self._before: dict[int, tuple[float, Weights, Weights]] = {}
 
-    ranked = sorted(((value(few.moved(W)), i, W) for i, W in enumerate(starts)), reverse=True)
-    opening = climb.opening
-    if opening is not None:
-        W = ranked[0][2]
-        for turn in range(OPENING_STEPS):  # whole steps, each a perturbation of its own
-            opened = ascend(few, omega, lambda weights: opening(few, weights), start=W, steps=1)
-            W = minus(opened, few.weights)
-            ranked.append((value(opened), len(starts) + turn, W))
-        ranked.sort(reverse=True)
-    # What was found at the radius before is scaled, so a few steps are enough there; the first radius gets more.
-    tries, steps = (1, max(1, few.effort.ascent_steps // 4)) if warm else (few.effort.starts, _half(few))
-    best: tuple[float, Any] = ranked[0][0], ranked[0][2]
-    for _, _, start in ranked[:tries]:
-        climbed = ascend(few, omega, slope, start=start, value=value, steps=steps)
-        reached = value(climbed)
-        if reached > best[0]:
-            best = reached, minus(climbed, few.weights)
-    return best[1]
+    def search(self, omega: float) -> list[Weights]:
+        """Perturbations of radius ω that count: the closed forms on all rows, and the worst that every stage has found."""
+        closed = self._closed(self._on, omega)
+        found: list[Weights] = []
+        less = 0
+        for place, stage in enumerate(self._stages):
+            starts = [stage.perturbation("random", omega), stage.perturbation("training", omega), *found[-1:]]
+            if place in self._before:
+                last, best, other = self._before[place]
+                starts = [scaled(omega / last, other), scaled(omega / last, best), *starts]
+                if self._side < 0:  # what makes a quantity small may lie well within the ball
+                    starts.append(best)
+            if stage is self._on:
+                starts += closed
+            elif not found or stage.samples > self._stages[place - 1].samples:
+                starts += self._closed(stage, omega)
+            first = place not in self._before
+            best, other = self._climbed(stage, omega, starts, stage.effort.ascent_steps - less, first)
+            less, self._before[place] = stage.effort.ascent_steps, (omega, best, other)
+            found.append(best)
+        return [*closed, *found]
 
+    def _closed(self, subject: Subject, omega: float) -> list[Weights]:
+        return [W for aim in self._climb.aims for W in perturbations(subject, omega, aim)]
 
-def _half(subject: Subject) -> int:
-    return max(1, subject.effort.ascent_steps // 2)
+    def _climbed(
+        self, few: Subject, omega: float, starts: list[Weights], steps: int, first: bool
+    ) -> tuple[Weights, Weights]:
+        """The worst perturbation found by climbing from the worst start and from the first of them, and the end of the
+        latter: it leads elsewhere than closed forms do, and may be worse at a larger radius."""
+
+        def value(weights: Weights) -> float:
+            return self._value(few, weights, omega)
+
+        def slope(weights: Weights) -> Weights:
+            return scaled(self._side, self._climb.slope(few, weights))
+
+        seen = [(value(few.moved(W)), W) for W in [*starts, *self._opened(few, omega, starts[0])]]
+        ranked = [W for _, W in sorted(seen, key=lambda one: -one[0])]
+        ends = []
+        tries = few.effort.starts if first else min(2, few.effort.starts)
+        for start in [starts[0], *(W for W in ranked if W is not starts[0])][:tries]:
+            # What is least lies inside the ball, and takes more steps than what is largest, which lies on its edge.
+            climbed = ascend(
+                few, omega, slope, start=start, value=value, steps=steps * (1 if self._side > 0 else INWARD)
+            )
+            ends.append((value(climbed), minus(climbed, few.weights)))
+        return max([*seen, *ends], key=lambda one: one[0])[1], ends[0][1]
+
+    def _opened(self, few: Subject, omega: float, W: Weights) -> list[Weights]:
+        """Whole steps in the direction of the opening, where there is one."""
+        opening, found = self._climb.opening, []
+        if opening is not None:
+            for _ in range(OPENING_STEPS):
+                opened = ascend(few, omega, partial(opening, few), start=W, steps=1)
+                W = minus(opened, few.weights)
+                found.append(W)
+        return found
+
+    def _value(self, few: Subject, weights: Weights, omega: float) -> float:
+        own = self._climb.value
+        if own is not None:
+            return _worst(np.atleast_1d(own(few, weights, omega)), self._side)
+        return _worst(_arrays(self._measure(few, weights, omega))[self._climb.name], self._side)
 
 
 def _arrays(measured: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -169,11 +213,3 @@ def one_hot(subject: Subject, row: int, output: int) -> np.ndarray:
     U = np.zeros((subject.samples, subject.outputs))
     U[row, output] = 1.0
     return U
-
-
-def of_layer(subject: Subject, layer: int, row: int, u: np.ndarray, which: str = "pre_activations") -> Trace:
-    """The cotangent u of g_layer (or of h_layer: "activations") at one sample."""
-    U = np.zeros((subject.samples, subject.inside.widths[layer]))
-    U[row] = u
-    arrays = tuple(U if place == layer else None for place in range(subject.inside.count))
-    return Trace(None, arrays, ()) if which == "pre_activations" else Trace(None, (), arrays)

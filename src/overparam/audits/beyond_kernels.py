@@ -13,8 +13,9 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.audits.beyond_two_layers_two import cheapest, most_valuable, size_in, to_radius
+from overparam.audits.beyond_two_layers_two import size_in, to_radius
 from overparam.audits.laws import Finding, Law, Moment, made
+from overparam.audits.one_layer_moves import cheapest, most_valuable
 from overparam.audits.subject import KINDS, Subject
 from overparam.core.bracketed import Assumption, checked
 from overparam.core.network import Params

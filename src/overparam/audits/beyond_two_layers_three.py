@@ -14,8 +14,9 @@ from typing import final
 
 import numpy as np
 
-from overparam.audits.beyond_two_layers_two import ThreeLayerLearner, cheapest, size_in, three_layer_learner, to_radius
+from overparam.audits.beyond_two_layers_two import ThreeLayerLearner, size_in, three_layer_learner, to_radius
 from overparam.audits.laws import Finding, Law, Moment, made, not_measured
+from overparam.audits.one_layer_moves import cheapest
 from overparam.audits.subject import KINDS, Subject
 from overparam.core.bracketed import Assumption, checked
 from overparam.training import smoothed_sgd

@@ -57,47 +57,6 @@ def random_rows(shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
     return M / np.linalg.norm(M, axis=1, keepdims=True)
 
 
-def cheapest(costs: np.ndarray, budget: np.ndarray) -> np.ndarray:
-    """Which entries of each row to pay for so that as many as possible are: the cheapest, as long as they fit.
-
-    This is the exact answer: every entry counts as one. With costs |g|^p it gives the most signs that a movement of
-    ℓ_p norm budget^{1/p} can turn.
-
-    Args:
-        costs: (n, m), at least 0.
-        budget: (n,).
-
-    >>> cheapest(np.array([[4.0, 1.0, 2.0]]), np.array([3.5])).tolist()
-    [[False, True, True]]
-    """
-    order = np.argsort(costs, axis=1, kind="stable")
-    paid = np.cumsum(np.take_along_axis(costs, order, axis=1), axis=1) <= np.asarray(budget)[:, None]
-    taken = np.zeros(costs.shape, bool)
-    np.put_along_axis(taken, order, paid, axis=1)
-    return taken
-
-
-def most_valuable(values: np.ndarray, costs: np.ndarray, budget: np.ndarray) -> np.ndarray:
-    """Which entries of each row to pay for so that their values sum to much: the best value for the cost first.
-
-    The sum is at most one entry's value below the largest possible one. Entries without value are left.
-
-    >>> most_valuable(np.array([[6.0, 5.0, -1.0]]), np.array([[3.0, 2.0, 0.0]]), np.array([4.0])).tolist()
-    [[False, True, False]]
-    """
-    worth = values > 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(worth, values / costs, -np.inf)
-    ratio[worth & (costs == 0)] = np.inf
-    order = np.argsort(-ratio, axis=1, kind="stable")
-    spent = np.cumsum(
-        np.where(np.take_along_axis(worth, order, axis=1), np.take_along_axis(costs, order, axis=1), 0.0), axis=1
-    )
-    taken = np.zeros(costs.shape, bool)
-    np.put_along_axis(taken, order, spent <= np.asarray(budget)[:, None], axis=1)
-    return taken & worth
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class TwoLayerLearner:

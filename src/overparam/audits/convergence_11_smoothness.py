@@ -7,9 +7,12 @@ training of a wide network follows (Thm 5).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import log, sqrt
 from typing import final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.optimize import nnls
@@ -19,6 +22,7 @@ from overparam.audits.conditions import of_kernel, of_steps, sizes, speaks
 from overparam.audits.convergence_8_forward import towards_flips_everywhere
 from overparam.audits.convergence_9_10_gradients import objective
 from overparam.audits.laws import Finding, Law, not_measured
+from overparam.audits.one_layer_moves import Shift, bending, pushing, returned, turning
 from overparam.audits.perturbations import added, combined, inner, length, minus, scaled
 from overparam.audits.subject import KINDS, Subject
 from overparam.core.inside import Weights, of_output
@@ -41,7 +45,7 @@ AWAY = Law(
     quantity="F(W + W′) − F(W) − ⟨∇F(W), W′⟩",
 )
 
-MORE_STEPS, FULLER = 3, 8
+MORE_STEPS, FULLER, BASE_STEPS = 3, 8, 6
 
 
 def semi_smoothness(subject: Subject, constant: float = 1.0) -> list[Finding]:
@@ -55,23 +59,27 @@ def semi_smoothness(subject: Subject, constant: float = 1.0) -> list[Finding]:
         subject: the network and what to spend.
         constant: C of the radii between which the theorem holds.
     """
-    few = _harder(subject.on_rows(subject.effort.rows))
+    few = _harder(subject)
     asked, spoken = of_steps(few, constant), speaks(of_steps, few, constant)
-    note = subject.note_on(few)
     found = []
     for law, away in ((AT_START, False), (AWAY, True)):
-        bases = Bases(few, away)
-        stated = (Stated(law, lambda omega, bases=bases: float(sum(bases.terms(omega))), asked, spoken, True),)
+        every: WeakKeyDictionary[Subject, Bases] = WeakKeyDictionary()
+
+        def bases_of(own: Subject, every: WeakKeyDictionary[Subject, Bases] = every, away: bool = away) -> Bases:
+            return every.setdefault(own, Bases(own, away))
 
         def measured(
-            own: Subject, weights: Weights, omega: float, law: Law = law, bases: Bases = bases
+            own: Subject, weights: Weights, omega: float, law: Law = law, of: Callable[[Subject], Bases] = bases_of
         ) -> dict[str, np.ndarray]:
-            return {law.name: np.array([bases.remainder(minus(weights, own.weights), omega)])}
+            return {law.name: np.array([of(own).remainder(minus(weights, own.weights), omega)])}
 
-        def slope(own: Subject, weights: Weights, bases: Bases = bases) -> Weights:
-            return bases.slope(minus(weights, own.weights))
+        def slope(own: Subject, weights: Weights, of: Callable[[Subject], Bases] = bases_of) -> Weights:
+            return of(own).slope(minus(weights, own.weights))
 
-        for finding in findings(few, stated, measured, (Climb(law.name, slope),), note=note):
+        bases = bases_of(few)
+        stated = (Stated(law, lambda omega, bases=bases: float(sum(bases.terms(omega))), asked, spoken, True),)
+        climb = Climb(law.name, slope, (bending_loss, pushing_loss))
+        for finding in findings(subject, stated, measured, (climb,), few=_harder):
             terms = np.array([bases.terms(omega) for omega in finding.omegas]).reshape(-1, 2)
             c1, c2 = fitted_constants(terms, finding.values)
             detail = {**finding.detail, "first term": terms[:, 0], "second term": terms[:, 1]}
@@ -80,12 +88,24 @@ def semi_smoothness(subject: Subject, constant: float = 1.0) -> list[Finding]:
     return found
 
 
+def bending_loss(subject: Subject, place: int, g: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, Shift]:
+    """Units carried over 0 so that loss_iᵀ(y − first order) is large."""
+    b = np.einsum("nk,nkm->nm", subject.residuals, returned(subject, place))
+    return bending(subject, place, g, reach, b[:, None], signs=(1.0,))
+
+
+def pushing_loss(subject: Subject, place: int, g: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, Shift]:
+    """Units that are on moved so that the outputs move most along the loss vector, for the quadratic term."""
+    return pushing(subject, place, g, reach, np.einsum("nk,nkm->nm", subject.residuals, returned(subject, place)))
+
+
 def _harder(subject: Subject) -> Subject:
     """With more and fuller steps of the adversary: all samples add up in the remainder, so its gradient has many
     directions, and with the effort's own rank and steps half of what can be found is missed."""
-    effort = subject.effort
+    few = subject.on_rows(subject.effort.rows)
+    effort = few.effort
     more = replace(effort, ascent_steps=MORE_STEPS * effort.ascent_steps, rank=FULLER * effort.rank)
-    return subject.but(effort=more)
+    return few.with_effort(more)
 
 
 @final
@@ -94,6 +114,8 @@ class Bases:
 
     def __init__(self, subject: Subject, away: bool) -> None:
         self._subject, self._away = subject, away
+        # The same W whatever the effort, which would else change the question.
+        self._base = subject.with_effort(replace(subject.effort, training_steps=BASE_STEPS))
         self._kept: dict[float, tuple[Weights, float, Weights]] = {}
         self._objectives: dict[float, float] = {}
         self._omega = 0.0
@@ -103,7 +125,7 @@ class Bases:
         self._omega = omega if self._away else 0.0
         if self._omega not in self._kept:
             subject = self._subject
-            W = subject.moved(subject.perturbation("training", self._omega)) if self._away else subject.weights
+            W = subject.moved(self._base.perturbation("training", self._omega)) if self._away else subject.weights
             losses, residual = objective(subject, W)
             # One radius at a time is in use, and weights are large.
             self._kept = {self._omega: (W, float(losses.sum()), subject.inside.gradient(W, of_output(residual)))}
@@ -184,33 +206,49 @@ def tangent_drift(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """
     L, m = sizes(subject)
     few = subject.on_rows(_rows_that_fit(subject))
-    one = subject.on_rows(1)
     output = int(subject.rng(41).integers(subject.outputs))
-    starts = {id(own): Start(own, output) for own in (few, one)}
+    starts: WeakKeyDictionary[Subject, Start] = WeakKeyDictionary()
+
+    def start_of(own: Subject) -> Start:
+        if own not in starts:
+            starts[own] = Start(own, output)
+        return starts[own]
 
     def bound(omega: float) -> float:
         return sqrt(log(m)) * omega ** (1 / 3) * L**3
 
     def measured(own: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
-        drift, kernel = starts[id(own)].changes(weights)
+        drift, kernel = start_of(own).changes(weights)
         return {GRADIENT.name: drift, KERNEL.name: kernel}
 
-    def slope(own: Subject, weights: Weights) -> Weights:
-        return starts[id(own)].towards_drift(weights)
+    def turned(
+        own: Subject, place: int, g: np.ndarray, reach: np.ndarray, which: bool | None = None
+    ) -> tuple[np.ndarray, Shift]:
+        """Units turned, or turned on or off alone, that carry most of the gradient of the output."""
+        carried = returned(own, place)[:, output] ** 2
+        counts = which is None or (own.start.pre_activations[place] >= 0) != which
+        return turning(own, place, g, reach, np.where(counts, carried, 0.0))
 
-    if not all(np.diag(start.kernel).all() for start in starts.values()):
+    def bent(own: Subject, weights: Weights, up: bool) -> Weights:
+        return scaled(1.0 if up else -1.0, start_of(own).towards_kernel(weights))
+
+    if not np.diag(start_of(few).kernel).all():
         why = "the output of a sample does not depend on the weights at the start, so that there is no relative change"
         return [not_measured(law, kind, why) for law in (GRADIENT, KERNEL) for kind in KINDS]
     stated = (
         Stated(GRADIENT, bound, of_steps(subject, constant), speaks(of_steps, subject, constant), bounded=True),
         Stated(KERNEL, bound, of_kernel(subject, constant), speaks(of_kernel, subject, constant), bounded=True),
     )
-    note = subject.note_on(few)
     climbs = (
-        Climb(GRADIENT.name, slope, towards_flips_everywhere),
-        Climb(KERNEL.name, lambda own, weights: starts[id(own)].towards_kernel(weights)),
+        Climb(
+            GRADIENT.name,
+            lambda own, weights: start_of(own).towards_drift(weights),
+            (turned,),
+            opening=towards_flips_everywhere,
+        ),
+        *(Climb(KERNEL.name, partial(bent, up=up), (partial(turned, which=up),)) for up in (True, False)),
     )
-    return findings(few, stated, measured, climbs, few=one, note=note)
+    return findings(subject, stated, measured, climbs, few=lambda own: own.on_rows(1), on=few)
 
 
 @final
@@ -248,15 +286,14 @@ class Start:
         return combined(1 / step, ahead, -1 / step, now[row])
 
     def towards_kernel(self, weights: Weights) -> Weights:
-        """±½ the gradient of K(x, x) of the first sample, away from K⁰(x, x): the Hessian of y times ∇y, from a secant."""
+        """½ the gradient of K(x, x) of the first sample: the Hessian of y times ∇y, from a secant."""
         now = self._tangent(weights, 0)
         size, moved = length(now), length(minus(weights, self._subject.weights))
         if not size > 0 or not moved > 0:
             return scaled(0.0, now)
-        sign = 1.0 if size**2 >= self.kernel[0, 0] else -1.0
         step = SECANT * moved / size
         ahead = self._tangent(added(weights, now, step), 0)
-        return combined(sign / step, ahead, -sign / step, now)
+        return combined(1 / step, ahead, -1 / step, now)
 
     def _tangent(self, weights: Weights, row: int) -> Weights:
         return self._subject.inside.gradient(weights, of_output(one_hot(self._subject, row, self._output)))
@@ -301,7 +338,6 @@ def linearisation(subject: Subject, constant: float = 1.0) -> list[Finding]:
         constant: C of the radii between which the theorem holds.
     """
     L, m = sizes(subject)
-    few = subject.on_rows(subject.effort.rows)
     stated = (
         Stated(
             LINEARISATION,
@@ -311,9 +347,9 @@ def linearisation(subject: Subject, constant: float = 1.0) -> list[Finding]:
             bounded=True,
         ),
     )
-    note = subject.note_on(few)
-    climbs = (Climb(LINEARISATION.name, towards_bend, towards_flips_everywhere),)
-    return findings(few, stated, bends, climbs, note=note)
+    return findings(
+        subject, stated, bends, (Climb(LINEARISATION.name, towards_bend, (bending,), opening=towards_flips_everywhere),)
+    )
 
 
 def bends(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import log, sqrt
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,9 +19,10 @@ from overparam.audits.adversaries import Climb, Stated, findings
 from overparam.audits.conditions import of_backward, of_products, sizes, speaks
 from overparam.audits.convergence_8_forward import towards_flips_everywhere
 from overparam.audits.laws import Finding, Law, made, not_measured
+from overparam.audits.one_layer_moves import returned, turning_products
 from overparam.audits.perturbations import scaled, steepest
 from overparam.audits.product_norms import largest_gains, unit_rows
-from overparam.audits.subject import KINDS, Subject
+from overparam.audits.subject import KINDS, Subject, efforts_up_to
 from overparam.core.inside import Gates, Weights
 
 PRODUCTS = Law(
@@ -48,8 +48,6 @@ MOST_PLACES = 4
 """Products looked at, spread over the depth."""
 LEAST_ROWS = 8
 
-_KEPT: WeakKeyDictionary[Subject, dict[int, np.ndarray]] = WeakKeyDictionary()
-
 
 def intermediate_stability(subject: Subject, constant: float = 1.0) -> list[Finding]:
     """The largest ‖W_b D_{b−1} ⋯ D_a W_a‖₂ at perturbed weights, over samples, by radius, of the longest product.
@@ -67,10 +65,9 @@ def intermediate_stability(subject: Subject, constant: float = 1.0) -> list[Find
     if subject.inside.count < 2:
         return [not_measured(PRODUCTS, kind, "there is one ReLU layer, so no product", asked) for kind in KINDS]
     L, _ = sizes(subject)
-    few = subject.on_rows(max(LEAST_ROWS, subject.effort.rows // 4))
     stated = (Stated(PRODUCTS, lambda omega: sqrt(L), asked, speaks(of_products, subject, constant)),)
     climbs = (Climb(PRODUCTS.name, towards_long_product, value=rough_product_norm),)
-    return findings(few, stated, product_norms, climbs, note=subject.note_on(few))
+    return findings(subject, stated, product_norms, climbs, few=quarter_of_rows)
 
 
 def backward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]:
@@ -85,8 +82,6 @@ def backward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]
         constant: C of the conditions.
     """
     L, m = sizes(subject)
-    # Every output costs a product.
-    few = subject.on_rows(max(LEAST_ROWS, subject.effort.rows // max(1, subject.outputs // 2)))
     stated = (
         Stated(
             BACKWARD,
@@ -96,8 +91,18 @@ def backward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]
             bounded=True,
         ),
     )
-    climbs = (Climb(BACKWARD.name, towards_change, towards_flips_everywhere, longest_change),)
-    return findings(few, stated, backward_changes, climbs, note=subject.note_on(few))
+    climbs = (Climb(BACKWARD.name, towards_change, (turning_products,), longest_change, towards_flips_everywhere),)
+    return findings(subject, stated, backward_changes, climbs, few=rows_by_outputs)
+
+
+def quarter_of_rows(subject: Subject) -> Subject:
+    """Every sample costs products of all layers."""
+    return subject.on_rows(max(LEAST_ROWS, subject.effort.rows // 4))
+
+
+def rows_by_outputs(subject: Subject) -> Subject:
+    """Every output costs a product."""
+    return subject.on_rows(max(LEAST_ROWS, subject.effort.rows // max(1, subject.outputs // 2)))
 
 
 def product_norms(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
@@ -140,7 +145,8 @@ def change_norms(
     """
     inside = subject.inside
     if subject.outputs <= EXACT_OUTPUTS:
-        rows = backward_rows(subject, weights, place, gates) - _start_rows(subject, place)
+        start = returned(subject, place) * inside.gates(subject.start)[place][:, None]
+        rows = backward_rows(subject, weights, place, gates) - start
         squares, left = np.linalg.eigh(rows @ np.swapaxes(rows, 1, 2))
         u = left[:, :, -1]
         return np.sqrt(np.maximum(squares[:, -1], 0.0)), u, unit_rows(np.einsum("nk,nkm->nm", u, rows))
@@ -208,14 +214,6 @@ def _fewer(subject: Subject) -> int:
     return max(4, subject.effort.power_steps // 3)
 
 
-def _start_rows(subject: Subject, place: int) -> np.ndarray:
-    """`backward_rows` at W⁰, which every change is taken from: made once."""
-    kept = _KEPT.setdefault(subject, {})
-    if place not in kept:
-        kept[place] = backward_rows(subject, subject.weights, place)
-    return kept[place]
-
-
 LARGEST = 3.0
 """Of an entry of D″."""
 POWER = 4
@@ -252,35 +250,27 @@ def free_signs(subject: Subject, constant: float = 1.0) -> list[Finding]:
         constant: C of the conditions.
     """
     L, m = sizes(subject)
-    few = subject.on_rows(max(LEAST_ROWS, subject.effort.rows // 4))
-    inside, radii = few.inside, sorted(omega for omega in subject.omegas if omega > 0)
-    last = inside.count - 1
-    note = subject.note_on(few)
+    few = quarter_of_rows(subject)
+    last, radii = few.inside.count - 1, sorted(omega for omega in subject.omegas if omega > 0)
+    table = (
+        (FREE_PRODUCTS, of_products, _products, 0, last, lambda omega: sqrt(L)),
+        (FREE_BACKWARD, of_backward, partial(_changes, 1), 1, last + 1,
+         lambda omega: omega ** (1 / 3) * L**2 * sqrt(m * log(m) / subject.outputs)),
+    )  # fmt: skip
+    stages = [quarter_of_rows(subject.with_effort(effort)) for effort in efforts_up_to(subject.effort)]
     found = []
-    asked = of_products(subject, constant)
-    if last < 1:
-        why = "there is one ReLU layer, so no product"
-        return [not_measured(law, "adversarial", why, asked) for law in (FREE_PRODUCTS, FREE_BACKWARD)]
-    if not radii:
-        why = "no radius is above 0"
-        return [not_measured(law, "adversarial", why, asked) for law in (FREE_PRODUCTS, FREE_BACKWARD)]
-    if last < 2:
-        found.append(not_measured(FREE_PRODUCTS, "adversarial", "no ReLU layer lies between two others", asked))
-    else:
-        values = np.maximum.accumulate([worst(few, omega, _products, 0, last) for omega in radii])
-        spoken = [speaks(of_products, subject, constant)(omega) for omega in radii]
-        bounds = [sqrt(L)] * len(radii)
+    for law, conditions, norms, start, end, bound in table:
+        asked, spoken = conditions(subject, constant), speaks(conditions, subject, constant)
+        if last < 1 or not radii or (end - start < 2 and law is FREE_PRODUCTS):
+            why = "there is one ReLU layer, so no product" if last < 1 else "no ReLU layer lies between two others"
+            found.append(not_measured(law, "adversarial", why if radii or last < 1 else "no radius is above 0", asked))
+            continue
+        values = np.maximum.accumulate([max(worst(own, w, norms, start, end) for own in stages) for w in radii])
         found.append(
-            made(FREE_PRODUCTS, "adversarial", radii, values, bounds, asked, note=note, spoken=spoken, rows=few.samples)
-        )
-    bounds = [omega ** (1 / 3) * L**2 * sqrt(m * log(m) / subject.outputs) for omega in radii]
-    values = np.maximum.accumulate([worst(few, omega, partial(_changes, 1), 1, last + 1) for omega in radii])
-    asked = of_backward(subject, constant)
-    spoken = [speaks(of_backward, subject, constant)(omega) for omega in radii]
-    last_one = made(
-        FREE_BACKWARD, "adversarial", radii, values, bounds, asked, note=note, spoken=spoken, rows=few.samples
-    )
-    return [*found, last_one]
+            made(law, "adversarial", radii, values, list(map(bound, radii)), asked, note=subject.note_on(few),
+                 spoken=list(map(spoken, radii)), rows=few.samples)
+        )  # fmt: skip
+    return found
 
 
 def allowed(subject: Subject, omega: float) -> int:
@@ -297,13 +287,15 @@ def worst(subject: Subject, omega: float, norms: Norms, start: int, end: int) ->
     """
     inside, sparsity = subject.inside, allowed(subject, omega)
     own, best = inside.gates(subject.start), 0.0
-    for turn in range(subject.effort.starts):
+    for turn in range(subject.effort.starts + 1):
         weights, gates, reached = subject.moved(subject.perturbation("random", omega)), own, 0.0
-        u = unit_rows(subject.rng(23, turn).standard_normal((subject.samples, inside.size(end))))
+        u = unit_rows(subject.rng(23, max(turn - 1, 0)).standard_normal((subject.samples, inside.size(end))))
         v = unit_rows(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
-        for _ in range(POWER if turn == 0 else 0):  # once from near the largest singular vectors of the product
+        for _ in range(POWER if turn < 2 else 0):  # twice from near the largest singular vectors of the product
             u = unit_rows(inside.push(weights, start, _entering(gates, v, start, end, inside.count), end, gates))
             v = unit_rows(_entering(gates, inside.pull(weights, end, u, start, gates), start, end, inside.count))
+        if turn == 0:  # signs are free, those of units that are off too
+            v = unit_rows(inside.pull(weights, end, u, start, gates))
         for _ in range(STEPS):
             gates = chosen_signs(subject, weights, gates, (u, v), start, end, sparsity)
             values, u, v = norms(subject, weights, gates)

@@ -8,14 +8,14 @@ directions of length ρ, whose part at each unit is ρ/√m, flip only of order 
 
 from __future__ import annotations
 
-from functools import partial
 from math import log, sqrt
 
 import numpy as np
 
-from overparam.audits.adversaries import Climb, Stated, findings, of_layer
+from overparam.audits.adversaries import Climb, Stated, findings
 from overparam.audits.conditions import of_forward, of_signs, sizes, speaks
 from overparam.audits.laws import Finding, Law
+from overparam.audits.one_layer_moves import carrying, of_layer, stretching, turning
 from overparam.audits.subject import Subject
 from overparam.core.inside import Weights
 from overparam.core.network import Trace
@@ -59,10 +59,10 @@ def sign_changes(subject: Subject, constant: float = 1.0) -> list[Finding]:
         Stated(CARRIED, lambda omega: omega * L**1.5, asked, spoken, bounded=True),
     )
     climbs = (
-        Climb(CHANGES.name, towards_flips, partial(towards_flips, margin=SURE)),
-        Climb(CARRIED.name, towards_carried, towards_one_flip),
+        Climb(CHANGES.name, towards_flips, (turning,), opening=towards_flips),
+        Climb(CARRIED.name, towards_carried, (carrying,)),
     )
-    return findings(subject, stated, signs_measured, climbs, few=subject.on_rows(subject.effort.rows))
+    return findings(subject, stated, signs_measured, climbs, on=subject)
 
 
 def signs_measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
@@ -155,18 +155,6 @@ def towards_carried(subject: Subject, weights: Weights) -> Weights:
     return subject.inside.gradient(weights, of_layer(subject, layer, row, u))
 
 
-def towards_one_flip(subject: Subject, weights: Weights) -> Weights:
-    """The gradient that carries one unit over 0, the one nearest to it in the last ReLU layer, as far as it can.
-
-    All of a displacement in one unit wastes nothing: ‖D′g‖ is its length less |g⁰|.
-    """
-    g0 = subject.start.pre_activations[-1]
-    row, unit = np.unravel_index(int(np.abs(g0).argmin()), g0.shape)
-    u = np.zeros(g0.shape[1])
-    u[unit] = -1.0 if g0[row, unit] >= 0 else 1.0
-    return subject.inside.gradient(weights, of_layer(subject, subject.inside.count - 1, int(row), u))
-
-
 BEFORE = Law(
     "forward stability before the ReLU",
     "convergence, Lemma 8.2",
@@ -200,8 +188,8 @@ def forward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]:
         Stated(BEFORE, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
         Stated(AFTER, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
     )
-    climbs = (Climb(AFTER.name, towards_movement),)
-    return findings(subject, stated, movements, climbs, few=subject.on_rows(subject.effort.rows))
+    climbs = (Climb(AFTER.name, towards_movement, (stretching,)),)
+    return findings(subject, stated, movements, climbs, on=subject)
 
 
 def movements(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:

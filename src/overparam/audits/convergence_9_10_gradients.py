@@ -5,12 +5,15 @@ F_i = ½‖f(x_i) − y_i‖², F = Σ_i F_i. Ratios ‖∇F‖²/F are shown, s
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from overparam.audits.adversaries import Climb, Stated, findings
 from overparam.audits.conditions import of_gradients, of_network, sizes, speaks
 from overparam.audits.gradient_factors import alone, sample_squares
 from overparam.audits.laws import Finding, Law, made, not_measured
+from overparam.audits.one_layer_moves import Shift, returned, turning
 from overparam.audits.perturbations import added, combined, inner, length, minus, only, scaled, squares
 from overparam.audits.subject import KINDS, Subject
 from overparam.core.bracketed import checked
@@ -166,24 +169,32 @@ def gradient_bounds(subject: Subject, constant: float = 1.0) -> list[Finding]:
         Stated(SAMPLES, lambda omega: m / k, asked, spoken),
     ]
     climbs = [
-        Climb(UPPER.name, towards_large_gradient, value=gradient_ratio),
-        Climb(SAMPLES.name, towards_large_sample, value=sample_ratio),
+        Climb(UPPER.name, towards_large_gradient, (partial(turning_gradient, on=True),), gradient_ratio),
+        Climb(SAMPLES.name, towards_large_sample, (partial(turning_gradient, on=True),), sample_ratio),
     ]
     missing: list[Finding] = []
     apart = 0 < few.separation < np.inf
     if not apart:
         missing += [not_measured(law, kind, NOT_APART, asked) for law in (LOWER, NO_CRITICAL) for kind in KINDS]
     else:
-        climbs.append(Climb(NO_CRITICAL.name, towards_large_gradient, value=gradient_ratio))
+        off = (partial(turning_gradient, on=False),)
+        climbs.append(Climb(NO_CRITICAL.name, towards_large_gradient, off, gradient_ratio))
         stated.append(Stated(NO_CRITICAL, lambda omega: delta * m / (k * n**2), asked, spoken))
     if apart and last_layer(few):
         stated.append(Stated(LOWER, lambda omega: delta * m / (k * n), asked, spoken))
-        climbs.append(Climb(LOWER.name, towards_large_last, value=last_ratio))
+        climbs.append(Climb(LOWER.name, towards_large_last, (partial(turning_gradient, on=False),), last_ratio))
     elif apart:
         why = "no trained weight goes straight into the last ReLU layer"
         missing += [not_measured(LOWER, kind, why, asked) for kind in KINDS]
-    note = subject.note_on(few)
-    return [*findings(few, stated, measured, climbs, note=note), *missing]
+    return [*findings(subject, stated, measured, climbs), *missing]
+
+
+def turning_gradient(
+    subject: Subject, place: int, g: np.ndarray, reach: np.ndarray, on: bool
+) -> tuple[np.ndarray, Shift]:
+    """Units turned on, or off, that carry most of a sample's gradient: ‖∇_{W_ℓ}F_i‖² = Σ_{j on} (loss_iᵀ Back)_j² ‖h‖²."""
+    carried = np.einsum("nk,nkm->nm", subject.residuals, returned(subject, place)) ** 2
+    return turning(subject, place, g, reach, np.where((subject.start.pre_activations[place] >= 0) != on, carried, 0.0))
 
 
 def measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:

@@ -26,11 +26,10 @@ from overparam.audits.convergence_8_forward import (
     signs_measured,
     towards_carried,
     towards_flips,
-    towards_flips_everywhere,
     towards_movement,
-    towards_one_flip,
 )
 from overparam.audits.laws import Finding, Law, made, not_measured
+from overparam.audits.one_layer_moves import around, carrying, stretching, turning, turning_products
 from overparam.audits.product_norms import largest_gains
 from overparam.audits.subject import Subject
 from overparam.core.bracketed import Assumption, checked
@@ -122,7 +121,7 @@ def convolutional_stability(subject: Subject) -> list[Finding]:
     of n rows where few turn on average.
     """
     L, units = max(subject.depth, 1), max(max(subject.inside.widths), 2)
-    m, k, few = max(subject.network.width, 2), subject.outputs, subject.on_rows(subject.effort.rows)
+    m, k = max(subject.network.width, 2), subject.outputs
     asked = (
         *of_network(subject),
         *_own_weights(subject),
@@ -134,35 +133,19 @@ def convolutional_stability(subject: Subject) -> list[Finding]:
         Stated(MOVED, lambda omega: omega * L**3 * sqrt(log(m)), asked),
     )
     climbs = (
-        Climb(FLIPS.name, towards_flips, towards_flips),
-        Climb(SIGNAL.name, towards_carried, towards_one_flip),
-        Climb(MOVED.name, towards_movement),
+        Climb(FLIPS.name, towards_flips, (turning,)),
+        Climb(SIGNAL.name, towards_carried, (carrying,)),
+        Climb(MOVED.name, towards_movement, (stretching,)),
     )
-    found = findings(subject, stated, _measured, climbs, few=few)
+    found = findings(subject, stated, _measured, climbs, on=subject)
     back = (Stated(BACK, lambda omega: omega ** (1 / 3) * L**2 * sqrt(units * log(m) / k), asked, bounded=True),)
-    note = subject.note_on(few)
-    return [
-        *found,
-        *findings(few, back, _changes, (Climb(BACK.name, towards_change, towards_flips_everywhere),), note=note),
-    ]
+    return [*found, *findings(subject, back, _changes, (Climb(BACK.name, towards_change, (turning_products,)),))]
 
 
 def position_squares(subject: Subject) -> list[np.ndarray]:
     """‖h_{ℓ,j}‖² for ℓ = 0 … L − 1: (n, P) each."""
     P, m = prod(subject.network.grid), subject.network.width
     return [(h.reshape(len(h), P, m) ** 2).sum(axis=2) for h in subject.start.activations[:-1]]
-
-
-def around(squares: np.ndarray, grid: tuple[int, ...], patch: int) -> np.ndarray:
-    """Σ over the window of each position, periodically: (n, P) in and out. Windows begin ⌊(patch − 1)/2⌋ before.
-
-    >>> around(np.array([[1.0, 2.0, 4.0, 8.0]]), (4,), 3).tolist()
-    [[11.0, 7.0, 14.0, 13.0]]
-    """
-    found = squares.reshape(len(squares), *grid)
-    for axis in range(1, len(grid) + 1):
-        found = sum(np.roll(found, (patch - 1) // 2 - place, axis=axis) for place in range(patch))
-    return np.asarray(found).reshape(squares.shape)
 
 
 def smallest_apart(H: np.ndarray) -> float:

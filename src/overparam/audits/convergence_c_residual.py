@@ -11,13 +11,14 @@ from math import log, sqrt
 
 import numpy as np
 
-from overparam.audits.adversaries import Climb, Stated, findings, of_layer
+from overparam.audits.adversaries import Climb, Stated, findings
 from overparam.audits.conditions import of_network
 from overparam.audits.convergence_7_initialisation import FAILURE, backward_norms, chosen_pairs
 from overparam.audits.convergence_8_backward import BACKWARD as CHANGE
 from overparam.audits.convergence_8_backward import backward_changes, towards_change
-from overparam.audits.convergence_8_forward import changed, towards_flips, towards_flips_everywhere
+from overparam.audits.convergence_8_forward import changed, towards_flips
 from overparam.audits.laws import Finding, Law, made, not_measured
+from overparam.audits.one_layer_moves import of_layer, stretching, turning, turning_products
 from overparam.audits.perturbations import squares
 from overparam.audits.product_norms import largest_gains
 from overparam.audits.subject import Subject
@@ -129,22 +130,23 @@ def residual_stability(subject: Subject) -> list[Finding]:
     """
     L, m, tau, k = subject.depth, max(subject.width, 2), subject.network.tau, subject.outputs
     asked = (*of_network(subject), checked("ω small", None, "the appendix does not say how small"))
-    few = subject.on_rows(subject.effort.rows)
     stated = [
         Stated(FLIPS, lambda omega: m * omega ** (2 / 3) + log(subject.samples * m), asked),
         Stated(LAST, lambda omega: omega, asked),
     ]
-    climbs = [Climb(FLIPS.name, towards_flips, towards_flips), Climb(LAST.name, partial(towards_moved, last=True))]
+    climbs = [
+        Climb(FLIPS.name, towards_flips, (turning,)),
+        Climb(LAST.name, partial(towards_moved, last=True), (stretching,)),
+    ]
     if L >= 2:
         stated += [
             Stated(HIDDEN, lambda omega: tau * omega, asked),
             Stated(SUMMED, lambda omega: tau * omega, asked),
         ]
-        climbs += [Climb(HIDDEN.name, partial(towards_moved, last=False))]
-    moved = findings(subject, stated, _moved, climbs, few=few)
+        climbs += [Climb(HIDDEN.name, partial(towards_moved, last=False), (stretching,))]
+    moved = findings(subject, stated, _moved, climbs, on=subject)
     back = (Stated(BACK, lambda omega: omega ** (1 / 3) * sqrt(m * log(m) / k), asked, bounded=True),)
-    changes = (Climb(BACK.name, towards_change, towards_flips_everywhere),)
-    return [*moved, *findings(few, back, _changes, changes, note=subject.note_on(few))]
+    return [*moved, *findings(subject, back, _changes, (Climb(BACK.name, towards_change, (turning_products,)),))]
 
 
 def towards_moved(subject: Subject, weights: Weights, last: bool) -> Weights:

@@ -7,7 +7,7 @@ are, on the device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -121,6 +121,8 @@ _combined = jax.jit(lambda a, W, b, V: a * W + b * V)
 _product = jax.jit(lambda W, V: jnp.sum(W * V))
 
 
+LEAST_SHARE, MOST_LAYERS = 2.0**-10, 3
+"""Of a step of an ascent: how short it may be, and how many layers are tried one by one."""
 DENSE = 48
 """Up to this many rows or columns singular values come from LAPACK, beyond from Lanczos. LAPACK's threads wait for each
 other on a busy machine: 128 by 128 then takes seconds."""
@@ -163,12 +165,27 @@ def to_unit(direction: Weights, stacked: Collection[str] = ()) -> Weights:
     >>> to_unit({"W": np.diag([0.0, 4.0])})["W"].tolist()
     [[0.0, 0.0], [0.0, 1.0]]
     """
+    return _divided(direction, lambda norms: np.where(norms > 0, norms, 1.0), stacked)
+
+
+def within(direction: Weights, omega: float, stacked: Collection[str] = ()) -> Weights:
+    """Every matrix scaled down to spectral norm ω, if it has more.
+
+    >>> within({"W": np.diag([1.0, 4.0]), "V": np.eye(1)}, 2.0)
+    {'W': array([[0.5, 0. ],
+           [0. , 2. ]]), 'V': array([[1.]])}
+    """
+    return _divided(direction, lambda norms: np.maximum(norms / omega, 1.0), stacked)
+
+
+def _divided(direction: Weights, by: Callable[[np.ndarray], np.ndarray], stacked: Collection[str]) -> Weights:
+    """Every matrix divided by a number made of its spectral norm."""
     found = {}
     with jax.enable_x64(True):
         for name, W in raw(direction).items():
             matrices = as_matrices(W, stacked=name in stacked)
             norms = np.array([_largest_singular_value(matrix) for matrix in matrices])
-            found[name] = (matrices / np.where(norms > 0, norms, 1.0)[:, None, None]).reshape(W.shape)
+            found[name] = (matrices / by(norms)[:, None, None]).reshape(W.shape)
     return like(direction, found)
 
 
@@ -208,16 +225,20 @@ def climb(
     rank: int,
     value: Callable[[Weights], float] | None = None,
     stacked: Collection[str] = (),
+    inside: bool = False,
 ) -> Weights:
     """Ascent in the product of spectral balls around `center`: W′ ← (1 − γ) W′ + γ ω·(U Vᵀ of the gradient).
 
-    Mixtures of points of the ball stay in it, so nothing is projected. With `value` the largest γ of 1, ½, ¼, ⅛ that
-    climbs is taken, and the climb ends where none does; without it γ = 1, 2/3, 2/4, …
+    These are the steps of Frank and Wolfe: mixtures of points of the ball stay in it, so nothing is projected. With `value`
+    γ is halved until it climbs, from four times the last one, and the climb ends where none above `LEAST_SHARE` does;
+    without it γ = 1, 2/3, 2/4, …
 
     Args:
         gradient: at weights (not at the perturbation), of the quantity to be made large.
         start: the perturbation W′ to begin with.
         value: of the quantity, at weights.
+        inside: the best may lie within the ball: where no such step climbs, steps follow the gradient itself, and layers
+            that leave their ball are scaled back.
 
     Gives the perturbation W′.
 
@@ -228,25 +249,49 @@ def climb(
     >>> found["W"].round(12).tolist()
     [[0.5, 0.0], [0.0, -0.5]]
     """
-    here = start
-    height = None if value is None else value(added(center, here))
+    here, share, along = start, 1.0, False
+    height = 0.0 if value is None else value(added(center, here))
     for step in range(steps):
         slope = gradient(added(center, here))
         if not moving(slope):
             break
-        target = scaled(omega, steepest(slope, rank, stacked))
-        if value is None or height is None:
+        if along:
+            far = scaled(2 * omega / max(radius(slope, stacked), np.finfo(float).tiny), slope)
+            ends = ((within(added(here, far, part), omega, stacked), part) for part in _halves(min(1.0, 4 * share)))
+        else:
+            target = scaled(omega, steepest(slope, rank, stacked))
+            ends = _towards(here, target, slope, min(1.0, 4 * share))
+        if value is None:
             here = _between(here, target, 1.0 if step == 0 else 2 / (step + 2))
             continue
-        for share in (1.0, 0.5, 0.25, 0.125):
-            there = _between(here, target, share)
+        for there, part in ends:
             reached = value(added(center, there))
-            if reached > height * (1 + 1e-9):
-                here, height = there, reached
+            if reached > height + 1e-9 * abs(height):
+                here, height, share = there, reached, part
                 break
         else:
-            break
+            if along or not inside:
+                break
+            along, share = True, 0.25
     return here
+
+
+def _halves(share: float) -> Iterator[float]:
+    while share >= LEAST_SHARE:
+        yield share
+        share /= 2
+
+
+def _towards(here: Weights, target: Weights, slope: Weights, share: float) -> Iterator[tuple[Weights, float]]:
+    """Where a step may end, with its share: towards the target in all layers; in one layer all the way, those with most to
+    gain at first order first, which keeps what the others have; and ever shorter steps in all."""
+    yield _between(here, target, share), share
+    there, been = products(slope, target), products(slope, here)
+    layers = sorted(there, key=lambda name: been[name] - there[name])
+    for name in layers[:MOST_LAYERS] if len(layers) > 1 else ():
+        yield added(only(target, [name]), only(here, [other for other in layers if other != name])), share
+    for part in _halves(share / 2):
+        yield _between(here, target, part), part
 
 
 def descent_displacement(inside: AbstractInside, y: np.ndarray, steps: int) -> Weights:

@@ -129,6 +129,15 @@ EFFORTS: Mapping[str, Effort] = {
 }
 
 
+def efforts_up_to(effort: Effort) -> list[Effort]:
+    """The efforts that one includes: all of ours with fewer steps, the least first, and itself.
+
+    >>> [each.name for each in efforts_up_to(EFFORTS["usual"])]
+    ['quick', 'usual']
+    """
+    return [*(less for less in EFFORTS.values() if less.ascent_steps < effort.ascent_steps), effort]
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Subject:
@@ -154,7 +163,7 @@ class Subject:
     at: float = 0.0
     _whole: Subject | None = field(default=None, repr=False)
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
-    _shared: dict[str, Any] = field(default_factory=dict, repr=False)
+    _shared: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
     def digest(self) -> str:
@@ -276,6 +285,14 @@ class Subject:
             self._kept[count] = replace(self, X=self.X[rows], y=self.y[rows], _whole=self, _kept={})
         return self._kept[count]
 
+    def with_effort(self, effort: Effort) -> Subject:
+        """The same subject at another effort, made once; itself at its own."""
+        if effort == self.effort:
+            return self
+        if effort not in self._kept:
+            self._kept[effort] = self.but(effort=effort)
+        return self._kept[effort]
+
     def but(self, **changes: Any) -> Subject:
         """The same subject with other radii, targets or effort; the network's inside and the rest are shared."""
         other = copy.copy(self)
@@ -295,25 +312,31 @@ class Subject:
         """A sentence that says on how many of the samples something was measured; nothing where on all."""
         return "" if few.samples == self.samples else f"On {few.samples} of {self.samples:,} rows."
 
-    @functools.cached_property
+    @property
     def training_displacement(self) -> Weights:
-        """W − W⁰ of the run, or of a short descent on all samples."""
-        if self._whole is not None:
-            return self._whole.training_displacement
-        if self.run is not None:
-            return minus(self.at_end().weights, self.weights)
-        return descent_displacement(self.inside, self.y, self.effort.training_steps)
+        """W − W⁰ of the run, or of a short descent on all samples; made once for all subjects of this effort."""
+        name = ("displacement", self.effort.training_steps)
+        if name not in self._shared:
+            if self._whole is not None:
+                return self._whole.with_effort(self.effort).training_displacement
+            self._shared[name] = (
+                descent_displacement(self.inside, self.y, self.effort.training_steps)
+                if self.run is None
+                else minus(self.at_end().weights, self.weights)
+            )
+        return self._shared[name]
 
     def _unit(self, kind: str) -> Weights:
         """The direction of a kind, made once for this subject and those on fewer rows."""
-        if kind not in self._shared:
+        name = (kind, self.effort.training_steps) if kind == "training" else kind
+        if name not in self._shared:
             if kind == "random":
-                self._shared[kind] = random_direction(self.weights, self.rng(1), self.stacked)
+                self._shared[name] = random_direction(self.weights, self.rng(1), self.stacked)
             else:
                 moved = self.training_displacement
                 size = radius(moved, self.stacked)
-                self._shared[kind] = scaled(1 / size if size > 0 else 0.0, moved)
-        return self._shared[kind]
+                self._shared[name] = scaled(1 / size if size > 0 else 0.0, moved)
+        return self._shared[name]
 
 
 def ascend(
@@ -325,6 +348,7 @@ def ascend(
     value: Callable[[Weights], float] | None = None,
     center: Weights | None = None,
     steps: int | None = None,
+    inside: bool = False,
 ) -> Weights:
     """The weights W⁰ + W′ that ascent on a quantity finds within ‖W′_ℓ‖₂ ≤ ω for every layer.
 
@@ -335,6 +359,7 @@ def ascend(
         value: of the quantity, at weights; with it the ascent never falls, so it ends no lower than it began.
         center: what is perturbed; None is W⁰.
         steps: None takes those of the effort.
+        inside: the best may lie within the ball, see `climb`.
     """
     base = subject.weights if center is None else center
     first = subject.perturbation("random", omega) if start is None else start
@@ -347,5 +372,6 @@ def ascend(
         rank=subject.effort.rank,
         value=value,
         stacked=subject.stacked,
+        inside=inside,
     )
     return added(base, found)
