@@ -10,6 +10,7 @@ lets flip within ω. The signs are chosen against the product, layer by layer, t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import log, sqrt
 
@@ -91,8 +92,13 @@ def backward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]
             bounded=True,
         ),
     )
-    climbs = (Climb(BACKWARD.name, towards_change, (turning_products,), longest_change, towards_flips_everywhere),)
+    climbs = (replace(on_changes(BACKWARD), value=longest_change),)
     return findings(subject, stated, backward_changes, climbs, few=rows_by_outputs)
+
+
+def on_changes(law: Law) -> Climb:
+    """The adversary of a law on how much products that end in the output change."""
+    return Climb(law.name, towards_change, (turning_products,), opening=towards_flips_everywhere)
 
 
 def quarter_of_rows(subject: Subject) -> Subject:

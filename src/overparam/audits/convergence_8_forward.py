@@ -58,11 +58,22 @@ def sign_changes(subject: Subject, constant: float = 1.0) -> list[Finding]:
         Stated(CHANGES, lambda omega: m * omega ** (2 / 3) * L, asked, spoken, bounded=True),
         Stated(CARRIED, lambda omega: omega * L**1.5, asked, spoken, bounded=True),
     )
-    climbs = (
-        Climb(CHANGES.name, towards_flips, (turning,), opening=towards_flips),
-        Climb(CARRIED.name, towards_carried, (carrying,)),
-    )
-    return findings(subject, stated, signs_measured, climbs, on=subject)
+    return findings(subject, stated, signs_measured, (on_signs(CHANGES), on_signal(CARRIED)), on=subject)
+
+
+def on_signs(law: Law) -> Climb:
+    """The adversary of a law on how many signs change."""
+    return Climb(law.name, towards_flips, (turning,), opening=towards_flips)
+
+
+def on_signal(law: Law) -> Climb:
+    """That of a law on what changed units carry."""
+    return Climb(law.name, towards_carried, (carrying,))
+
+
+def on_movement(law: Law) -> Climb:
+    """That of a law on how far layers move."""
+    return Climb(law.name, towards_movement, (stretching,))
 
 
 def signs_measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
@@ -188,8 +199,7 @@ def forward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]:
         Stated(BEFORE, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
         Stated(AFTER, lambda omega: omega * L**2.5 * sqrt(log(m)), asked, spoken),
     )
-    climbs = (Climb(AFTER.name, towards_movement, (stretching,)),)
-    return findings(subject, stated, movements, climbs, on=subject)
+    return findings(subject, stated, movements, (on_movement(AFTER),), on=subject)
 
 
 def movements(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:

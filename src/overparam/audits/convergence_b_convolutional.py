@@ -12,24 +12,24 @@ from math import log, prod, sqrt
 
 import numpy as np
 
-from overparam.audits.adversaries import Climb, Stated, findings
+from overparam.audits.adversaries import Stated, findings
 from overparam.audits.conditions import of_network
 from overparam.audits.convergence_7_initialisation import FAILURE, chosen_pairs
 from overparam.audits.convergence_8_backward import BACKWARD as CHANGE
-from overparam.audits.convergence_8_backward import backward_changes, towards_change
+from overparam.audits.convergence_8_backward import backward_changes, on_changes
 from overparam.audits.convergence_8_forward import (
     AFTER,
     BEFORE,
     CARRIED,
     CHANGES,
     movements,
+    on_movement,
+    on_signal,
+    on_signs,
     signs_measured,
-    towards_carried,
-    towards_flips,
-    towards_movement,
 )
 from overparam.audits.laws import Finding, Law, made, not_measured
-from overparam.audits.one_layer_moves import around, carrying, stretching, turning, turning_products
+from overparam.audits.one_layer_moves import around
 from overparam.audits.product_norms import largest_gains
 from overparam.audits.subject import Subject
 from overparam.core.bracketed import Assumption, checked
@@ -132,14 +132,10 @@ def convolutional_stability(subject: Subject) -> list[Finding]:
         Stated(SIGNAL, lambda omega: omega * L**2, asked),
         Stated(MOVED, lambda omega: omega * L**3 * sqrt(log(m)), asked),
     )
-    climbs = (
-        Climb(FLIPS.name, towards_flips, (turning,)),
-        Climb(SIGNAL.name, towards_carried, (carrying,)),
-        Climb(MOVED.name, towards_movement, (stretching,)),
-    )
+    climbs = (on_signs(FLIPS), on_signal(SIGNAL), on_movement(MOVED))
     found = findings(subject, stated, _measured, climbs, on=subject)
     back = (Stated(BACK, lambda omega: omega ** (1 / 3) * L**2 * sqrt(units * log(m) / k), asked, bounded=True),)
-    return [*found, *findings(subject, back, _changes, (Climb(BACK.name, towards_change, (turning_products,)),))]
+    return [*found, *findings(subject, back, _changes, (on_changes(BACK),))]
 
 
 def position_squares(subject: Subject) -> list[np.ndarray]:

@@ -15,10 +15,10 @@ from overparam.audits.adversaries import Climb, Stated, findings
 from overparam.audits.conditions import of_network
 from overparam.audits.convergence_7_initialisation import FAILURE, backward_norms, chosen_pairs
 from overparam.audits.convergence_8_backward import BACKWARD as CHANGE
-from overparam.audits.convergence_8_backward import backward_changes, towards_change
-from overparam.audits.convergence_8_forward import changed, towards_flips
+from overparam.audits.convergence_8_backward import backward_changes, on_changes
+from overparam.audits.convergence_8_forward import changed, on_signs
 from overparam.audits.laws import Finding, Law, made, not_measured
-from overparam.audits.one_layer_moves import of_layer, stretching, turning, turning_products
+from overparam.audits.one_layer_moves import of_layer, stretching
 from overparam.audits.perturbations import squares
 from overparam.audits.product_norms import largest_gains
 from overparam.audits.subject import Subject
@@ -135,7 +135,7 @@ def residual_stability(subject: Subject) -> list[Finding]:
         Stated(LAST, lambda omega: omega, asked),
     ]
     climbs = [
-        Climb(FLIPS.name, towards_flips, (turning,)),
+        on_signs(FLIPS),
         Climb(LAST.name, partial(towards_moved, last=True), (stretching,)),
     ]
     if L >= 2:
@@ -146,7 +146,7 @@ def residual_stability(subject: Subject) -> list[Finding]:
         climbs += [Climb(HIDDEN.name, partial(towards_moved, last=False), (stretching,))]
     moved = findings(subject, stated, _moved, climbs, on=subject)
     back = (Stated(BACK, lambda omega: omega ** (1 / 3) * sqrt(m * log(m) / k), asked, bounded=True),)
-    return [*moved, *findings(subject, back, _changes, (Climb(BACK.name, towards_change, (turning_products,)),))]
+    return [*moved, *findings(subject, back, _changes, (on_changes(BACK),))]
 
 
 def towards_moved(subject: Subject, weights: Weights, last: bool) -> Weights:

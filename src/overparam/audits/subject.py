@@ -299,6 +299,8 @@ class Subject:
         for name, value in {"_kept": {}, **changes}.items():
             object.__setattr__(other, name, value)
         other.__dict__.pop("digest", None)
+        if "effort" in changes and self.run is None:  # how many steps the training direction takes
+            other.__dict__.pop("training_displacement", None)
         return other
 
     def at_end(self) -> Subject:
@@ -312,19 +314,14 @@ class Subject:
         """A sentence that says on how many of the samples something was measured; nothing where on all."""
         return "" if few.samples == self.samples else f"On {few.samples} of {self.samples:,} rows."
 
-    @property
+    @functools.cached_property
     def training_displacement(self) -> Weights:
-        """W − W⁰ of the run, or of a short descent on all samples; made once for all subjects of this effort."""
-        name = ("displacement", self.effort.training_steps)
-        if name not in self._shared:
-            if self._whole is not None:
-                return self._whole.with_effort(self.effort).training_displacement
-            self._shared[name] = (
-                descent_displacement(self.inside, self.y, self.effort.training_steps)
-                if self.run is None
-                else minus(self.at_end().weights, self.weights)
-            )
-        return self._shared[name]
+        """W − W⁰ of the run, or of a short descent on all samples."""
+        if self._whole is not None:
+            return self._whole.with_effort(self.effort).training_displacement
+        if self.run is not None:
+            return minus(self.at_end().weights, self.weights)
+        return descent_displacement(self.inside, self.y, self.effort.training_steps)
 
     def _unit(self, kind: str) -> Weights:
         """The direction of a kind, made once for this subject and those on fewer rows."""
