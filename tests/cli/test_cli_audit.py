@@ -60,7 +60,7 @@ def test_a_result_with_its_page(place, capsys):
 @pytest.mark.parametrize(
     ("more", "line"),
     [
-        (["--laws", "all of them"], "`laws` has 'all of them'"),
+        (["--laws", "all of them"], "--laws has 'all of them'"),
         (["--omegas", "small"], "--omegas is 'small'; expected radii such as 0.001,0.01,0.1"),
         (["--effort", "much"], "--effort is 'much'"),
         (["--device", "abacus"], "--device is 'abacus'"),

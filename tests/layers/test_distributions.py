@@ -3,16 +3,15 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from overparam.layers.distributions import SHARED, Normal, Signs, Twinned, ZeroOrNormal
 
-SHAPES = ((1,), (7,), (3, 5), (2, 3, 4, 5), (300, 40))
+SHAPES = ((7,), (30, 40))
+"""Few: JAX compiles a program for each."""
 
 
-@pytest.mark.parametrize("double", [True, False])
-def test_draws_are_those_of_the_shape(double):
-    with jax.enable_x64(double):
+def test_draws_are_those_of_the_shape():
+    with jax.enable_x64(True):
         key = jax.random.key(5)
         kind = jnp.result_type(float)
         for shape in SHAPES:
