@@ -258,3 +258,23 @@ def test_two_layer_gradient_is_two_matrix_products():
     large = [line for line in products if f"tensor<{n}x{d}x" in line]
     assert len(large) == 2, products
     assert len(products) <= 4, products  # and h a, and the outer product with a
+
+
+@pytest.mark.parametrize(
+    "net", [networks.BiasedTwoLayer(4, biases="all"), networks.ThreeLayer(4, biases="all")], ids=["two", "three"]
+)
+def test_biases_that_are_all_drawn_have_the_kernel_of_wide_networks(net):
+    """The covariance of an output over many draws, within its standard error; with half of the biases it is another."""
+    x = np.array([[0.6, 0.8], [1.0, 0.0]])
+    wide = type(net)(200, biases="all")
+    with jax.enable_x64(True):
+        outputs = np.asarray(
+            jax.vmap(lambda key: wide.apply(wide.init(key, 2), x))(jax.random.split(jax.random.key(0), 4000))
+        )
+    products = outputs[:, :, None] * outputs[:, None, :]
+    found, error = products.mean(axis=0), products.std(axis=0) / 4000**0.5
+    wanted = wide.kernel()(x, get="nngp")
+    assert np.all(np.abs(found - wanted) <= 5 * error)
+    assert np.all(np.abs(found - type(net)(200).kernel()(x, get="nngp")) > 5 * error)
+    with pytest.raises(ValueError, match="`biases` is 'none'"):
+        type(net)(4, biases="none")

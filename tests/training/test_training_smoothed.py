@@ -403,3 +403,22 @@ def test_a_run_recorded_at_few_steps_ends_like_one_recorded_at_many():
     few, many = (smoothed_sgd(THREE, DATA, **SETTING | {"steps": 64, "record": record}) for record in (64, 1))
     error = 64 * ROUNDING  # a step at rate 0.1 does not enlarge what the ones before it lost
     np.testing.assert_allclose(few.params.trained["V"], many.params.trained["V"], atol=error)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 2.0, 3.0])
+def test_the_regulariser_of_another_power_is_its_derivative(alpha):
+    """A step without noise from given W: W − η (gradient + λ_w ∂‖W‖_{2,2+α}^{2+α}), by differences."""
+    algorithm = make_smoothed(lr=0.1, steps=5, sigma_w=0.0, sigma_v=0.0, lambda_w=0.3, lambda_v=0.0, alpha=alpha)
+    W = np.random.default_rng(0).standard_normal((4, 3))
+
+    def power(M):
+        return np.sum(np.linalg.norm(M, axis=1) ** (2 + alpha))
+
+    slope = np.zeros_like(W)
+    for place in np.ndindex(*W.shape):
+        step = np.zeros_like(W)
+        step[place] = 1e-6
+        slope[place] = (power(W + step) - power(W - step)) / 2e-6
+    np.testing.assert_allclose((2 + alpha) * np.asarray(algorithm._pull(W)) * W, slope, rtol=1e-7, atol=1e-7)
+    with pytest.raises(ValueError, match="alpha"):
+        make_smoothed(lr=0.1, steps=5, sigma_w=0.0, sigma_v=0.0, lambda_w=0.3, lambda_v=0.0, alpha=0.0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal, final, get_args
 
 from overparam.core import checks
 from overparam.core.checks import Trained, require_count, require_counts, trains
-from overparam.layers import AppendConstant, Bias, Composition, Dense, Normal, OneOutput, Relu, Skip, ZeroOrNormal
+from overparam.layers import AppendConstant, Bias, Composition, Dense, Normal, OneOutput, Relu, Skip
 from overparam.networks.composed import AbstractComposed
+from overparam.networks.two_layer import Biases, bias_law
 
 
 @final
@@ -31,6 +32,7 @@ class ThreeLayer(AbstractComposed):
         outputs: k; one gives (n,).
         output_std: ε_a, in (0, 1] in the theorems.
         trained: "hidden" (W and V, the paper's), "last" (a) or "all" (all three; biases never).
+        biases: "half" (0 with probability ½, the paper's) or "all" (every one N(0, 2/m), as its footnote 2 allows).
 
     E‖n(x)‖² = (1 + ½ · 2)/2 = 1 for a unit row; the output's variance is ε_a² (1 + ½ · 2)/2:
 
@@ -43,6 +45,7 @@ class ThreeLayer(AbstractComposed):
     outputs: int = 1
     output_std: float = 1.0
     trained: Trained = "hidden"
+    biases: Biases = "half"
 
     def __post_init__(self) -> None:
         require_count(self.width, "width")
@@ -50,6 +53,7 @@ class ThreeLayer(AbstractComposed):
             require_counts(self, "second_width", "outputs")
         checks.positive(self.output_std, "output_std", zero=True)
         trains(self.trained, "hidden")
+        checks.one_of(self.biases, "biases", get_args(Biases))
 
     def composition(self, inputs: int) -> Composition:
         """W, b1, ReLU, V, b2, ReLU, a."""
@@ -57,10 +61,10 @@ class ThreeLayer(AbstractComposed):
         hidden, last = trains(self.trained, "hidden"), trains(self.trained, "output")
         layers = (
             Dense("W", m1, Normal(m1**-0.5), hidden),
-            Bias("b1", ZeroOrNormal((2 / m1) ** 0.5)),
+            Bias("b1", bias_law(self.biases, 2 / m1)),
             Relu(),
             Dense("V", m2, Normal(m2**-0.5), hidden),
-            Bias("b2", ZeroOrNormal((2 / m2) ** 0.5)),
+            Bias("b2", bias_law(self.biases, 2 / m2)),
             Relu(),
             Dense("a", self.outputs, Normal(self.output_std), last),
             OneOutput(),

@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, final, get_args
 
 from overparam.core import checks
 from overparam.core.checks import Trained, require_count, require_counts, trains
-from overparam.layers import Bias, Composition, Dense, Normal, OneOutput, Relu, Signs, Twinned, ZeroOrNormal
+from overparam.layers import (
+    AbstractLaw,
+    Bias,
+    Composition,
+    Dense,
+    Normal,
+    OneOutput,
+    Relu,
+    Signs,
+    Twinned,
+    ZeroOrNormal,
+)
 from overparam.networks.composed import AbstractComposed
+
+Biases = Literal["half", "all"]
+"""Which biases of the learners of `beyond_two_layers` are drawn: half of them, the others 0, or all."""
+
+
+def bias_law(which: Biases, variance: float) -> AbstractLaw:
+    """The law of their biases, N(0, variance) where they are drawn.
+
+    Ref: beyond_two_layers, Eq. (5)
+
+    >>> bias_law("half", 4.0).variance, bias_law("all", 4.0).variance
+    (2.0, 4.0)
+    """
+    std = variance**0.5
+    return ZeroOrNormal(std) if which == "half" else Normal(std)
 
 
 @final
@@ -86,6 +112,7 @@ class BiasedTwoLayer(AbstractComposed):
         outputs: k; one gives (n,).
         output_std: ε_a, in (0, 1] in the theorems.
         trained: "hidden" (W, the paper's), "last" (a) or "all" (both; biases never).
+        biases: "half" (0 with probability ½, the paper's) or "all" (every one N(0, 2/m), as its footnote 2 allows).
 
     A unit row with itself, m = 4: m ε_a² E[σ′²] = 4 · ½:
 
@@ -97,18 +124,20 @@ class BiasedTwoLayer(AbstractComposed):
     outputs: int = 1
     output_std: float = 1.0
     trained: Trained = "hidden"
+    biases: Biases = "half"
 
     def __post_init__(self) -> None:
         require_counts(self, "width", "outputs")
         checks.positive(self.output_std, "output_std", zero=True)
         trains(self.trained, "hidden")
+        checks.one_of(self.biases, "biases", get_args(Biases))
 
     def composition(self, inputs: int) -> Composition:
         """W, b, ReLU, a."""
         m = self.width
         layers = (
             Dense("W", m, Normal(m**-0.5), trains(self.trained, "hidden")),
-            Bias("b", ZeroOrNormal((2 / m) ** 0.5)),
+            Bias("b", bias_law(self.biases, 2 / m)),
             Relu(),
             Dense("a", self.outputs, Normal(self.output_std), trains(self.trained, "output")),
             OneOutput(),

@@ -154,6 +154,7 @@ def smoothed_sgd(
         steps: T.
         sigma_w, sigma_v: standard deviations of the smoothing noise W^ρ and V^ρ.
         lambda_w, lambda_v: of ‖W‖_{2,4}⁴ and ‖V‖_F².
+        alpha: of ‖W‖_{2,2+α}^{2+α} in place of ‖W‖_{2,4}⁴, any number above 0.
         sigma_n: of the gradient noise ξ; 0 draws none, which at great widths is most of a step's time.
         variant: "L1" or "L2".
         objective: a loss by name or an `AbstractLoss`.

@@ -156,6 +156,8 @@ class SmoothedSGD(AbstractAlgorithm):
     batch: int = field(default=1, metadata={"static": True})
     objective: AbstractLoss = field(default=SmoothAbsolute(), metadata={"static": True})
     loss: str = field(default="mean", metadata={"static": True})
+    alpha: float = field(default=2.0, metadata={"static": True})
+    """α > 0 of the regulariser ‖W‖_{2,2+α}^{2+α}: 2 in the proofs, any constant in the paper's remark."""
 
     def begin(self, network: AbstractNetwork, params: Params, problem: Problem, key: Any) -> SmoothedState:
         W, V = params.trained["W"], params.trained["V"]
@@ -177,12 +179,17 @@ class SmoothedSGD(AbstractAlgorithm):
         grad_W, grad_V = smoothed_gradient(
             state.start, W, V, problem.X[rows], problem.y[rows], noise, sigma_w, sigma_v, scale, self.objective
         )
-        W_new = W - lr * (grad_W + 4 * lambda_w * (W * W).sum(axis=1, keepdims=True) * W)
+        W_new = W - lr * (grad_W + (2 + self.alpha) * lambda_w * self._pull(W) * W)
         V_new = V - lr * (grad_V + 2 * lambda_v * V)
         if self.noisy:
             for_W, for_V = normals(kick, (W.shape, V.shape), kind)
             W_new, V_new = W_new + lr * sigma_n * for_W, V_new + lr * sigma_n * for_V
         return state._replace(W=W_new, V=V_new, scale=scale, decay_at=decay_at)
+
+    def _pull(self, W: Any) -> Any:
+        """‖w_i‖^α of every row; the square is taken as it is, without a root that has no derivative at 0."""
+        squares = (W * W).sum(axis=1, keepdims=True)
+        return squares if self.alpha == 2 else squares ** (self.alpha / 2)
 
     def shrunk(self, state: SmoothedState, step: Any, key: Any, lr: Any) -> tuple[Any, Any]:
         """λ_t and t₀ as step t = `step` + 1 sees them: the decay of step t − 1 is done first, so that the last is λ_T."""
@@ -238,6 +245,7 @@ def make_smoothed(
     variant: str = "L1",
     batch: int = 1,
     objective: Any = "smooth-absolute",
+    alpha: float = 2.0,
 ) -> SmoothedSGD:
     """A `SmoothedSGD` with every argument checked and T_w computed."""
     rate = checks.positive(lr, "lr")
@@ -248,7 +256,8 @@ def make_smoothed(
     *others, noise = (checks.positive(value, name, zero=True) for name, value in sizes.items())
     wait = decay_wait(rate, steps, checks.share(epsilon, "epsilon"), checks.positive(decay_constant, "decay_constant"))
     batch = checks.whole_number(batch, "batch", least=1)
-    return SmoothedSGD(rate, *others, wait, noise, noise > 0, variant, batch, as_loss(objective))  # type: ignore[arg-type]
+    alpha = checks.positive(alpha, "alpha")
+    return SmoothedSGD(rate, *others, wait, noise, noise > 0, variant, batch, as_loss(objective), alpha=alpha)  # type: ignore[arg-type]
 
 
 def checked_three_layer(network: Any) -> ThreeLayer:
