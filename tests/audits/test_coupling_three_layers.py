@@ -14,6 +14,7 @@ from overparam.audits.beyond_two_layers_three import (
     coupling_of_three_layers,
     cross_coefficients,
     descent_direction,
+    descent_test,
     most_turned_first,
     most_turned_second,
     relative_fall,
@@ -304,6 +305,43 @@ def test_the_direction_gives_the_labels_and_the_test_passes_with_it_and_not_agai
         beyond_two_layers_three, "descent_direction", lambda *rest: (lambda d: replace(d, W=-d.W))(real(*rest))
     )
     assert relative_fall(case, *nothing, 0.1, np.random.default_rng(11))[2] < 0 < step
+
+
+def test_the_descent_test_is_that_of_the_house_network_with_the_same_draws(tiny, monkeypatch):
+    """(30) written out at the start, and at the state of a run whose end is known."""
+    drawn = np.random.default_rng(15)
+    moved = 0.1 * drawn.standard_normal((6, 5)), 0.1 * drawn.standard_normal((7, 6)), 0.7
+    small = {"three_layer_run": lambda *rest: moved, "STEPS": (16,), "ETAS": (0.1,), "NOISES": 2, "SIGNS": 3}
+    for name, value in small.items():
+        monkeypatch.setattr(beyond_two_layers_three, name, value)
+    case = three_layer_case(tiny)
+    learner = case.learner
+    start, run = descent_test(tiny)
+    nothing = np.zeros((6, 5)), np.zeros((7, 6)), 1.0
+    for finding, (W, V, scale), eta in ((start, nothing, 0.1), (run, moved, 0.01)):
+        rng = tiny.rng(39)
+        direction = descent_direction(case, W, V, scale, rng)
+
+        def objective(scale, W, V, noise, direction=direction):
+            outputs = tiny.inside.trace({"W": learner.W + W + noise[0], "V": learner.V + V + noise[1]}).output
+            loss = np.mean(np.sqrt(1 + ((scale * outputs - case.y) ** 2).sum(axis=1)) - 1)
+            sizes = (np.linalg.norm(W, axis=1) ** 4).sum(), (V**2).sum()
+            return loss + direction.lambda_w * sizes[0] + direction.lambda_v * sizes[1]
+
+        here, stepped, shrunk = [], [], []
+        for _ in range(2):
+            noise = 6**-0.99 * rng.standard_normal((6, 5)), 7**-0.5 / 10 * rng.standard_normal((7, 6))
+            here.append(objective(scale, W, V, noise))
+            shrunk.append(objective((1 - eta) * scale, W, V, noise))
+            for _ in range(3):
+                s = eta**0.5 * rng.choice([-1.0, 1.0], 6)
+                for sign in (s, -s):
+                    stepped.append(objective(scale, W + sign[:, None] * direction.W, V + direction.V * sign, noise))
+        fall = np.mean(here) - min(np.mean(stepped), np.mean(shrunk))
+        # L′ is of size 1 and its sums have a few hundred terms: rounding of 1e-13, over η.
+        assert finding.values == pytest.approx([fall / (eta * np.mean(here))], abs=1e-11)
+        assert finding.bounds.tolist() == [beyond_two_layers_three.GAMMA / 4]
+    assert (start.moment, run.moment, run.detail["λ"].tolist()) == ("start", "trajectory", [0.7])
 
 
 def test_along_the_run_the_test_has_the_scale_of_the_run(subject, monkeypatch):

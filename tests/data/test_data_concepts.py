@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+from dataclasses import asdict
 from decimal import Decimal
 
 import numpy as np
@@ -26,6 +27,7 @@ from overparam.data import (
     sum_of_products,
     whole_cube,
 )
+from overparam.data.targets.layered import LayerComplexity, with_second_layer
 from overparam.functions import series, three_layer_scales
 
 HALF = math.sqrt(0.5)
@@ -263,6 +265,18 @@ def test_complexities_of_ground_truths_by_hand():
     assert isinstance(huge.log_second, Decimal)
     assert "inf" not in str(huge)
     assert "C(Φ, e^21460.1) = infinite" in str(ThreeLayerTarget.draw(5, outer="tanh", key=0).complexity())
+
+
+def test_the_second_layer_has_the_radius_that_the_first_gives():
+    """φ(z) = z³ and Φ(z) = z²: C(φ, R) = (CR)³, R₂ = √p₂ (CR)³ R, C(Φ, R₂) = (CR₂)²."""
+    cube, square, epsilon, C, p2 = series("cube"), series("square"), 0.1, 3.0, 5
+    found = with_second_layer([cube, cube], [square] * 4, p2, epsilon, C)
+    R = math.sqrt(math.log(1 / epsilon))
+    first = 3 * math.log(C * R)
+    radius = 0.5 * math.log(p2) + first + math.log(R)
+    second = 2 * (math.log(C) + radius)
+    wanted = LayerComplexity(4, first, R, epsilon, C, second, radius)
+    assert asdict(found) == pytest.approx(asdict(wanted), rel=1e-12)
 
 
 @pytest.mark.parametrize("outer", ["identity", "square", "sin"])

@@ -11,7 +11,7 @@ from overparam.core.network import Params
 from overparam.kernels.empirical_rows import tangent_gram
 from overparam.networks import FullyConnected, Given, Residual
 from overparam.training import CrossEntropy, gradient_descent, sgd
-from overparam.training.measures import MEASURES, _gram, spectral_norm, spectral_norms
+from overparam.training.measures import MEASURES, finite_gram, spectral_norm, spectral_norms
 
 STEPS, LR = 30, 0.4
 
@@ -110,14 +110,14 @@ def test_the_kernel_of_any_network_is_its_jacobian():
         params = NET.init(0, D)
         W = np.asarray(params.trained["W"])
         check(np.asarray(jax.jit(tangent_gram, static_argnums=0)(NET, params, X)), gram(W, X))
-        check(np.asarray(_gram(NET, params, X)), gram(W, X))
+        check(np.asarray(jax.jit(finite_gram, static_argnums=0)(NET, params, X)), gram(W, X))
         net = FullyConnected(width=6, depth=3, outputs=3, trained="all")
         params = net.init(1, D)
         flat, back = jax.flatten_util.ravel_pytree(params.trained)
         jacobian = jax.jit(jax.jacfwd(lambda w: net.apply(Params(back(w), params.fixed), X)))
         J = np.asarray(jacobian(flat))  # (n, k, weights)
         wanted = np.einsum("iop,jop->ij", J, J) / 3
-        check(np.asarray(_gram(net, params, X)), wanted)
+        check(np.asarray(jax.jit(finite_gram, static_argnums=0)(net, params, X)), wanted)
 
 
 def test_recording_does_not_change_the_weights(run):
