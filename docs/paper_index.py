@@ -1,10 +1,10 @@
 """Writes docs/paper_index.md: each statement of a paper, the functions that implement it, the tests that use them.
 
     python docs/paper_index.py            writes the page
-    python docs/paper_index.py --check    exits 1 where the committed page is stale or a `Ref:` is wrong
+    python docs/paper_index.py --check    exits 1 where the committed page is stale, a `Ref:` is wrong or a test is missing
 
 Source files are parsed, not imported. `Ref:` lines of docstrings count, and so do the `reference` strings that
-results carry.
+results carry. Tests are found by what they import.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests_by_import import DEFINED, Users, below, module_of
 
 from overparam.core.references import KINDS, PAPERS, STATEMENTS, anchor, parse_reference
 
@@ -55,12 +57,10 @@ def collect(root: Path = ROOT) -> Found:
     """What every file under src/overparam names."""
     found = Found()
     for path in sorted((root / "src" / "overparam").rglob("*.py")):
-        if path.name == "references.py":
-            continue  # the registry itself
-        parts = path.relative_to(root / "src").with_suffix("").parts
-        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for name, doc, text, line in _references(tree, module):
+        source = path.read_text(encoding="utf-8")
+        if path.name == "references.py" or not any(word in source for word in ("Ref:", *PAPERS)):
+            continue  # the registry itself, or nothing to find
+        for name, doc, text, line in _references(ast.parse(source), module_of(path)):
             place = f"{path.relative_to(root).as_posix()}:{line}"
             _read(found, text, name, place, doc)
     return found
@@ -83,41 +83,21 @@ def _references(tree: ast.Module, module: str) -> Iterator[tuple[str, str, str, 
 
     The docstring is empty for the `reference` strings of results.
     """
-    defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
-    def walk(node: ast.AST, trail: tuple[str, ...]) -> Iterator[tuple[str, str, str, int]]:
-        private = any(part.startswith("_") for part in trail)
-        name = module if private else ".".join((module, *trail))
-        if isinstance(node, (ast.Module, *defined)):
+    def walk(node: ast.AST, trail: tuple[str, ...], name: str) -> Iterator[tuple[str, str, str, int]]:
+        if isinstance(node, DEFINED):
+            trail = (*trail, node.name)
+            name = module if any(part.startswith("_") for part in trail) else ".".join((module, *trail))
+        if isinstance(node, (ast.Module, *DEFINED)):
             doc = ast.get_docstring(node) or ""
             for match in re.finditer(r"^[ \t]*Ref:(.*)$", doc, re.MULTILINE):
                 yield name, doc, match.group(1), node.body[0].lineno + doc[: match.start()].count("\n")
         if isinstance(node, ast.Constant) and re.match(rf"({'|'.join(PAPERS)}), ", str(node.value)):
             yield name, "", str(node.value), node.lineno
-        for child in ast.iter_child_nodes(node):
-            yield from walk(child, (*trail, child.name) if isinstance(child, defined) else trail)
+        for child in below(node):
+            yield from walk(child, trail, name)
 
-    return walk(tree, ())
-
-
-def users_by_name(root: Path = ROOT) -> dict[str, set[str]]:
-    """Which test files use a name: as a variable, an attribute or an import."""
-    users: dict[str, set[str]] = {}
-    for path in sorted((root / "tests").rglob("test_*.py")):
-        place = path.relative_to(root / "tests").as_posix()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = (
-                [node.id]
-                if isinstance(node, ast.Name)
-                else [node.attr]
-                if isinstance(node, ast.Attribute)
-                else [alias.name for alias in node.names]
-                if isinstance(node, ast.ImportFrom)
-                else []
-            )
-            for name in names:
-                users.setdefault(name, set()).add(place)
-    return users
+    return walk(tree, (), module)
 
 
 def order(label: str) -> tuple[object, ...]:
@@ -128,58 +108,81 @@ def order(label: str) -> tuple[object, ...]:
     return place, numbers
 
 
-def render(found: Found, users: dict[str, set[str]]) -> str:
+Rows = dict[tuple[str, str], dict[str, list[str]]]
+"""By statement: the definitions that implement it, and where each is tested."""
+
+
+def rows_of(found: Found, users: Users) -> Rows:
+    """All rows of the page."""
+    rows: Rows = {}
+    for paper, label in {(mention.paper, mention.label) for mention in found.mentions}:
+        here = [mention for mention in found.mentions if (mention.paper, mention.label) == (paper, label)]
+        here = [mention for mention in here if mention.documented] or here
+        examples = {mention.name for mention in here if mention.doctest}
+        names = sorted({mention.name for mention in here})
+        rows[paper, label] = {name: tested_in(name, name in examples, users) for name in names}
+    return rows
+
+
+def tested_in(name: str, doctest: bool, users: Users) -> list[str]:
+    """Where a definition is tested, as the page says it; empty where it is nowhere."""
+    found = ["doctest"] * doctest + [f"`{place}`" for place in users.tests_of(name)]
+    return found or [
+        f"through `{caller.removeprefix('overparam.')}`: {', '.join(f'`{place}`' for place in places)}"
+        for caller, places in users.callers_of(name).items()
+    ]
+
+
+def untested(rows: Rows) -> list[str]:
+    """A line for each definition without a test."""
+    return [
+        f"{name} ({paper}, {label}) has no test that imports it, and no caller that has one"
+        for (paper, label), names in rows.items()
+        for name, tests in names.items()
+        if not tests
+    ]
+
+
+def render(rows: Rows) -> str:
     """The page."""
     lines = [
         "# Paper index",
         "",
-        "Which function implements which statement, and which tests use that function. A *doctest* is an example in",
-        "the function's own documentation that is executed. This page is generated from the `Ref:` lines of the",
-        f"docstrings by `{COMMAND}`; a test fails when it is stale.",
+        "Which function implements which statement, and which tests import and use that function. A *doctest* is an",
+        "example in the function's own documentation that is executed; *through* names the function by whose tests it is",
+        "tested, where it makes sense only inside that one. This page is generated from the `Ref:` lines of the docstrings",
+        f"by `{COMMAND}`; a test fails when it is stale, or when a row has no test.",
         "",
     ]
     for key, paper in PAPERS.items():
-        here = [mention for mention in found.mentions if mention.paper == key]
-        if not here:
+        labels = sorted((label for of, label in rows if of == key), key=order)
+        if not labels:
             continue
         lines += [f"## {key}", "", f"{paper.authors} ({paper.year}), *{paper.title}*, arXiv {paper.arxiv}.", ""]
-        for label in sorted({mention.label for mention in here}, key=order):
+        for label in labels:
             lines += [f"### {label} {{ #{anchor(key, label)} }}", "", STATEMENTS[key, label], ""]
-            lines += _table([mention for mention in here if mention.label == label], users)
-    empty = [key for key in PAPERS if not any(mention.paper == key for mention in found.mentions)]
-    if empty:
-        lines += ["## Not implemented yet", ""]
-        lines += [f"- `{key}`: {PAPERS[key].title}, arXiv {PAPERS[key].arxiv}." for key in empty]
+            lines += ["| implemented by | tested in |", "|---|---|"]
+            for name, tests in rows[key, label].items():
+                lines.append(f"| `{name.removeprefix('overparam.')}` | {', '.join(tests) or 'no test yet'} |")
+            lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def _table(mentions: list[Mention], users: dict[str, set[str]]) -> list[str]:
-    shown = [mention for mention in mentions if mention.documented] or mentions
-    lines = ["| implemented by | tested in |", "|---|---|"]
-    for name in sorted({mention.name for mention in shown}):
-        tests = [f"`{place}`" for place in sorted(users.get(name.rpartition(".")[2], ()))]
-        if any(mention.doctest for mention in shown if mention.name == name):
-            tests.insert(0, "doctest")
-        lines.append(f"| `{name.removeprefix('overparam.')}` | {', '.join(tests) or 'no test yet'} |")
-    return [*lines, ""]
 
 
 def main(arguments: list[str]) -> int:
     found = collect()
-    for problem in found.problems:
-        print(problem, file=sys.stderr)
-    for label in found.unused:
-        print(f"core/references.py: nothing names {label}; take it out", file=sys.stderr)
     if found.problems:
+        print(*found.problems, sep="\n", file=sys.stderr)
         return 1
-    page = render(found, users_by_name())
-    if "--check" in arguments:
-        stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page
-        if stale:
-            print(f"docs/paper_index.md is stale; run `{COMMAND}`", file=sys.stderr)
-        return int(stale or bool(found.unused))
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
+    rows = rows_of(found, Users(ROOT))
+    wrong = [f"core/references.py: nothing names {label}; take it out" for label in found.unused] + untested(rows)
+    page = render(rows)
+    if "--check" not in arguments:
+        PAGE.write_text(page, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
+        wrong.append(f"docs/paper_index.md is stale; run `{COMMAND}`")
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return int("--check" in arguments and bool(wrong))
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ _STATEMENTS = {
         "App. D.3": "The proof of Thm 5.1: training loss, integer grid of radii, and how the failure is split.",
         "Eq. (34)": "The movement of all weights as a sum over steps.",
         "Eq. (35)": "What the drift of the features adds to the movement.",
-        "Eq. (36)": "What the error of the dynamics adds to the movement.",
+        "Eq. (36)": "What the first outputs and the error of the dynamics add to the movement.",
         "Eq. (37)": "The movement of the linearised network, from H and a partial sum of powers.",
         "Eq. (38)": "The movement of the linearised network is at most √(yᵀH⁻¹y) and a finite-width term.",
         "App. E": "The power series of H in the cosine, whose coefficients are all ≥ 0.",
