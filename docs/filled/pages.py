@@ -53,16 +53,15 @@ COMPARED = (("parity", "parity"), ("digits", "digits"), ("abalone", "uci/abalone
 
 def compare(result: Result) -> dict[str, str]:
     """Four sets at a small size."""
-    lines, minutes = [], []
+    lines = []
     for folder, name in COMPARED:
         own = Result(result.folder / folder)
         values, gap = own.values, own.values["gaps"][-1]
         kernel, network = (f"{values[f'best_{kind}s'][-1]} {percent(gap[kind])}" for kind in ("kernel", "network"))
         difference = f"{_points(gap['difference'])} ({_points(gap['lower'])} to {_points(gap['upper'])})"
         counts = fixed(100 * values["margin"], 1)
-        lines.append([name, kernel, network, difference, counts, values["answer"], fixed(own.minutes, 1)])
-        minutes.append(own.minutes)
-    header = ["data", "best kernel", "best network", "network − kernel, 95%", "counts from", "verdict", "minutes"]
+        lines.append([name, kernel, network, difference, counts, values["answer"]])
+    header = ["data", "best kernel", "best network", "network − kernel, 95%", "counts from", "verdict"]
     sizes = Result(result.folder / "parity").values["design"]
     return {
         "verdicts": table(header, lines),
