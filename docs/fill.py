@@ -1,4 +1,4 @@
-"""Fills the measured numbers of docs/studies.md, audit.md and compare.md from committed results.
+"""Fills the measured numbers of docs/studies.md, audit.md, compare.md and theorems.md from committed results.
 
     python docs/fill.py            writes what is stale
     python docs/fill.py --check    exits 1 where a page is stale, or a measured number is bound to nothing
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from filled import SECTIONS
 from filled.committed import ROOT, Result
 
-PAGES = ("studies.md", "audit.md", "compare.md")
+PAGES = ("studies.md", "audit.md", "compare.md", "theorems.md")
 COMMAND = "python docs/fill.py"
 UNMEASURED = ("paper", "set")
 NUMBER = r"[+−]?\d[\d,.]*(?:e-?\d+)?%?"
@@ -35,9 +35,9 @@ FREE = re.compile(
             r"`[^`]*`",
             r"!?\[[^\]]*\]\([^)]*\)",  # links and figures
             r"^#+ [^\n]*",  # headings
-            rf"\b(?:Figs?|Theorems?|Thm|Lemmas?|App|Remark|Algorithm|Cor)\b\.? {LABEL}(?:(?:, | and | to ){LABEL})*",
+            rf"\b(?:Figs?|Theorems?|Thm|Lemmas?|Claims?|App|Remark|Algorithm|Cor|Table)\b\.? {LABEL}(?:(?:, | and | to ){LABEL})*",
             r"\(\d{1,2}\)",  # equations
-            rf"(?<!\w)[nmdNLkκηδωαβ₂p]+ [=≤≥] {COUNT}(?:(?:, | and | to ){COUNT})*",  # sizes: m = 128 to 4,096
+            rf"(?<!\w)[nmdNLkbκηδεωαβ₂p]+ [=≤≥] {COUNT}(?:(?:, | and | to ){COUNT})*",  # sizes: m = 128 to 4,096
             r"(?:CIFAR-|VGG-|ResNet-|MNIST |H|float|tf|TF|ℓ)\d+(?:/\d)?",  # names
             r"\d+(?=/)|(?<=[/_])\d+|\d+(?=[mz]\b)|10(?=[⁻⁰-⁹])|\d+ × \d+|\{±1\}",  # parts of formulas
         )

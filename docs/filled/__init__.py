@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from filled import beyond_kernels, beyond_two_layers, convergence, fine_grained, pages
+from filled import beyond_kernels, beyond_two_layers, convergence, fine_grained, pages, theorems
 from filled.committed import Result
 
 SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
@@ -20,5 +20,11 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "rates-small": ("docs/studies/convergence-rates-small", convergence.rates_small),
     "audit": ("docs/audits/fully-connected-digits", pages.audit),
     "compare": ("docs/comparisons", pages.compare),
+    "thm-two-layers": ("docs/studies/fine-grained-fig1", theorems.two_layers),
+    "thm-noise": ("docs/studies/fine-grained-fig2", theorems.noise),
+    "thm-rates": ("docs/studies/convergence-rates", theorems.rates),
+    "thm-laws": ("docs/studies/convergence-laws", theorems.laws),
+    "thm-widths": ("docs/studies/laws-by-width", theorems.widths),
+    "thm-products": ("docs/studies/beyond-kernels-theorem2", theorems.hidden_products),
 }
 """The first part of a name: the folder it is filled from, and the function that does."""

@@ -1,4 +1,4 @@
-"""Every measured number of the pages on studies, audits and comparisons comes from a committed result, and is fresh."""
+"""Every measured number of the pages on studies, audits, comparisons and theorems comes from a committed result, and is fresh."""
 
 import importlib
 import json
@@ -29,7 +29,7 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["studies.md", "audit.md", "compare.md"])
+@pytest.mark.parametrize("name", ["studies.md", "audit.md", "compare.md", "theorems.md"])
 def test_pages_are_filled_from_committed_results(fill, names, name):
     text = page(name)
     assert fill.filled(text, names) == text, f"docs/{name} is stale; run `{fill.COMMAND}`"
@@ -54,6 +54,7 @@ def change(values, path, factor):
         ("theorem2", "result.json", ["found", "exponents", 4, "slope"], "studies.md"),
         ("audit", "result.json", ["findings", 0, "constant"], "audit.md"),
         ("compare", "parity/result.json", ["gaps", -1, "difference"], "compare.md"),
+        ("thm-rates", "result.json", ["found", "width_asked", "separation"], "theorems.md"),
     ],
 )
 def test_a_changed_result_makes_its_page_stale(fill, names, tmp_path, section, file, path, name):
