@@ -11,6 +11,7 @@ from overparam.theory.complexity import (
     random_label_complexity,
     worst_case_labels,
 )
+from overparam.theory.cube_subsets import SubsetCost, SubsetSpectrum, subset_cost, subset_spectrum
 from overparam.theory.descent_laws import AccuracyLaw, DescentLaw, iterations_needed
 from overparam.theory.dynamics import LossCurve, StepsToLoss, predict_loss, predict_loss_flow, steps_to_loss
 from overparam.theory.generalization import Certificate, GeneralizationBound, Term, certificate, generalization_bound
@@ -51,13 +52,7 @@ from overparam.theory.regression import (
     linear_regression,
     tuned_regression,
 )
-from overparam.theory.subset_certificates import (
-    SubsetCost,
-    SubsetSpectrum,
-    subset_certificate,
-    subset_cost,
-    subset_spectrum,
-)
+from overparam.theory.subset_certificates import subset_certificate
 from overparam.theory.width import (
     Conditions,
     Requirement,
