@@ -38,7 +38,7 @@ MOMENTS: dict[str, tuple[str, Role]] = {
     "adversarial": ("adversarial", "worst"),
     "trajectory": ("along a run", "observed"),
 }
-CLEAR = {"omega": 0.1, "m": 0.25, "L": 0.25, "n": 0.25, "kappa": 0.25}
+CLEAR = {"omega": 0.1, "m": 0.25, "L": 0.25, "n": 0.25}
 """How far an exponent must be from the law's, beyond twice its standard error, to be called another one. Powers of ω are a third apart."""
 ROUGH = 2.0
 """Twice a standard error beyond this many times `CLEAR` agrees with almost any law: such a fit is called too rough to tell."""

@@ -9,14 +9,21 @@ from typing import Any
 import numpy as np
 
 from overparam.audits import EFFORTS, Audit
-from overparam.audits.fine_grained_c_dynamics import RUN_LAWS, START_LAWS
-from overparam.audits.fine_grained_d_movement import MOVEMENT_LAWS, RADEMACHER_LAWS
+from overparam.audits.fine_grained_c_dynamics import FIRST_OUTPUTS, RUN_LAWS, START_LAWS, SUM_OF_ERRORS, TRAJECTORY
+from overparam.audits.fine_grained_d_movement import (
+    DRIFT_MOVEMENT,
+    ERROR_MOVEMENT,
+    LINEAR_MOVEMENT,
+    MOVEMENT,
+    MOVEMENT_LAWS,
+    RADEMACHER_LAWS,
+)
 from overparam.core.sections import Figure, Section, Table, Text, series
 from overparam.core.words import decimal, listed, number, with_error
 from overparam.data import Dataset, as_dataset
 from overparam.frame import Part
 from overparam.networks import TwoLayer
-from overparam.studies.convergence_laws import CLEAR, MOMENTS, constants, rows_in, sorted_by_gap, tables
+from overparam.studies.convergence_laws import MOMENTS, constants, rows_in, tables
 from overparam.studies.measured_laws import (
     SHOWN,
     Cell,
@@ -36,11 +43,13 @@ LABELS = {"m": "m, width", "kappa": "κ, scale of the first weights", "n": "n, s
 LAWS = ("start of two layers", "descent of two layers", "Rademacher complexity of two layers")
 PREFIX = "two layers: "
 BY_NAME = {law.name: law for law in (*START_LAWS, *RUN_LAWS, *MOVEMENT_LAWS, *RADEMACHER_LAWS)}
-RESIDUAL_WITHIN, ALL_MOVEMENT, ERROR = (
-    "residual within ε",
-    "movement of all weights",
-    "distance from the linear dynamics",
-)
+HEADLINE = (
+    TRAJECTORY.name, FIRST_OUTPUTS.name, SUM_OF_ERRORS.name, MOVEMENT.name, LINEAR_MOVEMENT.name, DRIFT_MOVEMENT.name, ERROR_MOVEMENT.name,
+)  # fmt: skip
+TWICE = {law.name for law in RADEMACHER_LAWS}
+"""Measured for radii and along a run."""
+SAME = 0.1
+"""Powers nearer than this, or two standard errors, are called the same."""
 
 
 @dataclass(frozen=True)
@@ -121,71 +130,66 @@ def _bound_in_n(measured: Sequence[Measured], row: Row) -> float | None:
     return slope_along([one for one in measured if (one.law, one.moment) == (row.law, row.moment)], "n", "bounds")[0]
 
 
-def _headline(measured: Sequence[Measured]) -> list[dict[str, Any]]:
-    """For every width of the axis, means over seeds of what Theorem 4.1 and Lemma 5.3 are about."""
-    along = [one for one in measured if "m" in one.cell.axes]
+def _headline(measured: Sequence[Measured]) -> list[dict[str, float]]:
+    """For every width of the axis, means over seeds of the parts of Theorem 4.1 and Lemma 5.3, and of the ε of the theorem."""
+    along = [one for one in measured if "m" in one.cell.axes and one.moment == "trajectory"]
     told = []
     for m in sorted({one.cell.m for one in along}):
-        own = {
-            name: [one for one in along if one.cell.m == m and one.law == PREFIX + name]
-            for name in (RESIDUAL_WITHIN, ERROR, ALL_MOVEMENT)
-        }
-        told.append(
-            {"m": m}
-            | {name: float(np.mean([one.values.max() for one in found])) for name, found in own.items()}
-            | {"stated": float(np.mean([one.bounds.max() for one in own[RESIDUAL_WITHIN]]))}
-        )  # fmt: skip
+        own = {name: [one for one in along if (one.cell.m, one.law) == (m, name)] for name in HEADLINE}
+        parts = {name: float(np.mean([one.values.max() for one in found])) for name, found in own.items()}
+        told.append({"m": m} | parts | {"stated": float(np.mean([one.bounds.max() for one in own[TRAJECTORY.name]]))})
     return told
 
 
 def claims(settings: FineGrainedSettings, values: Values) -> list[Text]:
-    """How many findings hold, how the powers stand to the laws', and how loose the bounds are."""
+    """How many findings hold, how the powers stand to the laws', how loose the bounds are, and what the theorems' sums are made of."""
     rows = rows_in(values["rows"])
     held, audits = sum(row.holds for row in rows), sum(row.audits for row in rows)
-    found = [
+    opening = f"{held:,} of {audits:,} findings hold: with the law's own constant, or with one of at most 10."
+    upper = sorted((row for row in rows if row.side == "upper"), key=lambda row: row.constant)
+    return [
+        Text(opening, "good" if held == audits else "warning"),
+        *(_powers(rows, axis) for axis in AXES),
         Text(
-            f"{held:,} of {audits:,} findings hold: with the law's own constant, or with one of at most 10.",
-            "good" if held == audits else "warning",
-        )
+            "Measured over bound, the largest over all networks, where that is nearest to 1: "
+            f"{_told(upper[:-7:-1])}; and where it is furthest: {_told(upper[:6])}."
+        ),
+        Text(_sums(settings, values["headline"][-1])),
     ]
-    found += [_powers(rows, axis) for axis in ("m", "kappa")]
-    explicit, hidden = (
-        [r for r in rows if (r.constant >= 1e-3) == near and r.side == "upper"] for near in (True, False)
-    )
-    near = sorted(explicit, key=lambda row: -row.constant)[:6]
-    far = sorted(hidden, key=lambda row: row.constant)[:6]
-    found.append(
-        Text(
-            f"Nearest to their bounds, the largest over all networks of measured over bound: {_told(near)}. "
-            + (f"Furthest: {_told(far)}." if far else "")
-        )
-    )
-    widest, size = values["headline"][-1], float(np.sqrt(settings.base[2]))
-    found.append(
-        Text(
-            f"At m = {widest['m']:,}, κ = {settings.base[1]:g}, the norm of the residual stays within {widest[RESIDUAL_WITHIN]:.3g} of the linear "
-            f"dynamics at every step recorded (‖y‖ = {size:.3g}); the ε of Theorem 4.1 with constant 1 and δ = 0.05 is {widest['stated']:.2g}."
-        )
-    )
-    return found
 
 
 def _told(rows: Sequence[Row]) -> str:
-    return listed([f"{row.law.removeprefix(PREFIX)} {number(row.constant, 2)}" for row in rows], 6)
+    return listed([f"{_short(row)} {number(row.constant, 2)}" for row in rows], 6)
+
+
+def _short(row: Row) -> str:
+    return row.law.removeprefix(PREFIX) + (" along a run" if row.law in TWICE and row.moment == "trajectory" else "")
 
 
 def _powers(rows: Sequence[Row], axis: str) -> Text:
-    """Which measured powers are those of the laws, which smaller, which larger."""
-    upper = [row for row in rows if row.side == "upper" and axis in BY_NAME[row.law].exponents]  # sums have none
-    heads = (
-        "below the law's",
-        f"as the law has it, within {CLEAR[axis]} or two standard errors",
-        "above it over these sizes",
-        "too rough to tell",
+    """Which measured powers are those of the statements and which are not; sums have none."""
+    alike, other = [], []
+    for row in rows:
+        stated, measured = BY_NAME[row.law].exponents.get(axis), row.exponents.get(axis)
+        if row.side != "upper" or stated is None or measured is None:
+            continue
+        error = row.errors.get(axis)
+        same = abs(measured - stated) <= max(SAME, 2 * (error or 0.0))
+        (alike if same else other).append(f"{_short(row)} ({with_error(measured, error)}, law {decimal(stated)})")
+    groups = ((f"as the law has it, within {SAME} or two standard errors", alike), ("other than the law has it", other))
+    told = [f"{head}: {listed(laws, 30)}" for head, laws in groups if laws]
+    return Text(f"Powers of {SHOWN.get(axis, axis)}, {'; '.join(told)}.")
+
+
+def _sums(settings: FineGrainedSettings, widest: Mapping[str, float]) -> str:
+    """What Theorem 4.1 and Lemma 5.3 are made of in the widest networks."""
+    within, first, errors, moved, signs, turned, rest = (f"{widest[name]:.3g}" for name in HEADLINE)
+    return (
+        f"At m = {widest['m']:,}, κ = {settings.base[1]:g}, n = {settings.base[2]}, the largest over steps, mean over seeds: the norm of the residual is within {within} of the "
+        f"linear dynamics' (‖y‖ = {settings.base[2] ** 0.5:.3g}; with constant 1 and δ = 0.05 the ε of Theorem 4.1 is {widest['stated']:.2g}). Of the distance "
+        f"of outputs, the first outputs make {first} and the errors of all steps {errors}. The weights move {moved}: with the first signs {signs}, by signs that turn {turned}, by "
+        f"the error of the dynamics {rest}."
     )
-    groups = zip(heads, sorted_by_gap(upper, axis), strict=True)
-    told = [f"{head}: {listed([words.removeprefix(PREFIX) for words in laws], 30)}" for head, laws in groups if laws]
-    return Text(f"Powers of {SHOWN.get(axis, axis)} where the statement has one: {'; '.join(told)}.")
 
 
 def page(settings: FineGrainedSettings, values: Values, arrays: Arrays) -> tuple[Section, ...]:
