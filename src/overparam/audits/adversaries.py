@@ -43,7 +43,8 @@ class Climb:
 
     slope: the gradient, at weights, of the quantity of the worst sample and layer. aims: what is worst where one layer moves
     alone, in closed form: where it begins. value: the quantity alone, where measuring all of them costs more. opening:
-    another direction, for whole steps to begin with where the gradient does not see that signs turn.
+    another direction, for whole steps to begin with where the gradient does not see that signs turn. partly: whether
+    `value` is one of several parts of which the worst is measured.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Climb:
     aims: tuple[Aim, ...] = ()
     value: Callable[[Subject, Weights, float], np.ndarray] | None = None
     opening: Slope | None = None
+    partly: bool = False
 
 
 def effort_rows(subject: Subject) -> Subject:
@@ -150,10 +152,12 @@ class Adversary:
             elif not found or stage.samples > self._stages[place - 1].samples:
                 starts += self._closed(stage, omega)
             first = place not in self._before
-            best, other = self._climbed(stage, omega, starts, stage.effort.ascent_steps - less, first)
+            steps = stage.effort.ascent_steps - less
+            best, other = self._climbed(stage, omega, starts, steps if first else (steps + 1) // 2, first)
             less, self._before[place] = stage.effort.ascent_steps, (omega, best, other)
             found.append(best)
-        return [*closed, *found]
+        # On the same rows the last stage has found no less than the closed forms it began with.
+        return found if self._stages[-1] is self._on and not self._climb.partly else [*closed, *found]
 
     def _closed(self, subject: Subject, omega: float) -> list[Weights]:
         return [W for aim in self._climb.aims for W in perturbations(subject, omega, aim)]

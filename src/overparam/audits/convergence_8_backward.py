@@ -92,7 +92,7 @@ def backward_stability(subject: Subject, constant: float = 1.0) -> list[Finding]
             bounded=True,
         ),
     )
-    climbs = (replace(on_changes(BACKWARD), value=longest_change),)
+    climbs = (replace(on_changes(BACKWARD), value=longest_change, partly=True),)
     return findings(subject, stated, backward_changes, climbs, few=rows_by_outputs)
 
 

@@ -41,8 +41,8 @@ _RETURNED: WeakKeyDictionary[Subject, dict[int, np.ndarray]] = WeakKeyDictionary
 
 
 def perturbations(subject: Subject, omega: float, aim: Aim) -> list[Weights]:
-    """The W′ that aim at every layer, for the sample for which that is worth most: by its own weights, in closed form, and
-    with the layers below pushing the same way; and all layers at once, each in its own way, for one sample."""
+    """The W′ that aim at every layer, for the sample for which that is worth most, by its own weights, in closed form; at the
+    last with the layers below pushing the same way; and at all layers at once, each in its own way, for one sample."""
     found, rows = {}, {}
     for place, reach in reaches(subject).items():
         g = subject.start.pre_activations[place].reshape(*reach.shape, -1)
@@ -53,12 +53,12 @@ def perturbations(subject: Subject, omega: float, aim: Aim) -> list[Weights]:
     slopes = {place: pushed(subject, place, row, found[place][1](row, 1.0)) for place, row in rows.items()}
     alone = {place: only(slope, into(subject, place)) for place, slope in slopes.items()}
     directions = list(alone.values())
-    for place, row in rows.items():
-        lengths = {name: size**0.5 for name, size in squares(slopes[place]).items()}
-        own = sum(lengths[name] for name in into(subject, place))
-        if own > 0 and sum(lengths.values()) > own:
-            more = 1 + HELP * (sum(lengths.values()) / own - 1)
-            directions.append(pushed(subject, place, row, found[place][1](row, more)))
+    last = max(found)
+    lengths = {name: size**0.5 for name, size in squares(slopes[last]).items()}
+    own = sum(lengths[name] for name in into(subject, last))
+    if own > 0 and sum(lengths.values()) > own:
+        more = 1 + HELP * (sum(lengths.values()) / own - 1)
+        directions.append(pushed(subject, last, rows[last], found[last][1](rows[last], more)))
     if len(alone) > 1:
         common = rows[max(found, key=lambda place: found[place][0])]
         for place, row in rows.items():
