@@ -44,7 +44,6 @@ def audit(result: Result) -> dict[str, str]:
         "out": str(len({finding["name"] for finding in all_of(findings, verdict="out of range")})),
         "fail": str(len({finding["name"] for finding in all_of(findings, verdict="fails")})),
         "findings_of": str(len(findings)),
-        "seconds": fixed(60 * result.minutes, 0),
     }
 
 
