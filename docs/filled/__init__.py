@@ -9,6 +9,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "laziness": ("docs/studies/laziness", fine_grained.laziness),
     "labels": ("docs/studies/fine-grained-fig1", fine_grained.labels),
     "noise": ("docs/studies/fine-grained-fig2", fine_grained.noise),
+    "measured": ("docs/studies/fine-grained-laws", fine_grained.measured),
     "three": ("docs/studies/beyond-two-layers", beyond_two_layers.three_layers),
     "theorem2": ("docs/studies/beyond-kernels-theorem2", beyond_kernels.theorem2),
     "norms": ("docs/studies/beyond-kernels-fig3", beyond_kernels.norms),
