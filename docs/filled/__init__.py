@@ -22,6 +22,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "audit": ("docs/audits/fully-connected-digits", pages.audit),
     "compare": ("docs/comparisons", pages.compare),
     "thm-two-layers": ("docs/studies/fine-grained-fig1", theorems.two_layers),
+    "thm-two-layer-laws": ("docs/studies/fine-grained-laws", theorems.two_layer_laws),
     "thm-noise": ("docs/studies/fine-grained-fig2", theorems.noise),
     "thm-rates": ("docs/studies/convergence-rates", theorems.rates),
     "thm-laws": ("docs/studies/convergence-laws", theorems.laws),

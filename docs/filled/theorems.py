@@ -58,6 +58,25 @@ def two_layers(result: Result) -> dict[str, str]:
     }
 
 
+def two_layer_laws(result: Result) -> dict[str, str]:
+    """Theorem 3.1 step by step, and the errors that Theorem 4.1 sums, over width and samples."""
+    rows = result.values["rows"]
+    fall, errors, movement = (
+        only(rows, law=f"two layers: {law}")
+        for law in ("fall of the loss", "sum of the errors of steps", "movement of all weights")
+    )
+    return {
+        **_held("fall", fall),
+        "fall_constant": fixed(fall["constant"], 1),
+        "errors_m": fixed(errors["exponents"]["m"], 2),
+        "errors_m_error": fixed(errors["errors"]["m"], 2),
+        "errors_n": fixed(errors["exponents"]["n"], 2),
+        "errors_n_error": fixed(errors["errors"]["n"], 2),
+        **_held("movement", movement),
+        "movement_constant": _power(movement["constant"]),
+    }
+
+
 def _power(value: float) -> str:
     """As in 1.4e35."""
     mantissa, power = f"{value:.1e}".split("e")
