@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Verb:
     """By name: options that cannot be, and what the line says."""
     command: tuple[str, ...] = ()
     """The same question on the command line, without data."""
+    kind: str = ""
+    """Of its answer, where that is not the name of the verb."""
 
     def job(self, **more: Any) -> Job[Any]:
         given = () if self.data is None else (self.data,)
@@ -53,6 +55,7 @@ def _verbs() -> dict[str, Verb]:
             options={"steps": 3},
             wrong={"no such loss": ({"loss": "total"}, "`loss`"), "no steps": ({"steps": -1}, "`steps`")},
             command=("--width", "8", "--steps", "3", "--test", "0"),
+            kind="run-comparison",
         ),
         "audit": Verb(
             prepare_audit,
@@ -66,17 +69,23 @@ def _verbs() -> dict[str, Verb]:
             before=(deep,),
             options={"points": 3, "oja_steps": 4},
             wrong={"no such plane": ({"plane": "flat"}, "`plane`"), "no points": ({"points": 0}, "`points`")},
-            command=("fully-connected", "--width", "8", "--points", "3", "--oja-steps", "4"),
+            command=(
+                *("fully-connected", "--width", "8", "--points", "3", "--oja-steps", "4"),
+                *("--preprocess", "none", "--test", "0"),
+            ),
         ),
         "reproduce": Verb(
             prepare_reproduce,
             before=(STUDIES["laziness"],),
             data=None,
+            options={"settings": replace(STUDIES["laziness"].settings["smoke"], widths=(64,), kappas=(1.0,))},
             wrong={"no such scale": ({"scale": "huge"}, "`scale`")},
+            kind="study",
         ),
         "analyze": Verb(
             prepare_analyze,
             wrong={"few rows": ({"max_rows": 2}, "`max_rows`"), "few digits": ({"dtype": "float32"}, "`dtype`")},
+            kind="analysis",
         ),
         "compare": Verb(
             prepare_compare,
@@ -84,6 +93,7 @@ def _verbs() -> dict[str, Verb]:
             options={"seeds": 1, "width": 4, "steps": 20, "sizes": (48,)},
             wrong={"no seeds": ({"seeds": 0}, "`seeds`"), "no such digits": ({"dtype": "half"}, "`dtype`")},
             command=("--seeds", "1", "--width", "4", "--steps", "20", "--sizes", "48"),
+            kind="comparison",
         ),
     }
 
@@ -91,22 +101,32 @@ def _verbs() -> dict[str, Verb]:
 VERBS = _verbs()
 
 
+Step = tuple[float, float | None, str]
+"""What progress is told: done, of how much, what."""
+
+
 @functools.cache
+def asked(verb: str) -> tuple[AbstractAnswer, tuple[Step, ...]]:
+    """The answer of a verb's case and what its progress was told, made once for all tests."""
+    told: list[Step] = []
+    found = VERBS[verb].job(progress=lambda *step: told.append(step)).run()
+    return found, tuple(told)
+
+
 def answer(verb: str) -> AbstractAnswer:
-    """The answer of a verb's case, made once for all tests."""
-    return VERBS[verb].job().run()
+    """The answer of a verb's case."""
+    return asked(verb)[0]
 
 
 @functools.cache
-def kinds() -> dict[str, AbstractAnswer]:
-    """One result of every kind."""
-    X, y = rows()
-    net = op.networks.TwoLayer(8, paired=True)
-    three = op.networks.ThreeLayer(4)
-    smoothing = {"sigma_w": 0.01, "sigma_v": 0.01, "lambda_w": 0.1, "lambda_v": 0.1, "draws": 2}
-    found = {name: answer(name) for name in VERBS}
-    return {result.kind: result for result in found.values()} | {
-        "trajectory": op.training.gradient_descent(net, (X, y), lr=0.1, steps=3),
-        "sweep": op.training.sweep(net, (X, y), lr=[0.1, 0.2], steps=3),
-        "smoothed-run": op.training.smoothed_sgd(three, (X, y), lr=0.01, steps=3, **smoothing),
-    }
+def result(kind: str) -> AbstractAnswer:
+    """One result of a kind: of a run, a sweep or a smoothed run, or the answer of a verb."""
+    net, three, data = op.networks.TwoLayer(8, paired=True), op.networks.ThreeLayer(4), rows()
+    if kind == "trajectory":
+        return op.training.gradient_descent(net, data, lr=0.1, steps=3, measures=("outputs", "weights"))
+    if kind == "sweep":
+        return op.training.sweep(net, data, lr=[0.1, 0.2], steps=3)
+    if kind == "smoothed-run":
+        smoothing = {"sigma_w": 0.01, "sigma_v": 0.01, "lambda_w": 0.1, "lambda_v": 0.1, "draws": 2}
+        return op.training.smoothed_sgd(three, data, lr=0.01, steps=3, **smoothing)
+    return answer(next(name for name, verb in VERBS.items() if (verb.kind or name) == kind))

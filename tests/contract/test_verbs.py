@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import VERBS, answer, rows
+from contract_cases import VERBS, Step, answer, asked, rows
 
 import overparam as op
 from overparam.cli import run
@@ -45,31 +49,62 @@ def test_the_plan_is_numbers_and_words(name: str) -> None:
 
 @every
 def test_progress_rises_to_its_end(name: str) -> None:
-    told: list[tuple[float, float | None, str]] = []
-    VERBS[name].job(progress=lambda *step: told.append(step)).run()
+    told = asked(name)[1]
     shares = [done / total for done, total, _ in told if total]
-    assert all(a <= b + 1e-12 for a, b in itertools.pairwise(shares))
+    assert all(a <= b for a, b in itertools.pairwise(shares))
+    assert len(set(shares)) > 2, "it stands still"
+    assert shares[0] < 0.5
     assert told[-1][0] == told[-1][1]
 
 
+@dataclass(frozen=True)
+class TakenUp:
+    """A question that was stopped at its last part and asked again, and the place that then holds all its parts."""
+
+    place: Path
+    last: str
+    before: tuple[str, ...]
+    """Parts that the plan of the second time calls finished."""
+    told: tuple[str, ...]
+    """What the second time told of."""
+    answer: AbstractAnswer
+
+
+@pytest.fixture(scope="module")
+def taken_up(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TakenUp]:
+    """By verb; made once for all tests."""
+
+    @functools.cache
+    def make(name: str) -> TakenUp:
+        place = tmp_path_factory.mktemp("place")
+        last = [part.name for part in VERBS[name].job().parts if part.kept][-1]
+
+        def stop(done: float, total: float | None, what: str) -> None:
+            if what == last:
+                raise KeyboardInterrupt
+
+        with pytest.raises(Interrupted, match="finished parts are kept"):
+            VERBS[name].job(place=place, progress=stop).run()
+        told: list[Step] = []
+        again = VERBS[name].job(place=place, progress=lambda *step: told.append(step))
+        before, found = again.plan.kept, again.run()
+        return TakenUp(place, last, before, tuple(what for _, _, what in told), found)
+
+    return make
+
+
 @every
-def test_stopped_it_goes_on_and_ends_in_the_same_numbers(name: str, tmp_path: Path) -> None:
-    job = VERBS[name].job(place=tmp_path)
-    last = [part.name for part in job.parts if part.kept][-1]
-
-    def stop(done: float, total: float | None, what: str) -> None:
-        if what == last:
-            raise KeyboardInterrupt
-
-    with pytest.raises(Interrupted, match="finished parts are kept"):
-        VERBS[name].job(place=tmp_path, progress=stop).run()
-    kept = [path for path in (tmp_path / "parts").iterdir() if path.is_file()]
-    again = VERBS[name].job(place=tmp_path)
-    assert again.plan.kept
-    assert last not in again.plan.kept
-    same(again.run(), answer(name))
-    assert kept
-    again.forget()
+def test_stopped_it_goes_on_and_ends_in_the_same_numbers(
+    name: str, taken_up: Callable[[str], TakenUp], tmp_path: Path
+) -> None:
+    found = taken_up(name)
+    made = {part.name for part in VERBS[name].job().parts if part.kept}
+    assert made & set(found.before) == made - {found.last}, "all but the last part are kept"
+    assert found.last in found.told
+    assert not set(found.before) & set(found.told), "what is kept is not made again"
+    same(found.answer, answer(name))
+    shutil.copytree(found.place, tmp_path, dirs_exist_ok=True)
+    VERBS[name].job(place=tmp_path).forget()
     assert not (tmp_path / "parts").exists(), list((tmp_path / "parts").iterdir())
 
 
@@ -98,13 +133,18 @@ def test_questions_that_differ_in_a_function_share_no_part(tmp_path: Path, monke
 
 
 @every
-def test_a_damaged_part_is_made_again(name: str, tmp_path: Path) -> None:
-    VERBS[name].job(place=tmp_path).run()
-    for path in (tmp_path / "parts").rglob("*.kept"):
-        content = bytearray(path.read_bytes())
-        content[-1] ^= 1
-        path.write_bytes(bytes(content))
-    same(VERBS[name].job(place=tmp_path).run(), answer(name))
+def test_a_damaged_part_is_made_again(name: str, taken_up: Callable[[str], TakenUp], tmp_path: Path) -> None:
+    found = taken_up(name)
+    shutil.copytree(found.place, tmp_path, dirs_exist_ok=True)
+    told: list[str] = []
+    job = VERBS[name].job(place=tmp_path, progress=lambda done, total, what: told.append(what))
+    path = job.keeping._path(found.last, job.marks[found.last])
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+    same(job.run(), answer(name))
+    assert found.last in told
+    assert path.read_bytes() != bytes(content)
 
 
 @with_data
@@ -114,10 +154,15 @@ def test_data_comes_in_all_its_forms(name: str) -> None:
     verb = VERBS[name]
     assert verb.data is not None
     X, y = verb.data
-    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])]).assign(churn=y)
-    same(verb.prepare(*verb.before, X, y, **verb.options).run(), answer(name))
-    framed = verb.prepare(*verb.before, frame, label="churn", **verb.options)  # rows of tables are shuffled
+    assert verb.prepare(*verb.before, X, y, **verb.options).marks == verb.job().marks
+    frame = pd.DataFrame({"churn": y, **{f"x{j}": column for j, column in enumerate(X.T)}})
+    framed = verb.prepare(*verb.before, frame, label="churn", **verb.options)
     assert framed.plan.what.replace("frame", "arrays") == verb.job().plan.what
+    table = op.load(frame, label="churn")
+    assert framed.marks == verb.prepare(*verb.before, table, **verb.options).marks
+    order = np.argsort(table.rows)  # rows of tables are shuffled
+    np.testing.assert_array_equal(table.X[order], X)
+    np.testing.assert_array_equal(table.labels[order], y)
 
 
 BAD: dict[str, tuple[Any, str]] = {
@@ -135,7 +180,7 @@ def test_bad_data_is_one_line(name: str, how: str) -> None:
     verb = VERBS[name]
     data, words = BAD[how]
     with pytest.raises((ValueError, FileNotFoundError), match=words) as caught:
-        verb.prepare(*verb.before, data, **verb.options).run()
+        verb.prepare(*verb.before, data, **verb.options)
     assert "\n" not in str(caught.value)
 
 
@@ -149,7 +194,11 @@ def test_bad_options_are_one_line(name: str, how: str) -> None:
 
 @with_data
 def test_the_command_line_asks_the_same_question(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    taken_up: Callable[[str], TakenUp],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     verb = VERBS[name]
     assert verb.data is not None
@@ -160,10 +209,11 @@ def test_the_command_line_asks_the_same_question(
     assert run([*question, "--plan", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) >= {"seconds", "memory", "device", "kept"}
     assert [path.name for path in tmp_path.iterdir()] == ["table.npz"]
+    place = tmp_path / "overparam-out" / f"{name}-table"
+    shutil.copytree(taken_up(name).place, place)  # parts of the same question, which are not made again
     assert run([*question, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    (place,) = (tmp_path / "overparam-out").iterdir()
-    assert place.name.endswith("-table")
     assert json.loads(out) == json.loads((place / "result.json").read_text())
     assert sorted(path.name for path in place.iterdir()) == ["arrays.npz", "report.html", "result.json"]
+    same(op.read(place), answer(name))

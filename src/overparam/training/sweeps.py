@@ -135,7 +135,7 @@ class Sweep(AbstractAnswer):
         return Verdict("good", (told, *([f"{count_of(lost, 'run')} diverged."] if lost else [])))
 
     def sections(self) -> tuple[sections.Section, ...]:
-        """One table of settings and one figure of the losses."""
+        """The verdict, one table of settings and one figure of the losses."""
         name = self._judged_by
         rows = tuple((self._rate(lr) if self.layers else lr, *rest) for lr, *rest in self.over_seeds(name))
         words = name.replace("_", " ")
@@ -146,7 +146,8 @@ class Sweep(AbstractAnswer):
         )
         figure = sections.Figure(f"{words} of every run", f"{words} by step.", "step", words, drawn[:12], y_scale="log")
         text = f"{self.network}, {self.algorithm}: {self.runs} runs as one program; {self.stopped}."
-        return (sections.Section("The sweep", (sections.Text(text), table, figure)),)
+        blocks = (*self.verdict.section.blocks, sections.Text(text), table, figure)
+        return (sections.Section("The sweep", blocks),)
 
 
 @accepts_old("training.side_by_side")

@@ -190,11 +190,12 @@ class Trajectory(AbstractAnswer):
         return Verdict("good" if fell else "warning", (sentence,))
 
     def sections(self) -> tuple[sections.Section, ...]:
-        """The page of the run: what fell, what moved."""
+        """The page of the run: its verdict, what fell, what moved."""
         blocks: list[sections.Block] = [
+            *self.verdict.section.blocks,
             sections.Text(
                 f"{self.network}, {self.algorithm}; {self.stopped}. {self.seconds_per_step * 1e3:.3g} ms a step."
-            )
+            ),
         ]
         for title, scale, names in FIGURES:
             found = [name for name in names if name in self.records]
