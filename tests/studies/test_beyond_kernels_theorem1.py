@@ -12,6 +12,7 @@ from overparam.data import whole_cube
 from overparam.frame import Work
 from overparam.networks import ThreeLayerResNet
 from overparam.studies import STUDIES, reproduce
+from overparam.studies import beyond_kernels_theorem1 as study
 from overparam.studies.beyond_kernels_theorem1 import one_pass, part_name, records
 from overparam.training.mini_batch import STREAM
 
@@ -42,7 +43,7 @@ def test_a_run_is_algorithm_1_written_out():
     assert W.std() == pytest.approx(32**-0.125, rel=5 / np.sqrt(2 * W.size))  # within five standard errors
     assert V.std() == pytest.approx(alpha**-2 / 32**0.5, rel=5 / np.sqrt(2 * V.size))
     target = settings.target(alpha, 0, seed)
-    X, cube = target.inputs(steps, key=[0, seed, 5, 2]), whole_cube(5, size=5**-0.5)
+    X, cube = target.inputs(steps, key=[0, seed, 5, 2, 0]), whole_cube(5, size=5**-0.5)
     y, corners = target(X), np.column_stack([cube, np.ones(32)])
     assert np.allclose(np.linalg.norm(target.base(cube), axis=1), 1)  # Concept 1's scales
     assert sorted(order) == list(range(steps))  # each sample once
@@ -84,10 +85,10 @@ def test_the_exponent_is_of_the_alphas_with_all_samples():
     settings = replace(SMOKE, alphas=(0.4, 0.6, 0.8), most=1000)
     found = {}
     for alpha in settings.alphas:
-        at = np.array(records(settings.steps(alpha)))
+        (at,) = records(settings.steps(alpha))
         value = 7 * alpha**4 * (100 if alpha == 0.4 else 1)
         found[part_name(alpha)] = {
-            "steps": at,
+            "steps": np.array(at),
             "error": np.full((1, 2, len(at)), value),
             "average": np.full((1, 2), value),
             "movement": np.ones((1, 2, 2)),
@@ -100,11 +101,22 @@ def test_the_exponent_is_of_the_alphas_with_all_samples():
     assert concluded(STUDY, settings, found).values["best"] is None  # a run that diverged is no average
 
 
-@pytest.mark.parametrize("steps", [1, 30, 400, 2**17])
-def test_records_hold_both_ends_and_divide_long_runs_evenly(steps):
-    at = records(steps)
-    assert at[0] == 0
-    assert at[-1] == steps
-    assert len(at) <= 2 * 128
-    if steps == 2**17:
-        assert np.gcd.reduce(at) == 128
+@pytest.mark.parametrize("steps", [1, 30, 400, 8192, 2**17])
+def test_records_hold_both_ends_of_every_part(steps):
+    parts = records(steps)
+    assert sum(part[-1] for part in parts) == steps
+    assert all(part[0] == 0 for part in parts)
+    assert len(parts) == (16 if steps > 8192 else 1)
+
+
+def test_a_run_in_parts_goes_on_where_it_was(monkeypatch):
+    """Sixteen parts with samples of their own: what one part cannot do alone, all do together."""
+    monkeypatch.setattr(study, "LONG", 255)
+    monkeypatch.setattr(study, "RECORDS", 16)
+    settings = replace(SMOKE, seeds=1, alphas=(0.5,), most=1024)
+    found = one_pass(Work(), settings, 0.5, 0)
+    assert found["steps"][-1] == 1024
+    assert len(found["steps"]) == found["error"].shape[-1] == 8 + 15 + 1
+    error = found["error"][0, 0]
+    assert error[-1] < 0.1 * error[0] < error[8]  # place 8 is the end of the first part
+    assert found["movement"].min() > 0.5

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from overparam.core import sections
@@ -16,9 +17,12 @@ from overparam.functions import hidden_product_scales
 from overparam.networks import ThreeLayerResNet
 from overparam.studies.study import Arrays, Found, Study, Values, mean_and_error, or_none, planned
 from overparam.training import side_by_side
+from overparam.training.trajectory import mean_over_steps
 
+LONG, CHUNKS = 8192, 16
+"""Longer runs draw their samples in so many parts, for every record goes through all rows at hand."""
 RECORDS = 128
-"""Iterates whose error over the whole cube is taken, evenly spaced; the first stretch has eight times as many."""
+"""Iterates whose error over the whole cube is taken, evenly spaced; the first part of a long run has eight times as many."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Theorem1Settings:
     def steps(self, alpha: float) -> int:
         """One fresh sample each: d/α⁸ of them, or the most, up to an eighth fewer in long runs, so that records are even."""
         steps = min(self.needed(alpha), self.most)
-        return steps - steps % (2**14 if steps > 2**17 else 2**10) if steps > 8192 else steps
+        return steps - steps % (2**14 if steps > 2**17 else 2**10) if steps > LONG else steps
 
     def rates(self, alpha: float) -> list[dict[str, float]]:
         """η_w and η_v, for each pair of factors."""
@@ -80,21 +84,23 @@ def parts(settings: Theorem1Settings, key: int, device: str | None) -> list[Part
     for alpha in settings.alphas:
         steps, runs = settings.steps(alpha), len(settings.factors) * settings.seeds
         weights = settings.width * (settings.d + 1 + 2 * settings.k + 1)
-        operations = 6.0 * runs * weights * (steps + 2**settings.d * len(records(steps)))
+        operations = 6.0 * runs * weights * 9 * steps
         seconds = planned(operations, steps * (runs if device != "gpu" else 1), device)
         found.append(Part(part_name(alpha), one_pass, (settings, alpha, key), seconds=seconds))
     return found
 
 
-def records(steps: int) -> list[int]:
-    """The iterates that are recorded.
+def records(steps: int) -> list[list[int]]:
+    """The iterates that are recorded in each part of a run, counted from the part's beginning.
 
-    >>> records(10), len(records(102_400))
-    ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 157)
+    >>> records(4), [len(part) for part in records(102_400)][:3]
+    ([[0, 1, 2, 3, 4]], [65, 9, 9])
     """
-    stride = max(1, steps // RECORDS)
-    early = range(0, 4 * stride, max(1, stride // 8))
-    return sorted({*range(0, steps, stride), *(step for step in early if step < steps), steps})
+    if steps <= LONG:
+        return [sorted({*range(0, steps, max(1, steps // RECORDS)), steps})]
+    rows, each = steps // CHUNKS, RECORDS // CHUNKS
+    every = [rows // (8 * each), *[rows // each] * (CHUNKS - 1)]
+    return [list(range(0, rows + 1, stride)) for stride in every]
 
 
 def one_pass(work: Work, settings: Theorem1Settings, alpha: float, key: int) -> dict[str, np.ndarray]:
@@ -102,32 +108,49 @@ def one_pass(work: Work, settings: Theorem1Settings, alpha: float, key: int) -> 
 
     Each step sees one sample that no other step sees; errors E‖H − out‖² are over all 2^d corners, so exact.
     """
-    steps, cube = settings.steps(alpha), whole_cube(settings.d, size=settings.d**-0.5)
-    sets: dict[int, Dataset] = {}
-    for seed in range(settings.seeds):
-        target = settings.target(alpha, key, seed)
-        X = target.inputs(steps, key=[key, seed, settings.d, 2])
-        y, truth = target(X), target(cube)
-        test = Dataset(cube, truth, labels=truth, task="regression")
-        sets[seed] = Dataset(X, y, labels=y, task="regression", name="hidden product", test=test)
-    network = ThreeLayerResNet(
-        settings.width, outputs=settings.k, scaling="theory", sigma_v=settings.sigma_v(alpha)
-    )  # σ_w = m^{−1/8} is its own choice
+    network = ThreeLayerResNet(settings.width, outputs=settings.k, scaling="theory", sigma_v=settings.sigma_v(alpha))
     runs = [(rates, seed) for rates in settings.rates(alpha) for seed in range(settings.seeds)]
-    found = side_by_side(
-        network, [sets[seed] for _, seed in runs], [(rates, 0.0, 1000 * key + seed) for rates, seed in runs], steps,
-        batch=1, loss="mean", record=records(steps), measures=("movement",), dtype=settings.dtype, device=work.device,
-        place=work.place, progress=work.progress,
-    )  # fmt: skip
+    first = [network.init(1000 * key + seed, settings.d) for _, seed in runs]
+    now, seconds, at, begun = first, 0.0, [np.zeros(1)], 0
+    errors: list[np.ndarray] = []
+    moved = np.zeros((len(runs), 2))
+    parts = records(settings.steps(alpha))
+    for place, recorded in enumerate(parts):
+        work.progress(place, len(parts), part_name(alpha))
+        rows = [_fresh(settings, alpha, key, seed, place, recorded[-1]) for seed in range(settings.seeds)]
+        found = side_by_side(
+            network, [rows[seed] for _, seed in runs], [(rates, 0.0, 1000 * key + seed) for rates, seed in runs],
+            recorded[-1], params=now, batch=1, loss="mean", record=recorded, measures=(), dtype=settings.dtype,
+            device=work.device, keep_params=True,
+        )  # fmt: skip
+        ends = found.params
+        assert ends is not None
+        now = [jax.tree.map(lambda leaf, i=i: leaf[i], ends) for i in range(len(runs))]
+        for i, (start, end) in enumerate(zip(first, now, strict=True)):
+            sizes = [np.linalg.norm(np.asarray(end.trained[name]) - np.asarray(start.trained[name])) for name in "WV"]
+            moved[i] = np.maximum(moved[i], sizes)
+        new = slice(1, None) if place else slice(None)  # a part begins where the one before it ended
+        errors.append(2 * found.records["test_loss"][:, new])  # the objective has a factor ½
+        at.append(begun + found.steps[1:])
+        begun, seconds = begun + recorded[-1], seconds + found.seconds_per_step / len(parts)
+    steps, error = np.concatenate(at).astype(np.int64), np.concatenate(errors, axis=1)
     shape = (len(settings.factors), settings.seeds)
-    error = 2 * found.records["test_loss"]  # the objective has a factor ½
     return {
-        "steps": found.steps,
+        "steps": steps,
         "error": error.reshape(*shape, -1),
-        "average": 2 * found.averaged("test_loss").reshape(shape),
-        "movement": found.records["movement"].max(axis=1).reshape(*shape, 2),
-        "seconds_per_step": np.array(found.seconds_per_step),
+        "average": mean_over_steps(steps, error.T).reshape(shape),
+        "movement": moved.reshape(*shape, 2),
+        "seconds_per_step": np.array(seconds),
     }
+
+
+def _fresh(settings: Theorem1Settings, alpha: float, key: int, seed: int, place: int, count: int) -> Dataset:
+    """Samples that no other part has; as test rows all corners of the cube."""
+    target, cube = settings.target(alpha, key, seed), whole_cube(settings.d, size=settings.d**-0.5)
+    X = target.inputs(count, key=[key, seed, settings.d, 2, place])
+    y, truth = target(X), target(cube)
+    test = Dataset(cube, truth, labels=truth, task="regression")
+    return Dataset(X, y, labels=y, task="regression", name="hidden product", test=test)
 
 
 def conclude(settings: Theorem1Settings, found: Found) -> tuple[Values, Arrays]:
@@ -148,7 +171,7 @@ def conclude(settings: Theorem1Settings, found: Found) -> tuple[Values, Arrays]:
                     "average": or_none(average), "spread": spread, "over_alpha_4": or_none(average / alpha**4),
                     "last_over_alpha_4": or_none(float(done["error"][i, :, -1].mean()) / alpha**4),
                     "of_F_alone": or_none(average / alpha**2),
-                    "moved_v": or_none(done["movement"][i, :, 0].max()), "moved_w": or_none(done["movement"][i, :, 1].max()),
+                    "moved_w": or_none(done["movement"][i, :, 0].max()), "moved_v": or_none(done["movement"][i, :, 1].max()),
                     "tau_w": _of(settings, alpha, "τ_w"), "tau_v": _of(settings, alpha, "τ_v"),
                 }
             )  # fmt: skip
@@ -309,7 +332,7 @@ STUDY = Study(
     reference="beyond_kernels, Thm 1, Alg. 1, Table 1, Cor 7.1",
     settings={
         "smoke": Theorem1Settings(5, 32, (0.5, 0.8), 400, ((3.0, 5.0),), 2, k=2),
-        "small": Theorem1Settings(6, 128, (0.21, 0.3, 0.42, 0.63), 2**21, ((3.0, 1.0), (3.0, 6.0)), 2),
+        "small": Theorem1Settings(6, 128, (0.15, 0.21, 0.3, 0.42, 0.63), 2**21, ((3.0, 1.0), (3.0, 6.0)), 2),
         "full": Theorem1Settings(16, 2000, (0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.6), 2**22,
                                  ((1.0, 1.0), (1.0, 16.0), (3.0, 1.0), (3.0, 16.0)), 3),
     },
