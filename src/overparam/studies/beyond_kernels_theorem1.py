@@ -212,6 +212,14 @@ def claims(settings: Theorem1Settings, values: Values) -> list[sections.Text]:
             f"With η_w = {best['c_w']:g}α⁴ and η_v = {best['c_v']:g}η_w/d the average over all iterates is "
             f"{_between(best['least'], best['most'])} times α⁴ at {_over(own)}{slope}; it is below α² at {below} of {len(own)}."
         )
+        others = [law for law in values["laws"] if law != best and law["most"] is not None]
+        if others:
+            told = (
+                f"{_between(law['least'], law['most'])} with {law['c_w']:g} and {law['c_v']:g}"
+                + ("" if law["slope"] is None else f" (exponent {law['slope']:.2f})")
+                for law in others
+            )
+            words += f" With other factors of the two rates: {'; '.join(told)}."
         held = best["slope"] is not None and best["slope"] >= 3.5
         found.append(sections.Text(words, "good" if held else "warning"))
     short = {r["alpha"]: r for r in rows if r["short"]}
