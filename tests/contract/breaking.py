@@ -234,7 +234,7 @@ BREAKS = (
     ),
     Break(
         f"{BAD_OPTION}[audit-no such effort]", "an unknown effort is the usual one", "audits/preparation.py",
-        "    return EFFORTS[effort]", '    return EFFORTS.get(effort, EFFORTS["usual"])',
+        "    if effort not in EFFORTS:\n        raise ", '    if effort not in EFFORTS:\n        return EFFORTS["usual"]\n        raise ',
     ),
     Break(
         f"{BAD_OPTION}[landscape-no such plane]", "any plane is let in", "landscapes/surveying.py",
