@@ -1,4 +1,4 @@
-"""The sections on `beyond_kernels`: Theorem 2, and its figures 3 and 2."""
+"""The sections on `beyond_kernels`: Theorems 1 and 2, and its figures 3 and 2."""
 
 from __future__ import annotations
 
@@ -7,6 +7,36 @@ from typing import Any
 import numpy as np
 
 from filled.committed import Result, all_of, digits, fixed, only, spread, table, whole
+
+
+def theorem1(result: Result) -> dict[str, str]:
+    """The mean error of all iterates of one pass, beside α⁴."""
+    rows, own, other = result.values["rows"], *result.values["laws"]
+    lines = []
+    for row in all_of(rows, c_v=own["c_v"]):
+        pair = [row, only(rows, alpha=row["alpha"], c_v=other["c_v"])]
+        ratios = [fixed(one[name], 2) for one in pair for name in ("over_alpha_4", "last_over_alpha_4")]
+        lines.append([f"{row['alpha']:g}", whole(row["needed"]), whole(row["samples"]), *ratios])
+    enough = [row for row in rows if not row["short"]]
+    short = [row for row in rows if row["short"]]
+    header = ["α", "d/α⁸", "samples", "mean/α⁴", "last/α⁴", "mean/α⁴, d times η_v", "last/α⁴, d times η_v"]
+    return {
+        "errors": table(header, lines),
+        "slope": fixed(own["slope"], 2),
+        "least": fixed(own["least"], 2),
+        "most": fixed(own["most"], 2),
+        "other_slope": fixed(other["slope"], 2),
+        "other_least": fixed(other["least"], 2),
+        "other_most": fixed(other["most"], 2),
+        "below": str(sum(row["of_F_alone"] < 1 for row in enough)),
+        "below_of": str(len(enough)),
+        "short": fixed(short[0]["needed"] / short[0]["samples"], 0),
+        "short_least": fixed(min(row["over_alpha_4"] for row in short), 0),
+        "short_most": fixed(max(row["over_alpha_4"] for row in short), 0),
+        "short_last": fixed(min(row["last_over_alpha_4"] for row in short), 0),
+        "moved_v": fixed(max(row["moved_v"] for row in rows), 1),
+        "minutes": fixed(result.minutes, 0),
+    }
 
 
 def theorem2(result: Result) -> dict[str, str]:
