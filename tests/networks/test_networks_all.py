@@ -7,6 +7,8 @@ import pytest
 from networks_cases import CASES
 
 from overparam.core.network import Params
+from overparam.networks import Given, TwoLayer
+from overparam.training import gradient_descent
 
 
 @pytest.fixture(params=sorted(CASES), scope="module")
@@ -123,3 +125,24 @@ def test_one_sample_and_wrong_size_are_one_line(case):
     with pytest.raises(ValueError, match=str(case.inputs + 1)) as caught:
         case.net.apply(params, np.zeros((2, case.inputs + 1)))
     assert "\n" not in str(caught.value)
+
+
+def test_given_functions_draw_one_start_too():
+    net = Given(lambda p, x: x @ p["w"], draw=lambda key: {"w": jax.random.normal(key, (4,))})
+    with jax.enable_x64(True):
+        double = np.asarray(net.init(3).trained["w"])
+    assert np.array_equal(net.init(3).trained["w"], double)
+    run = gradient_descent(net, (np.eye(4), [1.0, -1.0, 1.0, -1.0]), lr=1e-300, steps=1, key=3)
+    assert np.array_equal(run.params.trained["w"], double)
+
+
+def test_a_traced_key_without_float64_is_one_line():
+    net = TwoLayer(4)
+    for transformed in (jax.jit, jax.vmap):
+        with pytest.raises(ValueError, match="enable_x64"):
+            transformed(lambda key: net.init(key, 3))(
+                jax.random.split(jax.random.key(0), 2) if transformed is jax.vmap else jax.random.key(0)
+            )
+    with jax.enable_x64(True):
+        assert jax.jit(lambda key: net.init(key, 3))(jax.random.key(0)).trained["W"].shape == (4, 3)
+    assert jax.eval_shape(lambda: net.init(0, 3)).trained["W"].dtype == np.float32

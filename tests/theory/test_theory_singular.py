@@ -33,6 +33,7 @@ from overparam.theory import (
     max_learning_rate,
     predict,
     predict_loss,
+    predict_loss_flow,
     predict_movement,
     steps_to_loss,
 )
@@ -193,19 +194,30 @@ def test_a_ridge_is_certified_where_rows_repeat():
     assert predict_loss(q, [10], 0.05).bracketed.sense == "rounding included"
 
 
-def test_equal_rows_with_equal_labels_have_the_complexity_of_a_nearby_matrix():
+def test_equal_rows_with_equal_labels_have_no_certified_inverse():
     random = np.random.default_rng(10)
     X = rows(random, 5, 3)
-    q = op.quadrature(gram(TwoLayer(), np.vstack([X, X[:1]]), device="cpu"), np.ones(6))
-    found = label_complexity(q)
-    assert found.sense == "of a nearby matrix"
-    assert "singular" in found.reason
+    H = gram(TwoLayer(), np.vstack([X, X[:1]]), device="cpu")
+    q = op.quadrature(H, np.ones(6))
     # the group of two weighs double: y = 1 is fitted, and yᵀH⁺y = ȳᵀK⁻¹ȳ over the five rows
     truth = np.sqrt(2 / 6 * np.ones(5) @ np.linalg.solve(TwoLayer()(X, X), np.ones(5)))
-    assert found.lower <= truth <= found.upper
-    other = op.quadrature(gram(TwoLayer(), np.vstack([X, X[:1]]), device="cpu"), [1.0, 1, 1, 1, 1, -1])
-    assert not label_complexity(other).certified
-    assert q.bracket(Inverse(0.5)).sense == "rounding included"
+    for ridge in (0.0, 1e-300, 1e-20):
+        found = label_complexity(q, ridge=ridge)
+        assert not found.certified
+        assert "ridge" in found.reason
+        assert found.value == pytest.approx(truth, rel=1e-9)
+        assert found.lower <= truth
+    assert not label_complexity(op.quadrature(H, [1.0, 1, 1, 1, 1, -1])).certified
+    assert q.bracket(Inverse(0.5)).certified
+
+
+def test_rows_that_rounding_cannot_tell_apart_are_not_certified_by_a_ridge_that_is_none():
+    """Two numbers 1e-13 apart: the form is 7.7e8 in sixty digits, and 4e4 of the matrix that rounding leaves."""
+    x = np.array([[0.345584192064786], [0.3455841920648682], [0.33043707618338714]])
+    q = op.quadrature(gram(Gaussian(1.5), x, "matrix_free", device="cpu"), [1.0, 1.0, -1.0])
+    for ridge in (1e-300, 1e-22, 1e-18):
+        assert not label_complexity(q, ridge=ridge).certified
+    assert label_complexity(q, ridge=1e-3).certified
 
 
 def test_labels_in_the_null_space_are_never_learned():
@@ -221,6 +233,47 @@ def test_labels_in_the_null_space_are_never_learned():
     assert np.allclose(dual_coefficients(np.ones((2, 2)), [1.0, -1.0]).values, 0.0)
     nothing = op.quadrature(np.zeros((2, 2)), [1.0, -1.0])
     assert max_learning_rate(nothing).lower == np.inf  # no rate moves anything
+
+
+LATE = [10**k for k in range(3, 19, 3)]
+
+
+@pytest.mark.parametrize("kernel", [TwoLayer(), Laplace(1.5)], ids=["two layers", "laplace"])
+def test_after_ever_so_many_steps_null_directions_have_not_moved(kernel):
+    """The loss that is left is that of the null space; brackets hold at every number of steps, however large."""
+    random = np.random.default_rng(12)
+    for n in (3, 8):
+        unique, groups, y = repeated(random, n)
+        X = unique[groups]
+        q = op.quadrature(gram(kernel, X, device="cpu"), y)
+        values, vectors = np.linalg.eigh(kernel(unique, unique) * np.sqrt(np.outer(*[np.bincount(groups)] * 2)))
+        weights = np.sqrt(np.bincount(groups))
+        means = np.bincount(groups, y) / np.bincount(groups)
+        left = 0.5 * np.sum((y - means[groups]) ** 2)
+        rate = 0.3 / values[-1]
+        parts = vectors.T @ (weights * means)
+        shrunk = [np.array([(1 - rate * values) ** (2 * s) for s in LATE]), np.exp(-2 * rate * np.outer(LATE, values))]
+        for found, shares in zip(
+            (predict_loss(q, LATE, rate), predict_loss_flow(q, np.array(LATE) * rate)), shrunk, strict=True
+        ):
+            truth = left + 0.5 * shares @ parts**2
+            assert np.all(found.lower <= truth * (1 + 1e-9) + 1e-12)
+            assert np.all(truth <= found.upper * (1 + 1e-9) + 1e-12)
+            assert np.all(found.upper <= 0.5 * np.sum(y**2) * (1 + 1e-6))
+        far = np.sqrt([np.sum((1 - (1 - rate * values) ** s) ** 2 / values * parts**2) for s in LATE])
+        moved = predict_movement(q, LATE, rate)
+        assert np.all(moved.lower <= far * (1 + 1e-9) + 1e-9)
+        assert np.all(far <= moved.upper * (1 + 1e-9) + 1e-9)
+        end = np.sqrt(np.sum(parts**2 / values))
+        assert moved.limit.value == pytest.approx(end, rel=1e-6)
+        assert moved.values[-1] == pytest.approx(end, rel=1e-6)
+
+
+def test_a_matrix_of_zeros_moves_nothing():
+    q = op.quadrature(np.zeros((2, 2)), [1.0, 1.0])
+    assert predict_movement(q, 3, 0.5).value == 0
+    assert laziness(q, 3, 0.5, width=10, kappa=1.0).value == 0
+    assert steps_to_loss(q, 0.5).status == "out of range"
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0, 1.3, 1.9])

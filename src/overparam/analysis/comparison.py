@@ -206,8 +206,8 @@ def prepare_compare(
     """Is a kernel enough for this data? Tuned kernels against trained networks, on growing numbers of rows.
 
     Kernels: NTK of depth 1 to 3, conjugate kernel, Laplace, Gaussian, each with its ridge by exact leave-one-out, and a
-    support-vector machine on the best of each family, where five folds say that it is better; the best over those folds
-    stands for them. Networks: two layers, three layers and the three-layer ResNet, hidden layers trained
+    support-vector machine on the best member of each family, where five folds say that it is better (above 1,500 rows only
+    where they did on the size below); the best over those folds stands for them. Networks: two layers, three layers and the three-layer ResNet, hidden layers trained
     by SGD, with rate, weight decay and length chosen on a validation part of the training rows, then trained again on
     all of them; the best on validation rows stands for them. Test rows are the same for all and choose nothing. The
     verdict is a comparison in pairs over test rows, at the largest size.

@@ -165,10 +165,10 @@ def kernel_choice(family: str, size: int, parts: Sequence[Fits], outputs: int) -
     members = [str(fit["member"]) for fit in fits]
     common = max(dict.fromkeys(members), key=members.count)
     ridge = float(np.exp(np.mean([np.log(fit["ridge"]) for fit in fits if fit["ridge"] > 0] or [0.0])))
-    machines = [float(fit["cost"]) for fit in fits if fit["cost"] > 0]
     words = f"{common}, ridge {ridge:.2g}"
-    if machines:
-        words += f", or a support-vector machine with C = {float(np.median(machines)):g}, which {len(machines)} of {len(fits)} seeds chose"
+    if machines := sorted(float(fit["cost"]) for fit in fits if fit["cost"] > 0):
+        tried = " or ".join(f"{cost:g}" for cost in dict.fromkeys(machines))
+        words += f"; for {len(machines)} of {len(fits)} seeds a support-vector machine with C = {tried}"
     if len(set(members)) > 1:
         words += f" (so for {members.count(common)} of {len(members)} seeds)"
     scores = [float(fit["folds"]) / (outputs if np.isnan(fit["left_out_error"]) else 1) for fit in fits]

@@ -4,13 +4,14 @@ of another framework, the tangent kernel that it makes itself."""
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.tree_util import register_dataclass
 
 ByRelu = Sequence[Any] | None
@@ -217,3 +218,32 @@ def as_key(key: Any) -> Any:
     if dtype == np.uint32 and shape == jax.random.key_data(jax.random.key(0)).shape:
         return jax.random.wrap_key_data(jnp.asarray(key))
     raise ValueError(f"`key` is {key!r}; expected an int or a JAX key")
+
+
+def drawn_in_float64(key: Any, draw: Callable[[Any], Params]) -> Params:
+    """Weights as `draw` draws them in float64, whatever JAX's setting.
+
+    Where that has no float64 they come as NumPy arrays, which keep their digits, in the order of their names; shapes
+    alone (`jax.eval_shape`) come as the float32 that JAX would make of them.
+    """
+    double = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
+    if isinstance(key, Tracer) and not double:
+        raise ValueError("`init` of a traced key draws in float64; call it outside of the transformation, or all of it "
+                         "inside `jax.enable_x64(True)`")  # fmt: skip
+    with jax.enable_x64(True):
+        found = draw(as_key(key))
+    if double:
+        return found
+    return replace(found, trained=_held(found.trained), fixed=_held(found.fixed), state=_held(found.state))
+
+
+def _held(tree: Any) -> Any:
+    """The arrays of a pytree for where JAX has no float64; a mapping keeps its order, which JAX would sort."""
+    if isinstance(tree, dict):
+        return {name: _held(part) for name, part in tree.items()}
+    leaves, shape = jax.tree.flatten(tree)
+    if any(isinstance(leaf, Tracer) for leaf in leaves):
+        leaves = [leaf.astype(np.float32) if leaf.dtype == np.float64 else leaf for leaf in leaves]
+    else:
+        leaves = [np.asarray(leaf) for leaf in leaves]
+    return jax.tree.unflatten(shape, leaves)

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, final
 
-import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.core import Tracer
 
 from overparam.core.checks import require_count
-from overparam.core.network import AbstractNetwork, ByRelu, Params, Trace, as_key
+from overparam.core.network import AbstractNetwork, ByRelu, Params, Trace, drawn_in_float64
 from overparam.layers.composition import Composition
 from overparam.layers.layer import ReluRecorder, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
@@ -38,12 +35,12 @@ class AbstractComposed(AbstractNetwork):
         They are drawn in float64 whatever JAX's setting: JAX draws other numbers in float32, and a key means one start.
         Where JAX has no float64 they come as NumPy arrays, which keep their digits and which it rounds as it takes them.
         """
-        with jax.enable_x64(True):
-            drawn = self.composition_of(_shape(inputs)).draw(as_key(key))
-        if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
-            drawn = tuple({name: _held(array) for name, array in part.items()} for part in drawn)
-        trained, fixed, running = drawn
-        return Params(trained, fixed, running or ())
+
+        def draw(key: Any) -> Params:
+            trained, fixed, running = self.composition_of(_shape(inputs)).draw(key)
+            return Params(trained, fixed, running or ())
+
+        return drawn_in_float64(key, draw)
 
     def apply(self, params: Params, x: Any) -> Any:
         """(n,) for one output, else (n, k), of a batch (n, …)."""
@@ -100,11 +97,6 @@ def _batch(x: Any) -> Any:
 
 def _weights(params: Params) -> dict[str, Any]:
     return {**params.fixed, **(params.state or {}), **params.trained}
-
-
-def _held(leaf: Any) -> Any:
-    """A float64 array that can be held where JAX has none; inside a transformation, which has none either, rounded."""
-    return leaf.astype(np.float32) if isinstance(leaf, Tracer) else np.asarray(leaf)
 
 
 def _shape(inputs: int | tuple[int, ...]) -> Shape:

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import jax.numpy as jnp
 
-from overparam.core.network import AbstractNetwork, ByRelu, Params, Trace, as_key
+from overparam.core.network import AbstractNetwork, ByRelu, Params, Trace, drawn_in_float64
 from overparam.core.program_relus import traced
 
 
@@ -46,8 +46,9 @@ class Given(AbstractNetwork):
             )
 
     def init(self, key: Any, inputs: int | tuple[int, ...] = ()) -> Params:
-        """The parameters given, or fresh ones from the key; `inputs` is not needed."""
-        return Params(self.params if self.draw is None else self.draw(as_key(key)))
+        """The parameters given, or fresh ones from the key, drawn in float64; `inputs` is not needed."""
+        draw = self.draw
+        return Params(self.params) if draw is None else drawn_in_float64(key, lambda own: Params(draw(own)))
 
     def apply(self, params: Params, x: Any) -> Any:
         """What the function gives, its shape checked."""

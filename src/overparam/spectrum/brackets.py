@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -57,23 +57,34 @@ class Quadrature:
     def bracket(self, integrand: AbstractIntegrand | Callable[[np.ndarray], np.ndarray]) -> Bracketed:
         """Σ_r y_rᵀ f(H) y_r for f = `Loss(steps, lr)`, `Inverse(ridge)`; a plain callable gives an estimate.
 
-        The brackets allow for what rounding did to H and to the sweep. Where H is singular to rounding the inverse without
-        a ridge is that of some matrix within `perturbation` of H, no more (labels without a part in the null space have a
-        finite one, the pseudo-inverse's), and its `sense` says so. Where no finite upper side follows, the value is the
-        Gauss estimate.
+        The brackets allow for what rounding did to H and to the sweep. After more steps than it leaves a meaning (s η times
+        `perturbation` above 0.1) a falling loss is at most what it was then, and not known to be above 0. Where λ_min and the
+        ridge are below `perturbation` an inverse has no upper side: labels without a part in the null space have a finite
+        one, the pseudo-inverse's, which rounding cannot tell from the others. Where no finite upper side follows, the value is
+        the Gauss estimate.
         """
         if not isinstance(integrand, AbstractIntegrand):
             integrand = Estimate(integrand)
-        sides = zip(*(self._one(output, integrand) for output in range(self.outputs)), strict=True)
+        cut = integrand.within(self.perturbation)
+        sides = zip(*(self._one(output, cut) for output in range(self.outputs)), strict=True)
         values, lowers, uppers = (np.stack(side) for side in sides)
+        if cut is not integrand:
+            values, lowers, uppers = self._later(integrand, cut, values, lowers, uppers)
         sense: Sense = "none" if isinstance(integrand, Estimate) else "rounding included"
-        if sense != "none" and self.bounds.lower == 0 and integrand.infinite_at_zero.any():
-            sense = "of a nearby matrix"  # a direction of eigenvalue 0 that the labels do not have, or hardly
-        found = over_outputs(values, lowers, uppers, self._reason(integrand), sense)
-        if sense == "of a nearby matrix" and not found.reason:
-            near = f"H is singular to rounding: this is its pseudo-inverse's, and that of a matrix within {self.perturbation:.1e}"
-            found = replace(found, reason=near)
-        return found
+        return over_outputs(values, lowers, uppers, self._reason(integrand), sense)
+
+    def _later(
+        self, integrand: AbstractIntegrand, cut: AbstractIntegrand, *sides: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Beyond what rounding leaves a meaning: a function that falls with time is between 0 and what it was."""
+        values, lowers, uppers = sides
+        late = integrand.beyond(cut)
+        if not late.any():
+            return values, lowers, uppers
+        falls = integrand.falls(self._top(self.gauss(int(np.argmax(self.masses)))))
+        if falls is None:  # it grows, and may go on: what it was is below it
+            return values, lowers, np.where(late, np.inf, uppers)
+        return values, np.where(late, 0.0, lowers), np.where(late, uppers if falls else np.inf, uppers)
 
     def gauss(self, output: int = 0) -> Rule:
         """The Gauss rule of one output."""
@@ -104,7 +115,8 @@ class Quadrature:
             stray = self.perturbation + self.betas[output, q - 1]
             spread = integrand.rounding(inner, stray) + integrand.leak(mass, stray, self._top(inner))
             known = np.isfinite(spread)  # where rounding reaches the smallest node nothing but ≥ 0 is known
-            return value, np.where(known, np.maximum(value - np.where(known, spread, 0.0), 0.0), 0.0), value + spread
+            lower = np.where(known, np.maximum(value - np.where(known, spread, 0.0), 0.0), 0.0)
+            return value, lower, np.where(integrand.unbounded(self.bounds.lower, stray), np.inf, value + spread)
         return self._between(output, integrand, inner, value)
 
     def _between(
@@ -133,6 +145,7 @@ class Quadrature:
                 spread = np.maximum(spread, np.where(known, outer_spread + leak, 0.0))
             if a <= 0:
                 above = np.where(integrand.infinite_at_zero, np.inf, above)
+            above = np.where(integrand.unbounded(self.bounds.lower, self.perturbation), np.inf, above)
             exact = integrand.exact_below(q)
             above = np.where(exact, value, above)
             lower, upper = value - spread, np.maximum(above, value) + spread
@@ -147,7 +160,7 @@ class Quadrature:
     def _reason(self, integrand: AbstractIntegrand) -> str:
         if isinstance(integrand, Estimate):
             return "not certified: the signs of this function's derivatives are not known"
-        if integrand.infinite_at_zero.any() and self.bounds.lower == 0:
+        if integrand.unbounded(self.bounds.lower, self.perturbation).any():
             return f"not certified: no positive lower bound on λ_min ({self.bounds.lower_method}); use a ridge"
         return "not certified: the rate times the bound on λ_max is above 2, or the rounding passes λ_min"
 

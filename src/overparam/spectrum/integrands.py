@@ -44,6 +44,22 @@ class AbstractIntegrand(abc.ABC):
         """What rounding lets into directions the sweep never saw, where f grows with x up to `b`; mostly nothing."""
         return np.zeros(self.shape)
 
+    def within(self, perturbation: float) -> AbstractIntegrand:
+        """The same no longer than rounding leaves it a meaning: later, what is 0 to rounding looks as if it moved."""
+        return self
+
+    def beyond(self, cut: AbstractIntegrand) -> np.ndarray:
+        """Where `within` has cut this one off."""
+        return np.zeros(self.shape, dtype=bool)
+
+    def falls(self, b: float) -> bool | None:
+        """Whether f falls with its steps at every eigenvalue up to `b`; None where it rises with them."""
+        return False
+
+    def unbounded(self, least: float, perturbation: float) -> np.ndarray:
+        """Where f is so large at eigenvalues that rounding cannot tell from 0 that nothing bounds it from above."""
+        return np.zeros(self.shape, dtype=bool)
+
     @abc.abstractmethod
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         """How far rᵀ f(H) r moves when H moves by `perturbation` in spectral norm and r by rounding."""
@@ -80,7 +96,16 @@ class Loss(AbstractIntegrand):
         return self.steps.shape
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        return 0.5 * contraction(np.asarray(x, dtype=np.float64), 2 * self.steps, self.lr)
+        return 0.5 * contraction(np.maximum(np.asarray(x, dtype=np.float64), 0.0), 2 * self.steps, self.lr)
+
+    def within(self, perturbation: float) -> Loss:
+        return Loss(np.minimum(self.steps, last_step(perturbation * self.lr)), self.lr)
+
+    def beyond(self, cut: Any) -> np.ndarray:
+        return self.steps > cut.steps
+
+    def falls(self, b: float) -> bool:
+        return self.lr * b <= 2
 
     def exact_below(self, q: int) -> np.ndarray:
         return self.steps < q
@@ -147,6 +172,9 @@ class Inverse(AbstractIntegrand):
     def infinite_at_zero(self) -> np.ndarray:
         return self.ridge == 0
 
+    def unbounded(self, least: float, perturbation: float) -> np.ndarray:
+        return least + self.ridge <= perturbation
+
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         """|δ(rᵀH⁻¹r)| ≤ ‖E‖ ‖H⁻¹r‖² to first order, ‖H⁻¹r‖² = Σ w/θ²; a factor 1/(1 − ‖E‖/θ_min) for the rest."""
         inverse = self(rule.nodes)
@@ -187,6 +215,19 @@ class Estimate(AbstractIntegrand):
 
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         return np.zeros(())
+
+
+TURNED = 0.1
+"""How far rounding may have turned a direction, in steps times rate times its size, before it says nothing any more."""
+
+
+def last_step(shift: float) -> float:
+    """The last whole step at which `shift` a step has turned nothing by more than `TURNED`.
+
+    >>> last_step(1e-3), last_step(0.0)
+    (100.0, inf)
+    """
+    return float(np.floor(TURNED / shift)) if shift > 0 else np.inf
 
 
 def contraction(x: np.ndarray, power: Any, lr: float) -> np.ndarray:

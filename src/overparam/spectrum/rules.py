@@ -45,23 +45,30 @@ def gauss_vectors(alphas: np.ndarray, betas: np.ndarray) -> tuple[np.ndarray, np
 
 def radau(alphas: np.ndarray, betas: np.ndarray, mass: float, a: float) -> Rule:
     """One node at `a`, strictly below (or above) all Gauss nodes; needs β_q."""
-    corner = a + betas[-1] ** 2 / _last_pivot(alphas, betas, a)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        corner = a + betas[-1] ** 2 / np.float64(_last_pivot(alphas, betas, a))
+    if not np.isfinite(corner):  # rounding has eaten the gap between a node and the end
+        return Rule(np.array([a]), np.array([np.nan]))
     return gauss(np.append(alphas, corner), betas, mass)
 
 
 def lobatto(alphas: np.ndarray, betas: np.ndarray, mass: float, a: float, b: float) -> Rule:
     """Nodes at `a` below and `b` above all Gauss nodes."""
-    left, right = 1 / _last_pivot(alphas, betas, a), 1 / _last_pivot(alphas, betas, b)
-    squared = (b - a) / (left - right)
-    corner = a + squared * left
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left, right = 1 / np.float64(_last_pivot(alphas, betas, a)), 1 / np.float64(_last_pivot(alphas, betas, b))
+        squared = (b - a) / (left - right)
+        corner = a + squared * left
+    if not (np.isfinite(corner) and 0 <= squared < np.inf):  # rounding has eaten the gap between a node and an end
+        return Rule(np.array([a, b]), np.array([np.nan, np.nan]))
     return gauss(np.append(alphas, corner), np.append(betas[: len(alphas) - 1], np.sqrt(squared)), mass)
 
 
 def _last_pivot(alphas: np.ndarray, betas: np.ndarray, shift: float) -> float:
     """The last pivot of the LDLᵀ factors of T − shift; 1 over it is the last entry of the inverse."""
     pivot = alphas[0] - shift
-    for i in range(1, len(alphas)):
-        pivot = alphas[i] - shift - betas[i - 1] ** 2 / pivot
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i in range(1, len(alphas)):
+            pivot = alphas[i] - shift - betas[i - 1] ** 2 / pivot
     return float(pivot)
 
 

@@ -251,7 +251,8 @@ def steps_to_loss(
     lower, value, upper = 0, 0, 0
     if initial > sought:
         limit = max_learning_rate(q, loss)
-        used = limit.lower / 2 if lr is None else checked_rate(lr)
+        safe = limit.lower / 2 if np.isfinite(limit.lower) else 1.0  # nothing moves, at whatever rate
+        used = safe if lr is None else checked_rate(lr)
         state = stability(q, used * scale)
         assumptions = (stability_assumption(state, limit, used, loss), RESIDUAL, INFINITE_WIDTH)
         (lower, value, upper), status = _reached(q, used * scale, sought, state)

@@ -9,7 +9,7 @@ import numpy as np
 
 from overparam.core.bracketed import Bracketed
 from overparam.spectrum.brackets import Quadrature, over_outputs
-from overparam.spectrum.integrands import AbstractIntegrand, contraction
+from overparam.spectrum.integrands import TURNED, AbstractIntegrand, contraction, last_step
 from overparam.spectrum.rules import EPS, Rule
 
 
@@ -43,7 +43,16 @@ class Flow(AbstractIntegrand):
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):
-            return 0.5 * np.exp(-2 * self.times[..., None] * np.asarray(x, dtype=np.float64))
+            return 0.5 * np.exp(-2 * self.times[..., None] * np.maximum(np.asarray(x, dtype=np.float64), 0.0))
+
+    def within(self, perturbation: float) -> Flow:
+        return Flow(np.minimum(self.times, TURNED / perturbation if perturbation > 0 else np.inf))
+
+    def beyond(self, cut: Any) -> np.ndarray:
+        return self.times > cut.times
+
+    def falls(self, b: float) -> bool:
+        return True
 
     def exact_below(self, q: int) -> np.ndarray:
         return self.times == 0
@@ -93,7 +102,16 @@ class Growth(AbstractIntegrand):
         return self.steps.shape
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        return growth(x, self.steps, self.lr)
+        return growth(np.maximum(x, 0.0), self.steps, self.lr)
+
+    def within(self, perturbation: float) -> Growth:
+        return Growth(np.minimum(self.steps, last_step(perturbation * self.lr)), self.lr)
+
+    def beyond(self, cut: Any) -> np.ndarray:
+        return self.steps > cut.steps
+
+    def falls(self, b: float) -> None:
+        return None
 
     def exact_below(self, q: int) -> np.ndarray:
         return self.steps <= 2 * q

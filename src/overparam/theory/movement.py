@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 
 from overparam.core.bracketed import INFINITE_WIDTH, RESIDUAL, AbstractBracketed, Assumption, Bracketed, checked
 from overparam.spectrum.brackets import Quadrature, over_outputs
-from overparam.spectrum.integrands import Inverse
+from overparam.spectrum.integrands import Inverse, last_step
 from overparam.spectrum.rules import EPS, Rule
 from overparam.theory.integrands import Growth, moved, path_length
 from overparam.theory.rates import (
@@ -101,24 +101,37 @@ def movement_limit(q: Quadrature) -> Bracketed:
 
     Ref: fine_grained, Eq. (11)
 
-    Assumes: λ_min > 0; otherwise only the lower side is known.
+    Assumes: λ_min > 0; otherwise the value is where gradient descent ends as far as rounding can tell, not certified.
 
     >>> from overparam.spectrum import quadrature
     >>> round(movement_limit(quadrature(np.diag([1.0, 4.0]), [1.0, 2.0])).value ** 2, 9)
     2.0
     """
     with np.errstate(invalid="ignore"):
-        return q.bracket(Inverse()).through(_root, reference="fine_grained, Eq. (11)")
+        found = q.bracket(Inverse()).through(_root, reference="fine_grained, Eq. (11)")
+    if found.certified or q.bounds.lower > q.perturbation:
+        return found
+    # in directions of eigenvalue 0 nothing moves: gradient descent ends at √(r0ᵀH⁺r0)
+    squares = [_seen_inverse(q.gauss(output), q.perturbation) for output in range(q.outputs)]
+    each = replace(found.per_output, value=np.sqrt(squares)) if found.per_output is not None else None
+    return replace(found, value=float(np.sqrt(np.sum(squares))), lower=0.0, per_output=each)
+
+
+def _seen_inverse(rule: Rule, perturbation: float) -> float:
+    """r0ᵀH⁺r0 of one output: over nodes that rounding can tell from 0."""
+    seen = rule.nodes > perturbation
+    return float(np.sum(rule.weights[seen] / rule.nodes[seen]))
 
 
 def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stability) -> Bracketed:
     """r0ᵀ(1 − (1 − ηH)^s)²H⁻¹ r0 for the summed loss, every output, with whatever bracket is a theorem."""
     b = max(q.bounds.upper, *(q.gauss(j).nodes[-1] * (1 + 64 * EPS) for j in range(q.outputs)))
     past = max(0.0, rate * b - 1)
+    late = steps > last_step(q.perturbation * rate)  # what is 0 to rounding would look as if it had moved
     parts = ends = None
-    if past < 1:
+    if past < 1 and b > 0:
         parts = q.bracket(Growth(np.stack([steps, 2 * steps]), min(rate, 1 / b))).per_output
-        ends = q.bracket(Inverse()).per_output if past else None
+        ends = q.bracket(Inverse()).per_output if past or late.any() else None
     values, lowers, uppers = (np.zeros((q.outputs, *steps.shape)) for _ in range(3))
     initial = float(q.masses.sum())
     for output in range(q.outputs):
@@ -126,7 +139,10 @@ def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stabi
             continue
         rule = q.gauss(output)
         with np.errstate(over="ignore", invalid="ignore"):
-            value = moved(rule.nodes, steps, rate) @ rule.weights
+            value = moved(np.maximum(rule.nodes, 0.0), steps, rate) @ rule.weights
+            if late.any():
+                seen = rule.nodes > q.perturbation
+                value = np.where(late, moved(rule.nodes[seen], steps, rate) @ rule.weights[seen], value)
         lower, upper = np.zeros(steps.shape), np.full(steps.shape, np.inf)
         if parts is not None:
             once = tuple(np.asarray(side)[output][0] for side in (parts.lower, parts.upper))
@@ -134,11 +150,13 @@ def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stabi
             # (1 − c^s)² is at most 1 − c^s for 0 ≤ c ≤ 1, so A_s itself lies above too
             lower, upper = 2 * once[0] - twice[1], np.minimum(2 * once[1] - twice[0], once[1])
         if ends is not None:
-            lower = (1 - past ** np.maximum(steps, 1.0)) ** 2 * np.maximum(lower, 0.0)
-            upper = np.where(steps == 0, 0.0, (1 + past) ** 2 * np.asarray(ends.upper)[output])
+            if past:
+                lower = (1 - past ** np.maximum(steps, 1.0)) ** 2 * np.maximum(lower, 0.0)
+            end = np.where(steps == 0, 0.0, (1 + past) ** 2 * np.asarray(ends.upper)[output])
+            upper = np.where(late, np.minimum(upper, end), upper) if not past else end
         if state == "stable":
             spread = _spread(q, output, rule, steps, rate, value)
-            exact = (steps <= q.lengths[output]) | bool(q.complete[output])
+            exact = ((steps <= q.lengths[output]) | bool(q.complete[output])) & ~late
             lower = np.where(exact, np.maximum(lower, value - spread), lower)
             upper = np.where(exact, np.minimum(upper, value + spread), upper)
         grown = np.isnan(value) if state == "stable" else ~(value <= GROWN * initial * rate)

@@ -220,26 +220,29 @@ def dual_coefficients(
         raise ValueError("`steps` and `lr` belong together; leave both out for the end of training")
     if steps is None and _fits(H):
         return _solved(H, residual, ridge)
-    largest, null = 0.0, 0
+    largest, null, turned = 0.0, 0, 0.0
     if steps is not None:
         if steps < 0 or steps != int(steps):
             raise ValueError(f"`steps` is {steps!r}; expected a whole number ≥ 0, or None for the end of training")
         rate = checked_rate(lr) * loss_scale(loss, H.n, residual.size // H.n)
 
     def function(x: np.ndarray) -> np.ndarray:
-        nonlocal largest, null
+        nonlocal largest, null, turned
         largest = max(largest, float(x.max()))
         lost = eigenvalue_rounding(H, largest)
         # directions of eigenvalue 0 do not move; what rounding makes of 0 matters once its steps add up
         still = (x <= lost) & (ridge <= lost) & (steps is None or rate * steps * lost > 1)
         null = int(still.sum())
+        if steps is not None and (x <= lost).any() and not still.any():
+            turned = rate * steps * lost  # what rounding makes of eigenvalues that are 0, in steps
         with np.errstate(divide="ignore"):
             moved = 1 / (x + ridge) if steps is None else growth(x + ridge, steps, rate)
         return np.where(still, 0.0, moved)
 
     with np.errstate(over="ignore", invalid="ignore"):
         found = matrix_function(H, residual, [function], tol=tol, max_products=max_products, progress=progress)
-    return Coefficients(found.values[0], "Krylov", found.change[0], found.products, found.converged, largest, null)
+    change = max(found.change[0], turned)
+    return Coefficients(found.values[0], "Krylov", change, found.products, found.converged, largest, null)
 
 
 def _solved(H: AbstractGram, residual: np.ndarray, ridge: float) -> Coefficients:
