@@ -68,18 +68,21 @@ class SplitRows:
         return float(np.sum((self.y_test - self.y_test.mean(axis=0)) ** 2) / len(self.y_test))
 
     def losses(self, outputs: np.ndarray) -> np.ndarray:
-        """One number a test row, whose mean is the error: 1 where the class is wrong, or the square over the variance.
+        """One number a test row, whose mean is the error: 1 where the class is wrong, or the square over the variance."""
+        return self.losses_on(self.y_test, outputs) / (self.variance if self.task == "regression" else 1.0)
+
+    def losses_on(self, y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """One number a row with these targets: 1 where the class is wrong, or the square, summed over outputs.
 
         Outputs that are not finite count as wrong, and as a fit no better than none.
         """
         finite = np.isfinite(outputs) if outputs.ndim == 1 else np.isfinite(outputs).all(axis=1)
         if self.task == "regression":
-            safe = np.where(np.isfinite(outputs), outputs, 0.0)
-            squares = (self.y_test - safe) ** 2
-            return (squares if squares.ndim == 1 else squares.sum(axis=1)) / self.variance
+            squares = (y - np.where(np.isfinite(outputs), outputs, 0.0)) ** 2
+            return squares if squares.ndim == 1 else squares.sum(axis=1)
         if outputs.ndim == 1:
-            return np.where(finite & (outputs * self.y_test > 0), 0.0, 1.0)
-        return np.where(finite & (outputs.argmax(axis=1) == self.y_test.argmax(axis=1)), 0.0, 1.0)
+            return np.where(finite & (outputs * y > 0), 0.0, 1.0)
+        return np.where(finite & (outputs.argmax(axis=1) == y.argmax(axis=1)), 0.0, 1.0)
 
     @property
     def guess(self) -> float:

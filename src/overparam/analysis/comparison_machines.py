@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from overparam.analysis.comparison_data import SplitRows
+from overparam.spectrum import factor
 
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]
 """(rows to fit, rows held out) of each fold."""
@@ -38,15 +38,14 @@ def folds_of(ground: SplitRows, rows: np.ndarray, seed: int) -> Folds:
 
 
 def ridge_error(ground: SplitRows, K: np.ndarray, y: np.ndarray, ridge: float, folds: Folds) -> float:
-    """The error of kernel ridge regression over the folds, one factor each; infinite where rounding has eaten the ridge."""
+    """The error of kernel ridge regression over the folds, one factor each; infinite where there is none to rounding."""
     wrong = 0.0
     for fit, held in folds:
-        A = K[np.ix_(fit, fit)] + ridge * np.eye(len(fit))
         try:
-            c = cho_solve(cho_factor(A, overwrite_a=True), y[fit])
-        except LinAlgError:
+            c = factor(K[np.ix_(fit, fit)], ridge).solve(y[fit])
+        except ValueError:  # not positive definite
             return np.inf
-        wrong += float(_losses(ground, y[held], K[np.ix_(held, fit)] @ c).sum())
+        wrong += float(ground.losses_on(y[held], K[np.ix_(held, fit)] @ c).sum())
     return wrong / len(y)
 
 
@@ -73,7 +72,7 @@ def _machine_error(
     wrong = 0.0
     for fit, held in folds:
         outputs = machine_outputs(ground, K[np.ix_(fit, fit)], y[fit], strata[fit], K[np.ix_(held, fit)], cost)
-        wrong += float(_losses(ground, y[held], outputs).sum())
+        wrong += float(ground.losses_on(y[held], outputs).sum())
     return wrong / len(y)
 
 
@@ -98,13 +97,3 @@ def machine_outputs(
             return np.broadcast_to(y[0], (len(K_new), *y.shape[1:])).copy()
         said = SVC(**solver).fit(K / mean, strata).predict(K_new / mean)
     return y[first][np.searchsorted(kinds, said)]
-
-
-def _losses(ground: SplitRows, y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """One number a row of the training part, as `SplitRows.losses` has them for test rows."""
-    if ground.task == "regression":
-        squares = (y - outputs) ** 2
-        return squares if squares.ndim == 1 else squares.sum(axis=1)
-    if outputs.ndim == 1:
-        return (outputs * y <= 0).astype(np.float64)
-    return (outputs.argmax(axis=1) != y.argmax(axis=1)).astype(np.float64)

@@ -65,26 +65,22 @@ class Quadrature:
         """
         if not isinstance(integrand, AbstractIntegrand):
             integrand = Estimate(integrand)
-        cut = integrand.within(self.perturbation)
+        cut, late = integrand.within(self.perturbation)
         sides = zip(*(self._one(output, cut) for output in range(self.outputs)), strict=True)
         values, lowers, uppers = (np.stack(side) for side in sides)
-        if cut is not integrand:
-            values, lowers, uppers = self._later(integrand, cut, values, lowers, uppers)
+        if late.any():
+            lowers, uppers = self._later(integrand, late, lowers, uppers)
         sense: Sense = "none" if isinstance(integrand, Estimate) else "rounding included"
         return over_outputs(values, lowers, uppers, self._reason(integrand), sense)
 
     def _later(
-        self, integrand: AbstractIntegrand, cut: AbstractIntegrand, *sides: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        self, integrand: AbstractIntegrand, late: np.ndarray, lowers: np.ndarray, uppers: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Beyond what rounding leaves a meaning: a function that falls with time is between 0 and what it was."""
-        values, lowers, uppers = sides
-        late = integrand.beyond(cut)
-        if not late.any():
-            return values, lowers, uppers
         falls = integrand.falls(self._top(self.gauss(int(np.argmax(self.masses)))))
         if falls is None:  # it grows, and may go on: what it was is below it
-            return values, lowers, np.where(late, np.inf, uppers)
-        return values, np.where(late, 0.0, lowers), np.where(late, uppers if falls else np.inf, uppers)
+            return lowers, np.where(late, np.inf, uppers)
+        return np.where(late, 0.0, lowers), uppers if falls else np.where(late, np.inf, uppers)
 
     def gauss(self, output: int = 0) -> Rule:
         """The Gauss rule of one output."""
@@ -143,9 +139,8 @@ class Quadrature:
                 known = np.isfinite(outer_spread) & ~np.isnan(form)  # not where rounding passes the node at a
                 above = np.where(known, np.fmin(above, form), above)
                 spread = np.maximum(spread, np.where(known, outer_spread + leak, 0.0))
-            if a <= 0:
-                above = np.where(integrand.infinite_at_zero, np.inf, above)
-            above = np.where(integrand.unbounded(self.bounds.lower, self.perturbation), np.inf, above)
+            least = self.bounds.lower if a > 0 else 0.0
+            above = np.where(integrand.unbounded(least, self.perturbation), np.inf, above)
             exact = integrand.exact_below(q)
             above = np.where(exact, value, above)
             lower, upper = value - spread, np.maximum(above, value) + spread

@@ -35,22 +35,14 @@ class AbstractIntegrand(abc.ABC):
     def radau_is_upper(self, b: float) -> bool:
         """Whether all odd derivatives are ≤ 0 on [0, b]."""
 
-    @property
-    @abc.abstractmethod
-    def infinite_at_zero(self) -> np.ndarray:
-        """Where f is infinite at 0, so that no upper bound follows without a positive a ≤ λ_min."""
-
     def leak(self, mass: float, perturbation: float, b: float) -> np.ndarray:
         """What rounding lets into directions the sweep never saw, where f grows with x up to `b`; mostly nothing."""
         return np.zeros(self.shape)
 
-    def within(self, perturbation: float) -> AbstractIntegrand:
-        """The same no longer than rounding leaves it a meaning: later, what is 0 to rounding looks as if it moved."""
-        return self
-
-    def beyond(self, cut: AbstractIntegrand) -> np.ndarray:
-        """Where `within` has cut this one off."""
-        return np.zeros(self.shape, dtype=bool)
+    def within(self, perturbation: float) -> tuple[AbstractIntegrand, np.ndarray]:
+        """The same cut off where rounding leaves it no meaning (later, what is 0 to rounding looks as if it moved), and
+        where that is."""
+        return self, np.zeros(self.shape, dtype=bool)
 
     def falls(self, b: float) -> bool | None:
         """Whether f falls with its steps at every eigenvalue up to `b`; None where it rises with them."""
@@ -98,11 +90,9 @@ class Loss(AbstractIntegrand):
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return 0.5 * contraction(np.maximum(np.asarray(x, dtype=np.float64), 0.0), 2 * self.steps, self.lr)
 
-    def within(self, perturbation: float) -> Loss:
-        return Loss(np.minimum(self.steps, last_step(perturbation * self.lr)), self.lr)
-
-    def beyond(self, cut: Any) -> np.ndarray:
-        return self.steps > cut.steps
+    def within(self, perturbation: float) -> tuple[Loss, np.ndarray]:
+        last = last_step(perturbation * self.lr)
+        return Loss(np.minimum(self.steps, last), self.lr), self.steps > last
 
     def falls(self, b: float) -> bool:
         return self.lr * b <= 2
@@ -112,10 +102,6 @@ class Loss(AbstractIntegrand):
 
     def radau_is_upper(self, b: float) -> bool:
         return self.lr * b <= 1
-
-    @property
-    def infinite_at_zero(self) -> np.ndarray:
-        return np.zeros(self.shape, dtype=bool)
 
     def leak(self, mass: float, perturbation: float, b: float) -> np.ndarray:
         """At a rate with ηb > 2 a part η‖E‖s of r strays to λ_max and grows by ηb − 1 a step."""
@@ -168,10 +154,6 @@ class Inverse(AbstractIntegrand):
     def radau_is_upper(self, b: float) -> bool:
         return True
 
-    @property
-    def infinite_at_zero(self) -> np.ndarray:
-        return self.ridge == 0
-
     def unbounded(self, least: float, perturbation: float) -> np.ndarray:
         return least + self.ridge <= perturbation
 
@@ -208,10 +190,6 @@ class Estimate(AbstractIntegrand):
 
     def radau_is_upper(self, b: float) -> bool:
         return False
-
-    @property
-    def infinite_at_zero(self) -> np.ndarray:
-        return np.ones((), dtype=bool)
 
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         return np.zeros(())

@@ -45,11 +45,9 @@ class Flow(AbstractIntegrand):
         with np.errstate(over="ignore", under="ignore"):
             return 0.5 * np.exp(-2 * self.times[..., None] * np.maximum(np.asarray(x, dtype=np.float64), 0.0))
 
-    def within(self, perturbation: float) -> Flow:
-        return Flow(np.minimum(self.times, TURNED / perturbation if perturbation > 0 else np.inf))
-
-    def beyond(self, cut: Any) -> np.ndarray:
-        return self.times > cut.times
+    def within(self, perturbation: float) -> tuple[Flow, np.ndarray]:
+        last = TURNED / perturbation if perturbation > 0 else np.inf
+        return Flow(np.minimum(self.times, last)), self.times > last
 
     def falls(self, b: float) -> bool:
         return True
@@ -59,10 +57,6 @@ class Flow(AbstractIntegrand):
 
     def radau_is_upper(self, b: float) -> bool:
         return True
-
-    @property
-    def infinite_at_zero(self) -> np.ndarray:
-        return np.zeros(self.shape, dtype=bool)
 
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         """|δ(rᵀe^{−2Ht}r)| ≤ 2t ‖E‖ ‖r‖ ‖e^{−2Ht}r‖, since ‖e^{−uH}r‖ is log-convex in u."""
@@ -104,11 +98,9 @@ class Growth(AbstractIntegrand):
     def __call__(self, x: np.ndarray) -> np.ndarray:
         return growth(np.maximum(x, 0.0), self.steps, self.lr)
 
-    def within(self, perturbation: float) -> Growth:
-        return Growth(np.minimum(self.steps, last_step(perturbation * self.lr)), self.lr)
-
-    def beyond(self, cut: Any) -> np.ndarray:
-        return self.steps > cut.steps
+    def within(self, perturbation: float) -> tuple[Growth, np.ndarray]:
+        last = last_step(perturbation * self.lr)
+        return Growth(np.minimum(self.steps, last), self.lr), self.steps > last
 
     def falls(self, b: float) -> None:
         return None
@@ -118,10 +110,6 @@ class Growth(AbstractIntegrand):
 
     def radau_is_upper(self, b: float) -> bool:
         return self.bracketed_by(b)
-
-    @property
-    def infinite_at_zero(self) -> np.ndarray:
-        return np.zeros(self.shape, dtype=bool)
 
     def rounding(self, rule: Rule, perturbation: float) -> np.ndarray:
         """‖E‖ (η Σ_{k<s} ‖(I − ηH)^k r‖)²: the derivative of every power, summed."""

@@ -275,8 +275,21 @@ def spectral_certificate(
             "no eigenvalue of the kernel is negative", spectrum.positive, f"least {spectrum.eigenvalues.min():.3g}"
         ),
     ]
-    if ridge is None:
-        assumptions.append(checked("K is invertible", invertible, detail))
+    return certificate_from(
+        (value, multiplier, variance), norm, ridge, (*assumptions, *invertibility(ridge, invertible, detail))
+    )
+
+
+def invertibility(ridge: float | None, invertible: bool | None, detail: str) -> tuple[Assumption, ...]:
+    """What a certificate for every ridge assumes of K, from what `squared_norm` found; nothing where one ridge is meant."""
+    return (checked("K is invertible", invertible, detail),) if ridge is None else ()
+
+
+def certificate_from(
+    found: tuple[float, float, float], norm: float, ridge: float | None, assumptions: tuple[Assumption, ...]
+) -> SpectralCertificate:
+    """The certificate of (bound, μ, the target's mean square), as `lower_bound` gives them, for functions of that norm."""
+    value, multiplier, variance = found
     return SpectralCertificate(
         value=value,
         vacuous=value <= 0,
@@ -285,7 +298,7 @@ def spectral_certificate(
         ridge=ridge,
         multiplier=multiplier,
         variance=variance,
-        assumptions=tuple(assumptions),
+        assumptions=assumptions,
     )
 
 

@@ -170,7 +170,7 @@ def predict(
         if state == "unstable":
             values = np.where(np.abs(values - start) <= reach, values, np.nan)
     assumptions = [INFINITE_WIDTH]
-    if found.method == LIMIT or found.null:
+    if found.null:
         words = (
             f"{found.null} eigenvalues are 0 to rounding; in their directions nothing is learned: the limit is {LIMIT}"
         )

@@ -21,7 +21,13 @@ from overparam.theory.cube_subsets import (
     named_subsets,
     subset_spectrum,
 )
-from overparam.theory.kernel_certificates import SpectralCertificate, best_multiplier, squared_norm
+from overparam.theory.kernel_certificates import (
+    SpectralCertificate,
+    best_multiplier,
+    certificate_from,
+    invertibility,
+    squared_norm,
+)
 
 
 def subset_certificate(
@@ -103,17 +109,8 @@ def subset_certificate(
                    + ("yes" if axes.min() >= -off else f"no, {axes.min():.3g}")),
         checked("λ_S are averages over all corners", True if spectrum.exact else None, averaged),
     ]  # fmt: skip
-    if ridge is None:
-        assumptions.append(checked("K is invertible", invertible, detail))
-    return SpectralCertificate(
-        value=value,
-        vacuous=value <= 0,
-        squared_norm=norm,
-        covers="every ridge" if ridge is None else "this ridge",
-        ridge=ridge,
-        multiplier=multiplier,
-        variance=variance,
-        assumptions=tuple(assumptions),
+    return certificate_from(
+        (value, multiplier, variance), norm, ridge, (*assumptions, *invertibility(ridge, invertible, detail))
     )
 
 
