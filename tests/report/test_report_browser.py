@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from conftest import wait_until
 
 from overparam.report import render_page
 
@@ -86,7 +87,7 @@ class Visit:
             self.page.add_init_script(setup)
         self.page.goto(address)
         if scripts:
-            self.page.wait_for_function(READY, timeout=60_000)
+            wait_until(self.page, READY)
 
     def __enter__(self):
         return self
@@ -147,10 +148,10 @@ def test_the_theme_button_recolours_and_is_remembered(browser, address):
         colour = "getComputedStyle(document.querySelectorAll('.scatterlayer .lines path')[0]).stroke"
         before = visit.page.evaluate(colour)
         visit.page.click("#theme")
-        visit.page.wait_for_function(f"{colour} !== '{before}'")
+        wait_until(visit.page, f"{colour} !== '{before}'")
         assert visit.page.evaluate(CONTRAST)["low"] == []
         visit.page.reload()
-        visit.page.wait_for_function(READY)
+        wait_until(visit.page, READY)
         assert visit.page.evaluate("document.documentElement.dataset.theme") == "dark"
         assert visit.said == []
 
@@ -172,8 +173,8 @@ def test_legend_zoom_reset_and_download(browser, address):
         traces = page.locator(".plot[data-figure='1'] .scatterlayer .trace")
         count = traces.count()
         page.locator("figure:has(.plot[data-figure='1']) .legend button").first.click()
-        page.wait_for_function(
-            f"document.querySelectorAll(\".plot[data-figure='1'] .scatterlayer .trace\").length === {count - 1}"
+        wait_until(
+            page, f"document.querySelectorAll(\".plot[data-figure='1'] .scatterlayer .trace\").length === {count - 1}"
         )
         assert button.get_attribute("aria-pressed") in {"true", "false"}
         plot = page.locator(".plot[data-figure='1']")
@@ -201,9 +202,10 @@ def test_legend_zoom_reset_and_download(browser, address):
 def test_figures_follow_the_width(browser, address):
     with Visit(browser, address, 1400) as visit:
         visit.page.set_viewport_size({"width": 375, "height": 800})
-        visit.page.wait_for_function(
+        wait_until(
+            visit.page,
             "[...document.querySelectorAll('.plot .main-svg')]"
-            ".every(s => s.getBoundingClientRect().right <= innerWidth)"
+            ".every(s => s.getBoundingClientRect().right <= innerWidth)",
         )
         assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert visit.page.evaluate(LABELS) == []

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from conftest import HOSTILE
+from conftest import HOSTILE, wait_until
 
 from overparam.core import sections
 from overparam.core.folder import Parts
@@ -103,16 +103,16 @@ def test_the_page_draws_what_is_in_view_and_follows_the_theme(browser, tmp_path)
     faults = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.goto(place.as_uri())
-    page.wait_for_function("document.documentElement.dataset.surfaces === 'true'", timeout=60_000)
+    wait_until(page, "document.documentElement.dataset.surfaces === 'true'")
     drawn = page.locator(".reliefs.drawn").count()
     assert 1 <= drawn < 6  # only those near the view
     assert page.locator(".reliefs").count() == 8
     assert page.locator(".reliefs .still svg").count() == 8
     page.click("#theme")
     ink = "getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()"
-    page.wait_for_function(f"document.querySelector('.relief').layout.font.color === {ink}")
+    wait_until(page, f"document.querySelector('.relief').layout.font.color === {ink}")
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
-    page.wait_for_function("document.querySelectorAll('.reliefs')[7].classList.contains('drawn')", timeout=60_000)
+    wait_until(page, "document.querySelectorAll('.reliefs')[7].classList.contains('drawn')")
     assert not page.evaluate("document.querySelectorAll('.reliefs')[0].classList.contains('drawn')")
     assert faults == []
     context.close()
