@@ -144,3 +144,15 @@ def test_the_small_commands(command, capsys):
     assert "digits" in capsys.readouterr().out or command == "doctor"
     assert run([command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
+
+
+def test_a_team_can_make_a_check_of_it(table, tmp_path, capsys):
+    ask = ["analyze", str(table), "--json", "--out", str(tmp_path / "o"), "--fail-if"]
+    assert run([*ask, "n<10,learnability.left_out_error>0.9"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run([*ask, "n>10"]) == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out)["values"]["n"] == 60
+    assert err == "overparam: --fail-if: n>10 (n is 60)\n"
+    assert run([*ask, "nonsense>10"]) == 2
+    assert "which the result does not have" in capsys.readouterr().err

@@ -6,14 +6,14 @@ import sys
 
 
 def main() -> None:
-    """Run `overparam …`; the exit code is 0, 2 for input that cannot be used, 130 for ctrl-C."""
+    """Run `overparam …`; the exit code is 0, 2 for input that cannot be used, 3 where --fail-if is so, 130 for ctrl-C."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
     """The command line with these words; gives the exit code."""
     from overparam.cli.app import app
-    from overparam.cli.driver import Stopped
+    from overparam.cli.driver import Breached, Stopped
 
     try:
         code = app(args=arguments, standalone_mode=False, prog_name="overparam")
@@ -24,6 +24,8 @@ def run(arguments: list[str]) -> int:
         return 0
     except Stopped as stop:
         return _failed(str(stop), 130)
+    except Breached as breach:
+        return _failed(str(breach), 3)
     except (ValueError, OSError, ImportError) as error:
         return _failed(str(error), 2)
     except MemoryError:

@@ -56,6 +56,10 @@ class Stopped(Exception):
     """Ctrl-C, with the one line to print; the exit code is 130."""
 
 
+class Breached(Exception):
+    """What --fail-if names is so: the line to print; the exit code is 3."""
+
+
 def _data_options(
     label: Annotated[
         str | None, typer.Option("--label", "--target", help="The label column of a table; the last if not given.")
@@ -102,6 +106,10 @@ def _shared_options(
         bool, typer.Option("--resume/--no-resume", help="Use the parts that are finished, or make all of them again.")
     ] = True,
     no_samples: NoSamples = False,
+    fail_if: Annotated[
+        str | None,
+        typer.Option("--fail-if", help="Exit with 3 where one of these is so, such as 'error>0.1,copies>0,leak'."),
+    ] = None,
 ) -> None:
     """The options of every question; a signature alone."""
 
@@ -122,6 +130,7 @@ class Given:
     plan: bool
     resume: bool
     no_samples: bool
+    fail_if: str | None = None
     progress: Progress = field(default=silent, repr=False)
     asked: dict[str, Any] = field(default_factory=dict)
     """What else the result should say was asked; how the data were read is said of all."""
@@ -246,8 +255,13 @@ class Display:
 def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, weights: bool, keeps: bool) -> None:
     """Plan, run, save and show one question."""
     from overparam.core.progress import Interrupted
+    from overparam.frame.answer import class_of
+    from overparam.frame.conditions import breaches, parse_conditions, require_names
 
     display = Display(quiet=given.json_only)
+    conditions = () if given.fail_if is None else parse_conditions(given.fail_if)
+    if conditions:
+        require_names(conditions, class_of(kind))
     try:
         with display.progress() as progress:
             job = prepare(replace(given, progress=progress))
@@ -278,6 +292,8 @@ def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, w
         print_result(where)
     else:
         display.summary(answer, where)
+    if found := breaches(conditions, answer):
+        raise Breached(f"--fail-if: {'; '.join(found)}")
 
 
 def _with_asked(answer: Any, given: Given) -> Any:
