@@ -110,6 +110,7 @@ def analysed(tmp_path_factory):
 
     result = op.analyze("digits", max_rows=300)
     folder = result.save(tmp_path_factory.mktemp("analysed"))
+    assert (folder / "report.html").stat().st_size < 2_000_000
     return (folder / "report.html").as_uri(), result.parts()
 
 
@@ -224,6 +225,20 @@ def test_on_paper_the_page_is_light_and_still(browser, address):
 def test_without_scripts_the_figures_are_there(browser, address):
     with Visit(browser, address, 375, scripts=False) as visit:
         assert visit.page.locator(".still svg").first.is_visible()
+
+
+def test_a_program_that_was_tampered_with_does_not_run(browser, example, tmp_path):
+    before, start, text = render_page(example).partition('<script type="text/plain" id="plotly"')
+    at = text.index(">") + 1000
+    other = "a" if text[at] != "a" else "b"
+    path = tmp_path / "changed.html"
+    path.write_text(before + start + text[:at] + other + text[at + 1 :], encoding="utf-8")
+    with Visit(browser, path.as_uri()) as visit:
+        assert visit.page.evaluate("typeof Plotly") == "undefined"
+        assert visit.page.locator(".still svg").first.is_visible()
+        assert any("Content Security Policy" in words for words in visit.said)
+        visit.page.click("#theme")
+        assert visit.page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
 def test_hostile_words_do_nothing(browser, hostile, tmp_path):

@@ -4,20 +4,24 @@ import base64
 import hashlib
 import itertools
 import json
+import lzma
 import re
 import sys
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from plotly.offline import get_plotlyjs
 
 from overparam.core import folder
 from overparam.core.folder import Parts
 from overparam.core.sections import Figure, Section, Table, Text, series
-from overparam.report import render_fragment, render_page, write_page
+from overparam.report import bundle, render_fragment, render_page, write_page
+from overparam.report import page as page_module
 from overparam.report.interactive import embedded, points_a_series
 
-LIMIT = 6_000_000
+LIMIT, USUAL = 3_000_000, 2_000_000
+"""Bytes of a page: of the largest results, and of any usual one."""
 
 
 class Elements(HTMLParser):
@@ -60,7 +64,7 @@ def assert_nothing_loaded(elements: Elements):
 
 
 def test_the_page_loads_nothing_and_is_small(page):
-    assert len(page.encode()) < LIMIT
+    assert len(page.encode()) < USUAL
     assert_nothing_loaded(Elements(page))
     style = re.search(r"<style>(.*?)</style>", page, re.S)[1]
     assert "url(" not in style
@@ -74,9 +78,22 @@ def test_the_policy_names_every_script_that_runs_and_no_other(page):
     assert "script-src 'unsafe" not in policy
     assert "unsafe-eval" not in policy
     hashes = set(re.findall(r"'sha256-([^']+)'", policy))
-    scripts = re.findall(r"<script>(.*?)</script>", page, re.S)
+    scripts = [*re.findall(r"<script>(.*?)</script>", page, re.S), get_plotlyjs()]
     assert {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts} == hashes
     assert page.index("Content-Security-Policy") < page.index("<script")
+
+
+def test_plotly_is_packed_as_anyone_can_unpack_it(page):
+    size, text = re.search(r'id="plotly" data-size="(\d+)">([^<]*)</script>', page).groups()
+    codes = np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(int)
+    digits = (codes - 35 - (codes > ord("<"))).reshape(-1, 2)
+    bits = (digits @ [91, 1])[:, None] >> np.arange(12, -1, -1) & 1
+    packed = np.packbits(bits.astype(np.uint8).ravel()[: bits.size // 8 * 8]).tobytes()
+    unpacked = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[bundle.FILTER]).decompress(packed)
+    assert int(size) == len(unpacked)
+    assert unpacked.decode() == get_plotlyjs()
+    again = lzma.compress(unpacked, lzma.FORMAT_RAW, filters=[bundle.FILTER])
+    assert bundle.as_text(again) == text
 
 
 def test_headings_are_in_order(page):
@@ -110,7 +127,7 @@ def test_hostile_words_stay_words(render, hostile):
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)" in text
     if render is render_page:
-        assert len(elements.scripts) == 5  # theme, figures, plotly, places, page
+        assert len(elements.scripts) == 6  # theme, figures, plotly as text, unpack, places, page
         figures = next(body for attributes, body in elements.scripts if attributes.get("id") == "figures")
         assert "<" not in figures
         specs = json.loads(figures)
@@ -158,6 +175,7 @@ def test_a_page_without_figures_needs_no_plotly(monkeypatch):
 
 
 def test_without_plotly_one_line_names_the_install(monkeypatch, example):
+    monkeypatch.setattr(page_module, "plotly_bundle", bundle.plotly_bundle.__wrapped__)  # as at the first page
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ImportError, match="pip install plotly") as caught:

@@ -81,7 +81,7 @@ def test_hostile_words_stay_words():
     assert "<script>alert" not in page
     assert "<img" not in page
     assert "<img" not in render_fragment(page_of(saddle(HOSTILE, HOSTILE)))
-    assert page.count("<script") == 7  # theme, two kinds of JSON, plotly, places, page, surfaces
+    assert page.count("<script") == 8  # theme, two kinds of JSON, plotly as text, unpack, places, page, surfaces
 
 
 def test_files_are_the_same_bytes_twice(tmp_path):

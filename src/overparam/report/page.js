@@ -115,6 +115,7 @@
 
   async function draw(plot, spec) {
     const frame = plot.parentElement;
+    if (!window.Plotly) return; // the still image stays
     paint(spec);
     const touch = fit(spec, frame);
     spec.width = frame.clientWidth;
@@ -155,7 +156,7 @@
     const redraw = () => jobs.reduce((before, [plot, spec]) => before.then(() => draw(plot, spec)), Promise.resolve());
     themeButton(redraw);
     prefersDark.addEventListener("change", redraw);
-    await redraw();
+    await overparamPlotly.then(redraw, () => {});
     const watch = new ResizeObserver((entries) => {
       for (const { target } of entries) {
         const [plot, spec] = jobs.find(([p]) => p.parentElement === target);

@@ -20,6 +20,7 @@ from overparam.core.sections import Figure, Section, Surface, Table, Text
 from overparam.core.words import MISSING, byte_size, duration, number
 from overparam.report import blocks, style
 from overparam.report.axes import Canvas, canvas
+from overparam.report.bundle import plotly_bundle
 from overparam.report.drawing import render_svg
 from overparam.report.interactive import embedded, plotly_of, points_a_series, surface_json
 from overparam.report.surface_drawing import render_surface_svg, thinned
@@ -37,7 +38,7 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
     sections = list(parts.sections)
     figures = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
     surfaces = [block for section in sections for block in section.blocks if isinstance(block, Surface)]
-    plotly = _plotly_js() if figures or surfaces else ""
+    plotly = plotly_bundle() if figures or surfaces else None
     limit = points_a_series(figures)
     canvases = [canvas(figure, limit) for figure in figures]
     numbered, reliefs = enumerate(canvases), enumerate(surfaces)
@@ -47,14 +48,15 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
 
     body = "".join(_section(section, index, draw, samples) for index, section in enumerate(sections))
     early = style.packaged("theme.js")
-    scripts = [early, *([plotly] if plotly else []), style.packaged("places.js"), style.packaged("page.js")]
+    scripts = [style.packaged(name) for name in ("unpack.js", "places.js", "page.js")]
     scripts += [style.packaged("surfaces.js")] if surfaces else []
+    allowed = [early, *scripts, *([plotly.program] if plotly else [])]
     heights = (
         f'<script type="application/json" id="surfaces">{embedded([surface_json(s) for s in surfaces])}</script>\n'
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(allowed)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(parts.title)}</title>\n<style>{_css()}</style>\n<script>{early}</script>\n</head>\n<body>\n"
@@ -62,7 +64,12 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
         f"{_footer(parts)}\n"
         f'<script type="application/json" id="figures">{embedded([plotly_of(drawn) for drawn in canvases])}</script>\n'
         + (heights if surfaces else "")
-        + "".join(f"<script>{script}</script>\n" for script in scripts[1:])
+        + (
+            f'<script type="text/plain" id="plotly" data-size="{plotly.size}">{plotly.text}</script>\n'
+            if plotly
+            else ""
+        )
+        + "".join(f"<script>{script}</script>\n" for script in scripts)
         + "</body>\n</html>\n"
     )
 
@@ -73,16 +80,6 @@ def write_page(folder: str | os.PathLike[str], *, samples: bool = True) -> Path:
     target = Path(folder) / REPORT
     write_whole(target, page.encode("utf-8", errors="replace"))
     return target
-
-
-def _plotly_js() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise ImportError(
-            "the page needs plotly to draw its figures; `pip install plotly`, then `overparam report FOLDER`"
-        ) from None
-    return get_plotlyjs()
 
 
 def _policy(scripts: list[str]) -> str:

@@ -170,7 +170,7 @@
     }
     root.dataset.surfaces = "true";
   }, { rootMargin: "200px 0px" });
-  for (const frame of frames) watch.observe(frame);
+  overparamPlotly.then(() => frames.forEach((frame) => watch.observe(frame)), () => {});
   const sizes = new ResizeObserver((entries) => {
     for (const { target } of entries) {
       if (seen.has(target) && target.clientWidth && String(target.clientWidth) !== target.dataset.width) draw(target);
