@@ -6,6 +6,7 @@ from overparam.spectrum.eigenvectors import Eigenpairs, eigenpairs, power_iterat
 from overparam.spectrum.integrands import AbstractIntegrand, Inverse, Loss
 from overparam.spectrum.lanczos import Interrupted, MatrixFunction, matrix_function
 from overparam.spectrum.left_out import LeaveOneOut, leave_one_out
+from overparam.spectrum.left_out_groups import leave_groups_out
 from overparam.spectrum.solve import Factor, factor
 from overparam.spectrum.sweep import quadrature
 
@@ -23,6 +24,7 @@ __all__ = [
     "eigenpairs",
     "eigenvalue_bounds",
     "factor",
+    "leave_groups_out",
     "leave_one_out",
     "matrix_function",
     "power_iteration",

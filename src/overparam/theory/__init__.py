@@ -53,6 +53,7 @@ from overparam.theory.regression import (
     tuned_regression,
 )
 from overparam.theory.subset_certificates import subset_certificate
+from overparam.theory.tuning import Setting, TunedFit, default_candidates, tuned_fit
 from overparam.theory.width import (
     Conditions,
     Requirement,
@@ -90,11 +91,13 @@ __all__ = [
     "PrintedRange",
     "RandomComplexity",
     "Requirement",
+    "Setting",
     "SpectralCertificate",
     "StepsToLoss",
     "SubsetCost",
     "SubsetSpectrum",
     "Term",
+    "TunedFit",
     "TunedRegression",
     "best_learning_rate",
     "best_regression",
@@ -102,6 +105,7 @@ __all__ = [
     "convergence_conditions",
     "coupled_regression",
     "deep_conditions",
+    "default_candidates",
     "dimension_certificate",
     "dual_coefficients",
     "effective_dimension",
@@ -134,6 +138,7 @@ __all__ = [
     "subset_cost",
     "subset_spectrum",
     "trajectory_conditions",
+    "tuned_fit",
     "tuned_regression",
     "width_for_laziness",
     "worst_case_labels",

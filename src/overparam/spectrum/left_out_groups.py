@@ -1,0 +1,272 @@
+"""What kernel ridge regression predicts for the rows of a group when the whole group is left out, in closed form."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, final
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotri, dpotrs  # pyright: ignore[reportAttributeAccessIssue]
+
+from overparam.core import checks
+from overparam.core.machine import available_memory
+from overparam.data.duplicates import duplicate_groups
+from overparam.engines.matrix import AbstractGram, AbstractHostGram, as_gram
+from overparam.spectrum.rules import EPS
+from overparam.spectrum.solve import factor, factor_values, negligible, not_definite
+
+EIGEN_ROWS = 4_000
+"""Rows up to which one eigendecomposition serves all ridges; above, every ridge has an inverse of its own."""
+PIECE = 2**23
+"""Numbers of the eigenvectors of a batch of groups that are held at a time."""
+
+
+def leave_groups_out(H: Any, y: Any, groups: Any, ridge: float) -> np.ndarray:
+    """f₋G(x_i) for every row i, G the group of i: the regression is fitted without the whole group. In the shape of y.
+
+    With A = (H + ridge)⁻¹: y_G − f₋G(x_G) = [A_GG]⁻¹ [A y]_G, so that one factor serves all groups.
+
+    Args:
+        H: a Gram matrix, or a symmetric matrix of numbers.
+        y: labels, (n,) or (n, k).
+        groups: (n,) names of groups, two of them at least.
+        ridge: ≥ 0.
+
+    Rows that are equal (known from `H.X`; of a matrix of numbers, rows whose entries are) are fitted as one row with a
+    weight, so that nothing is lost on them at small ridges. The error is then about ε λ_max/(λ_min + ridge) of the size
+    of the labels, λ of the matrix of the distinct rows: what rounding does to any refit.
+
+    Two equal rows leave together: what is left knows nothing of them.
+
+    >>> leave_groups_out([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [2.0, 4.0, 1.0], [0, 0, 1], 0.0)
+    array([0., 0., 0.])
+
+    They leave alone: the other is left.
+
+    >>> leave_groups_out([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [2.0, 4.0, 1.0], [0, 1, 2], 0.0)
+    array([4., 2., 0.])
+    """
+    H = as_gram(H)
+    y = checks.targets(y, H.n)
+    ridge = checks.positive(ridge, "ridge", zero=True)
+    first, same = equal_rows(H.dense() if H.X is None else H.X)
+    distinct = H if len(first) == H.n else as_gram(H.block(first, first))
+    path = GroupsLeftOut(distinct, y, same)
+    return path.outputs(ridge, path.leaving(groups))
+
+
+def equal_rows(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The number of the first row of each set of equal rows, rising, and for every row which of these it is equal to.
+
+    >>> equal_rows(np.array([[2.0], [1.0], [2.0]]))
+    (array([0, 1]), array([0, 1, 0]))
+    """
+    leads = np.arange(len(X))
+    for rows in duplicate_groups(X.reshape(len(X), -1)):
+        leads[rows] = rows[0]
+    return np.unique(leads, return_inverse=True)
+
+
+def group_numbers(groups: Any, n: int) -> np.ndarray:
+    """Names of groups as 0, 1, …, or one line where they are not one a row or all the same.
+
+    >>> group_numbers(["b", "a", "b"], 3)
+    array([1, 0, 1])
+    """
+    if groups is None:
+        return np.arange(n)
+    names = np.asarray(groups)
+    if names.shape != (n,):
+        raise ValueError(f"`groups` has shape {names.shape}; expected ({n},), the group of every row")
+    _, numbers = np.unique(names, return_inverse=True)
+    if n > 1 and not numbers.any():
+        raise ValueError("`groups` puts all rows into one group: nothing is left to fit; give two groups or more")
+    return numbers
+
+
+@final
+class Leaving:
+    """Which rows leave together, as shares of the distinct rows that leave with each group.
+
+    A part is one distinct row in one group: `share` of its weight leaves, with the mean label `label`.
+    """
+
+    def __init__(self, groups: np.ndarray, same: np.ndarray, weights: np.ndarray, Y: np.ndarray) -> None:
+        pairs = groups * len(weights) + same
+        parts, self.part = np.unique(pairs, return_inverse=True)
+        counts = np.bincount(self.part)
+        group, self.row = np.divmod(parts, len(weights))
+        self.share, self.stays = counts / weights[self.row], (weights[self.row] - counts) / weights[self.row]
+        self.label = _means(self.part, Y, counts)
+        sizes = np.bincount(group)
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        self.batches = [starts[sizes == size][:, None] + np.arange(size) for size in np.unique(sizes)]
+        """(groups, parts) of every size of group: these are solved at once."""
+
+
+@final
+class GroupsLeftOut:
+    """Predictions for groups left out, and the fit to all rows, for one ridge after another.
+
+    Equal rows are one row with a weight: with m_u copies of mean label ȳ_u, M = √m K √m and A = (M + ridge)⁻¹, the
+    labels √m ȳ are fitted. If the shares s of some rows U leave, with mean labels z, what is predicted for these rows
+    without them is z − g/√m,
+
+        (1 − s + ridge A_UU s) g = √m (z − ȳ) + ridge [A √m ȳ]_U,
+
+    which divided by the ridge is the formula of `leave_groups_out` where all copies leave (s = 1, z = ȳ).
+
+    Args:
+        K: the matrix of the distinct rows.
+        y: labels of all rows, (n,) or (n, k).
+        same: (n,) which of the distinct rows every row is; None: all are distinct.
+        several: whether more than one ridge will be asked for, so that an eigendecomposition is worth it.
+
+    >>> path = GroupsLeftOut(np.diag([1.0, 3.0]), np.array([2.0, 2.0]))
+    >>> path.coefficients(1.0), path.outputs(1.0, path.leaving())
+    (array([1. , 0.5]), array([0., 0.]))
+    """
+
+    def __init__(self, K: Any, y: np.ndarray, same: np.ndarray | None = None, *, several: bool = True) -> None:
+        H = as_gram(K)
+        self._shape, self._Y = y.shape, y.reshape(len(y), -1)
+        self._same = np.arange(H.n) if same is None else same
+        self._weights = np.bincount(self._same, minlength=H.n)
+        self._roots = np.sqrt(self._weights)[:, None]
+        self._means = _means(self._same, self._Y, self._weights)
+        if not np.all(self._weights == 1):
+            H = as_gram(H.dense() * (self._roots * self._roots.T))
+        labels = self._roots * self._means
+        small = H.n <= EIGEN_ROWS and (several or not isinstance(H, AbstractHostGram))
+        self._inverse = EigenInverse(H, labels) if small else FactorInverse(H, labels)
+
+    def leaving(self, groups: Any = None) -> Leaving:
+        """The plan for these groups; None: every row is one."""
+        return Leaving(group_numbers(groups, len(self._Y)), self._same, self._weights, self._Y)
+
+    def coefficients(self, ridge: float) -> np.ndarray:
+        """c with f(z) = K(z, distinct rows) c, of the fit to all rows, (distinct rows,) or (distinct rows, k)."""
+        found = self._roots * self._inverse.solved(ridge)
+        return found.reshape(len(found), *self._shape[1:])
+
+    def outputs(self, ridge: float, leaving: Leaving) -> np.ndarray:
+        """What is predicted for every row without its group, in the shape of y."""
+        solved = self._inverse.solved(ridge)
+        found = np.empty_like(leaving.label)
+        for parts in leaving.batches:
+            rows, share, stays = leaving.row[parts], leaving.share[parts], leaving.stays[parts]
+            blocks = self._inverse.blocks(ridge, rows)
+            whole = (stays == 0)[..., None]
+            roots, moved = self._roots[rows], leaving.label[parts] - self._means[rows]
+            right = np.where(whole, solved[rows], roots * moved + ridge * solved[rows])
+            left = np.where(whole, 1.0, ridge) * blocks * share[:, None, :]
+            size = np.arange(parts.shape[1])
+            left[:, size, size] += stays
+            scale = left[:, size, size][..., None]  # rows of which some copies stay are of another size
+            residuals = right / scale if len(size) == 1 else np.linalg.solve(left / scale, right / scale)
+            found[parts] = leaving.label[parts] - residuals / roots
+        return found[leaving.part].reshape(self._shape)
+
+
+class AbstractInverse(abc.ABC):
+    """A = (M + ridge)⁻¹: applied to the labels, and its blocks on the diagonal."""
+
+    @abc.abstractmethod
+    def solved(self, ridge: float) -> np.ndarray:
+        """A Y."""
+
+    @abc.abstractmethod
+    def blocks(self, ridge: float, rows: np.ndarray) -> np.ndarray:
+        """A[rows[i]][:, rows[i]] for every i, (groups, size, size)."""
+
+
+@final
+class EigenInverse(AbstractInverse):
+    """By one eigendecomposition, which serves all ridges."""
+
+    def __init__(self, H: AbstractGram, Y: np.ndarray) -> None:
+        checks.require_memory(
+            4 * 8 * H.n**2, available_memory(), f"the eigenvectors of {H.n:,} rows", "use fewer rows", part=0.9
+        )
+        values, self._vectors = eigh(H.dense(), check_finite=False, driver="evd")
+        self._H, self._values = H, np.maximum(values, 0.0)
+        self._rotated, self._squares = self._vectors.T @ Y, self._vectors**2
+
+    def solved(self, ridge: float) -> np.ndarray:
+        return self._vectors @ (self._rotated * self._inverted(ridge)[:, None])
+
+    def blocks(self, ridge: float, rows: np.ndarray) -> np.ndarray:
+        inverted = self._inverted(ridge)
+        if rows.shape[1] == 1:
+            return (self._squares @ inverted)[rows][..., None]
+        piece = max(1, PIECE // (rows.shape[1] * len(inverted)))
+        made = []
+        for start in range(0, len(rows), piece):
+            vectors = self._vectors[rows[start : start + piece]]
+            made.append(np.matmul(vectors * inverted, vectors.transpose(0, 2, 1)))
+        return np.concatenate(made)
+
+    def _inverted(self, ridge: float) -> np.ndarray:
+        shifted = self._values + ridge
+        if not shifted[0] > max(4, len(shifted) if not ridge else 0) * EPS * shifted[-1]:
+            raise not_definite(self._H, ridge)
+        return 1 / shifted
+
+
+@final
+class FactorInverse(AbstractInverse):
+    """By a factor a ridge: the whole inverse on the host, on a device the columns that are asked for."""
+
+    def __init__(self, H: AbstractGram, Y: np.ndarray) -> None:
+        self._H, self._Y = H, Y
+        self._at, self._solved = -1.0, Y
+        self._made: Any = None
+
+    def solved(self, ridge: float) -> np.ndarray:
+        self._go_to(ridge)
+        return self._solved
+
+    def blocks(self, ridge: float, rows: np.ndarray) -> np.ndarray:
+        self._go_to(ridge)
+        if isinstance(self._made, np.ndarray):
+            one, other = rows[:, :, None], rows[:, None, :]
+            return self._made[np.maximum(one, other), np.minimum(one, other)]  # the lower triangle alone was made
+        if rows.shape[1] == 1:
+            return self._made.inverse_diagonal()[rows][..., None]
+        piece = max(1, PIECE // (rows.shape[1] * self._H.n))
+        made = []
+        for start in range(0, len(rows), piece):
+            part = rows[start : start + piece]
+            unit = np.zeros((self._H.n, part.size))
+            unit[part.ravel(), np.arange(part.size)] = 1.0
+            columns = self._made.solve(unit).reshape(self._H.n, *part.shape)
+            made.append(columns[part[:, :, None], np.arange(len(part))[:, None, None], np.arange(part.shape[1])])
+        return np.concatenate(made)
+
+    def _go_to(self, ridge: float) -> None:
+        if self._at == ridge:
+            return
+        self._made = None  # a factor is as large as the matrix: one at a time
+        if self._H.xp is np:
+            if ridge <= negligible(self._H):
+                factor(self._H, ridge)  # whether it can be inverted at all
+            L = factor_values(self._H, ridge)
+            if L is None:
+                raise not_definite(self._H, ridge)
+            self._solved, _ = dpotrs(L, self._Y, lower=1)
+            self._made, _ = dpotri(L, lower=1, overwrite_c=1)
+        else:
+            self._made = factor(self._H, ridge)
+            self._solved = self._made.solve(self._Y)
+        self._at = ridge
+
+
+def _means(of: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The mean row of Y in every class of `of`; itself, to the last bit, where it is alone."""
+    if len(counts) == len(Y):
+        found = np.empty_like(Y)
+        found[of] = Y
+        return found
+    sums = np.stack([np.bincount(of, column, minlength=len(counts)) for column in Y.T], axis=1)
+    return sums / counts[:, None]

@@ -1,0 +1,181 @@
+"""The tuned fit against refits by scikit-learn: its choice, its predictions for rows left out and for new rows."""
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import log_loss
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
+
+from overparam.kernels import FullyConnected, Gaussian, Laplace
+from overparam.theory import default_candidates, tuned_fit, tuning
+
+RNG = np.random.default_rng(5)
+N = 30
+X = RNG.standard_normal((N, 3))
+X[20:23] = X[5]  # equal rows
+Z = RNG.standard_normal((6, 3))
+SIGNS = np.sign(X[:, 0] + 0.4 * RNG.standard_normal(N))
+CODES = np.digitize(X[:, 0] + 0.4 * RNG.standard_normal(N), [-0.5, 0.5])
+CLASSES = np.eye(3)[CODES] - 1 / 3
+NUMBER = 1_000 + 50 * np.sin(2 * X[:, 0]) + RNG.standard_normal(N)
+SEVERAL = np.column_stack([NUMBER, X[:, 1] * X[:, 2]])
+LABELS = {"signs": SIGNS, "classes": CLASSES, "number": NUMBER, "several": SEVERAL}
+GROUPS = np.arange(N) % 12
+KERNELS = {"Laplace": Laplace(2.0), "Gaussian": Gaussian(1.0), "conjugate": (FullyConnected(2), "nngp")}
+EPS = np.finfo(float).eps
+
+
+def matrix(name, A, B):
+    given = KERNELS[name]
+    kernel, get = given if isinstance(given, tuple) else (given, "ntk")
+    return kernel(A, B, get=get)
+
+
+@pytest.fixture(scope="module", params=list(LABELS))
+def case(request):
+    y = LABELS[request.param]
+    return y, tuned_fit(X, y, groups=GROUPS, candidates=KERNELS)
+
+
+def test_every_setting_is_the_refit_without_each_group(case):
+    y, fit = case
+    scaled = y if fit.task == "classes" else (y - y.mean(axis=0)) / y.std(axis=0)
+    assert len(fit.tried) == len(KERNELS) * tuning.RIDGES
+    assert set(fit.settings) <= set(fit.tried)
+    for place in range(0, len(fit.settings), 7):
+        one = fit.settings[place]
+        K = matrix(one.name, X, X)
+        model = KernelRidge(alpha=one.ridge, kernel="precomputed")
+        expected = np.asarray(cross_val_predict(model, K, scaled, groups=GROUPS, cv=LeaveOneGroupOut()))
+        allowed = 100 * N * EPS * (1 + np.linalg.eigvalsh(K)[-1] / one.ridge)
+        assert one.mean_square == pytest.approx(np.sum((scaled - expected) ** 2) / N, rel=1e-9 + 100 * allowed)
+        if fit.task == "regression":
+            expected = expected * y.std(axis=0) + y.mean(axis=0)
+            allowed *= np.max(y.std(axis=0))
+        np.testing.assert_allclose(fit.left_out[place], expected, rtol=1e-9, atol=max(allowed, 1e-9))
+
+
+def test_the_least_mean_square_is_chosen(case):
+    y, fit = case
+    assert fit.settings[0].mean_square == min(one.mean_square for one in fit.tried)
+    assert (fit.chosen, fit.ridge) == (fit.settings[0].name, fit.settings[0].ridge)
+    assert np.array_equal(fit.outputs, fit.left_out[0])
+    assert fit.mean_square == pytest.approx(np.sum((y - fit.outputs) ** 2) / N)
+    if fit.task == "classes":
+        right = fit.outputs.argmax(axis=1) == CODES if y.ndim == 2 else np.sign(fit.outputs) == y
+        assert fit.error == pytest.approx(1 - right.mean())
+    else:
+        assert fit.error is None
+
+
+def test_rows_leave_alone_or_in_other_groups(case):
+    y, fit = case
+    allowed = 1e-9 * np.abs(y).max()
+    np.testing.assert_allclose(fit.leaving(np.arange(N)), fit.alone, rtol=0, atol=allowed)
+    np.testing.assert_allclose(fit.leaving(GROUPS), fit.outputs, rtol=0, atol=allowed)
+    only = tuned_fit(X, y, candidates={fit.chosen: KERNELS[fit.chosen]})
+    assert np.array_equal(only.alone, only.outputs)
+
+
+def test_new_rows_are_predicted_by_the_fit_to_all(case):
+    y, fit = case
+    scaled = y if fit.task == "classes" else (y - y.mean(axis=0)) / y.std(axis=0)
+    model = KernelRidge(alpha=fit.ridge, kernel="precomputed").fit(matrix(fit.chosen, X, X), scaled)
+    expected = model.predict(matrix(fit.chosen, Z, X))
+    if fit.task == "regression":
+        expected = expected * y.std(axis=0) + y.mean(axis=0)
+    np.testing.assert_allclose(fit.predict(Z), expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["signs", "classes"])
+def test_probabilities_keep_the_class_and_are_the_likeliest(kind):
+    fit = tuned_fit(X, LABELS[kind], candidates=KERNELS)
+    found = fit.probabilities(fit.outputs)
+    codes = CODES if kind == "classes" else (SIGNS > 0).astype(int)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
+    largest = fit.outputs.argmax(axis=1) if kind == "classes" else (fit.outputs > 0).astype(int)
+    assert np.array_equal(found.argmax(axis=1), largest)
+    k = found.shape[1]
+    every = np.concatenate([codes, np.tile(np.arange(k), N)])  # one more row of every class, spread over the outputs
+    weights = np.concatenate([np.ones(N), np.full(N * k, 1 / N)])
+
+    def surprise(t):
+        logits = t * (fit.outputs if kind == "classes" else np.stack([0 * fit.outputs, fit.outputs], axis=1))
+        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        return log_loss(every, np.concatenate([p, np.repeat(p, k, axis=0)]), sample_weight=weights)
+
+    least = surprise(fit.sharpness)
+    assert all(least <= surprise(fit.sharpness * share) for share in (0.5, 0.97, 1.03, 2.0))
+    assert fit.probabilities(fit.predict(Z)).shape == (6, k)
+
+
+def test_many_rows_are_screened_and_it_is_said(monkeypatch):
+    monkeypatch.setattr(tuning, "ALL_IN_FULL", 20)
+    monkeypatch.setattr(tuning, "SCREENED_ON", 15)
+    monkeypatch.setattr(tuning, "IN_FULL", 2)
+    full = tuned_fit(X, SIGNS, groups=GROUPS, candidates=KERNELS)
+    assert len({one.name for one in full.settings}) == 2
+    assert "3 kernels were screened on" in full.notes[0]
+    assert sum(one.rows < N for one in full.tried) == 3 * tuning.RIDGES
+    monkeypatch.setattr(tuning, "EIGEN_ROWS", 25)
+    monkeypatch.setattr(tuning, "COMPARED_ON", 22)
+    monkeypatch.setattr("overparam.spectrum.left_out_groups.EIGEN_ROWS", 25)
+    few = tuned_fit(X, SIGNS, groups=GROUPS, candidates=KERNELS, device="cpu")
+    assert len({one.name for one in few.settings}) == 1
+    assert len(few.settings) in (3, 4)
+    assert len(few.notes) == 2
+    best = tuned_fit(X, SIGNS, groups=GROUPS, candidates={few.chosen: KERNELS[few.chosen]}, device="cpu")
+    np.testing.assert_allclose(few.leaving(GROUPS), few.outputs, rtol=0, atol=1e-9)
+    assert best.settings[0].mean_square <= few.settings[0].mean_square * 1.1
+
+
+def test_the_default_kernels_learn_a_line():
+    names = default_candidates(X)
+    assert len(names) == 16
+    fit = tuned_fit(np.column_stack([X, np.ones(N)]), np.sign(X[:, 0] + 0.1), groups=GROUPS)
+    assert fit.error is not None
+    assert fit.error < 0.2
+    assert {one.name for one in fit.tried} == set(default_candidates(np.column_stack([X, np.ones(N)])))
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "error"),
+    [
+        (np.ones((2, 1)) * [[1.0], [2.0]], np.array([1.0, -1.0]), None),
+        (X[:3], np.array([1.0, -1.0, 1.0]), None),
+        (X[:8], np.ones(8), 0.0),  # one class
+        (X[:9], np.eye(3)[[0, 1, 1, 1, 1, 0, 0, 0, 2]] - 1 / 3, None),  # a class of one row
+        (np.ones((8, 2)), np.array([1.0, 1, 1, 1, 1, 1, -1, -1]), 0.25),  # equal rows: the others' majority
+        (np.zeros((8, 2)), np.array([1.0, 1, 1, 1, 1, 1, -1, -1]), None),
+    ],
+)
+def test_degenerate_classes_do_not_crash(rows, y, error):
+    fit = tuned_fit(rows, y)
+    assert np.isfinite(fit.outputs).all()
+    assert np.isfinite(fit.probabilities(fit.predict(rows))).all()
+    if error is not None:
+        assert fit.error == error
+
+
+def test_a_constant_target_is_learned():
+    fit = tuned_fit(X[:6], np.full(6, 7.0))
+    assert fit.mean_square == 0
+    np.testing.assert_array_equal(fit.predict(Z), np.full(6, 7.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"groups": np.zeros(N)}, "one group"),
+        ({"candidates": {}}, "`candidates` is empty"),
+        ({"candidates": {"a": "ntk"}}, "expected a kernel"),
+        ({"task": "classes", "y": NUMBER}, "neither ±1 nor one-hot"),
+        ({"y": SIGNS[:4]}, r"`y` has shape \(4,\)"),
+        ({"X": X[:1], "y": SIGNS[:1]}, "at least 2 rows"),
+    ],
+)
+def test_bad_input_is_said(given, said):
+    with pytest.raises(ValueError, match=said):
+        tuned_fit(**({"X": X, "y": SIGNS} | given))
+    with pytest.raises(ValueError, match="these targets are numbers"):
+        tuned_fit(X[:9], NUMBER[:9], candidates=KERNELS).probabilities(NUMBER)
