@@ -17,6 +17,8 @@ from overparam.functions.indicator import (
     indicator_function,
     indicator_sampled,
 )
+from overparam.functions.information import Information, information_out_of_randomness
+from overparam.functions.interval_partition import IntervalPartition, interval_partition, printed_mean
 from overparam.functions.learnable import (
     LearnableFunction,
     PowerTerm,
@@ -39,17 +41,32 @@ from overparam.functions.sample_scales import (
     three_layer_scales,
     two_layer_scales,
 )
+from overparam.functions.three_layer_existence import (
+    ExistingProduct,
+    ProductCurve,
+    ProductPlan,
+    SmoothProduct,
+    product_error_against_width,
+    product_plan,
+    three_layer_existence,
+)
 
 __all__ = [
     "Complexity",
     "ExistenceCurve",
     "ExistingNetwork",
+    "ExistingProduct",
     "IndicatorFunction",
+    "Information",
+    "IntervalPartition",
     "LearnableFunction",
     "PowerSeries",
     "PowerTerm",
+    "ProductCurve",
+    "ProductPlan",
     "SamplesNeeded",
     "Scale",
+    "SmoothProduct",
     "SmoothTarget",
     "TheoremScales",
     "complexity_eps",
@@ -66,6 +83,8 @@ __all__ = [
     "indicator_error",
     "indicator_function",
     "indicator_sampled",
+    "information_out_of_randomness",
+    "interval_partition",
     "kernel_coefficient",
     "largest",
     "linear",
@@ -73,10 +92,14 @@ __all__ = [
     "polynomial",
     "polynomial_network",
     "power",
+    "printed_mean",
+    "product_error_against_width",
+    "product_plan",
     "quadratic",
     "resnet_scales",
     "samples_needed",
     "series",
+    "three_layer_existence",
     "three_layer_scales",
     "two_layer_scales",
 ]

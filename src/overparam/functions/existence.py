@@ -283,7 +283,7 @@ def existence_error_against_width(
     squares, norms = found[:, :, 0] ** 2, found[:, :, 1:].mean(axis=1)
     errors = np.sqrt(squares.mean(axis=1))
     shares = squares.std(axis=1, ddof=1) / math.sqrt(repeats) / squares.mean(axis=1) / 2  # relative, of the root
-    slope, slope_error = _slope(np.log(sizes), np.log(errors), float(np.sqrt(np.mean(shares**2))))
+    slope, slope_error = fitted_slope(np.log(sizes), np.log(errors), float(np.sqrt(np.mean(shares**2))))
     row_max, frobenius, norm_2_4 = norms.T
     return ExistenceCurve(
         widths=np.array(sizes),
@@ -298,7 +298,7 @@ def existence_error_against_width(
     )
 
 
-def _slope(x: np.ndarray, y: np.ndarray, error: float) -> tuple[float, float]:
+def fitted_slope(x: np.ndarray, y: np.ndarray, error: float) -> tuple[float, float]:
     """The slope of a line through points with one standard error, and its own."""
     centred = x - x.mean()
     total = float(centred @ centred)
