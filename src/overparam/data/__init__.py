@@ -1,5 +1,6 @@
 """Data in: `load` and `Dataset`, readers of common formats, scaling, paddings, splits, wrong labels, target functions."""
 
+from overparam.data.copies import RowCopies, row_copies
 from overparam.data.dataset import Dataset
 from overparam.data.draws import Corruption, corrupt_labels, flip_labels, generator, split
 from overparam.data.duplicates import contradictions, duplicate_groups
@@ -52,6 +53,7 @@ __all__ = [
     "LayerComplexity",
     "Listing",
     "ParityTarget",
+    "RowCopies",
     "SmoothFunction",
     "SmoothSum",
     "SumComplexity",
@@ -91,6 +93,7 @@ __all__ = [
     "read_npy",
     "read_npz",
     "read_parquet",
+    "row_copies",
     "sphere_inputs",
     "split",
     "standardise",

@@ -1,0 +1,249 @@
+"""Rows written twice: equal rows, and rows so near one another, against all others, that they are one row with jitter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.data.dataset import Dataset
+from overparam.data.draws import generator
+from overparam.data.duplicates import duplicate_groups
+from overparam.data.scaling import standardise
+
+NEIGHBOURS = 20
+"""How many nearest rows are looked at; a row with as many copies as that is not told from a cluster."""
+CLEAR = 0.2
+"""A gap in the distances to the nearest rows counts where it is at least five times wide."""
+FALSE_SHARE = 0.01
+"""Of the rows found to have copies, the share that may be there by chance (Benjamini and Hochberg)."""
+LEAST_DIMENSION = 3
+"""Below it rows that lie near one another by chance look like copies; so do rows that differ in fewer columns."""
+FIRST = 5
+"""Distances from the fifth on tell the dimension: a gap before it is taken for copies."""
+TREE_COLUMNS = 8
+"""With more columns a tree visits every row."""
+WIDE, DIRECTIONS, SAMPLE = 128, 72, 500
+"""With more columns than the first, neighbours are looked for in that many directions, and of so many rows exactly."""
+PANEL = 500
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RowCopies:
+    """Which rows may be copies of one another, from the features alone.
+
+    equal: groups of equal rows. near: groups of rows that are nearly equal, their equal rows among them; below three
+    dimensions they are candidates, some of them near by chance.
+    dimension: in which the rows lie around one another; None where there are too few rows to tell.
+    steps: the share of repeated rows that have a distinct row one step away: one column differs, or two that have two
+    values each (a category written as indicators). Where steps are common, equal rows come about by chance; None
+    without equal rows.
+    """
+
+    n: int
+    equal: tuple[np.ndarray, ...]
+    near: tuple[np.ndarray, ...]
+    dimension: float | None
+    steps: float | None
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether near copies can be told from rows that are near by chance."""
+        return self.dimension is not None and self.dimension >= LEAST_DIMENSION
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether equal rows are to be expected of these columns."""
+        return self.steps is not None and self.steps >= 0.5
+
+    @property
+    def candidates(self) -> np.ndarray:
+        """(n,) the group of every row, by its first row, where all equal and near rows are held for copies."""
+        return group_numbers(self.n, (*self.equal, *self.near))
+
+
+def group_numbers(n: int, groups: Any) -> np.ndarray:
+    """(n,) the number of every row's group: its first row, the row's own number outside all groups; later groups win.
+
+    >>> group_numbers(5, [[1, 3]])
+    array([0, 1, 2, 1, 4])
+    """
+    numbers = np.arange(n)
+    for rows in groups:
+        numbers[np.asarray(rows)] = min(rows)
+    return numbers
+
+
+def row_copies(data: Dataset | Any) -> RowCopies:
+    """Equal rows, and groups of rows that are one row with jitter.
+
+    A row has copies where its j nearest rows are at least five times nearer than the next: d_j < d_{j+1}/5, for a j
+    below twenty, and where so wide a gap is too rare for chance. Of rows that lie evenly in D dimensions, d_j/d_{j+1}
+    is below t with probability t^{jD}; the rows whose gap passes are found at a false discovery rate of 1% (Benjamini
+    and Hochberg). D is the dimension of Levina and Bickel, averaged as MacKay and Ghahramani do, from the distances
+    beyond the gap. So wide a gap makes a group closed: each member's nearest rows are the others (the triangle
+    inequality), so that groups never chain. Rows that differ in one or two of more columns are not held for copies:
+    those that agree in the others lie in one or two dimensions.
+
+    Columns of a table are standardised first: distances must not depend on their units. Pixels have one unit and are
+    left as they are. Rows are not scaled to norm 1: x and 2x are no copies.
+
+    >>> X = np.random.default_rng(0).standard_normal((300, 5))
+    >>> found = row_copies(np.concatenate([X, X[:2] + 1e-6, X[:1]]))
+    >>> [rows.tolist() for rows in found.equal], [rows.tolist() for rows in found.near]
+    ([[0, 302]], [[0, 300, 302], [1, 301]])
+    """
+    image = isinstance(data, Dataset) and data.kind == "image"
+    X = checks.finite_matrix(data.X if isinstance(data, Dataset) else data)
+    equal = duplicate_groups(X)
+    repeated = np.zeros(len(X), dtype=bool)
+    for rows in equal:
+        repeated[rows[1:]] = True
+    first = np.flatnonzero(~repeated)
+    steps = _steps(X, first, np.array([rows[0] for rows in equal])) if equal else None
+    Z = _centred(X)[first] if image else standardise(X)[first]
+    near, dimension = _near(Z)
+    members = {int(rows[0]): rows for rows in equal}
+    whole = [np.sort(np.concatenate([members.get(int(i), [i]) for i in first[rows]])).astype(np.int64) for rows in near]
+    return RowCopies(len(X), tuple(equal), tuple(sorted(whole, key=lambda rows: rows[0])), dimension, steps)
+
+
+def _centred(X: np.ndarray) -> np.ndarray:
+    """Columns centred, all in one unit in which no square under- or overflows."""
+    largest = np.abs(X).max() or 1.0
+    return X / largest - (X / largest).mean(axis=0)
+
+
+def _near(Z: np.ndarray) -> tuple[list[np.ndarray], float | None]:
+    """Groups of nearly equal rows among distinct ones, and their dimension."""
+    k = min(NEIGHBOURS, len(Z) - 1)
+    if k <= FIRST:
+        return [], None
+    nearest, distances, exact = _neighbours(Z, k)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(distances[:, 1:] > 0, distances[:, :-1] / distances[:, 1:], 1.0)  # d_j/d_{j+1}, j = 1 ..
+    dimension = _dimension(ratios[exact])
+    if dimension is None:
+        return [], None
+    groups = []
+    size = _sizes(ratios, dimension)
+    taken = np.zeros(len(Z), dtype=bool)
+    for i in np.argsort(-size, kind="stable"):
+        if not size[i]:
+            break
+        rows = np.sort(np.append(nearest[i, : size[i]], i))
+        if taken[rows].any():
+            continue
+        taken[rows] = True
+        if np.count_nonzero(np.ptp(Z[rows], axis=0)) >= min(LEAST_DIMENSION, Z.shape[1]):
+            groups.append(rows)
+    return groups, dimension
+
+
+def _sizes(ratios: np.ndarray, dimension: float) -> np.ndarray:
+    """How many of its nearest rows are copies of each row."""
+    logs = np.where(ratios < CLEAR, dimension * np.log(np.maximum(ratios, 1e-300)), 0.0)
+    n, width = ratios.shape
+    # in few dimensions every wide gap is a candidate, since chance makes many; labels may tell more
+    cutoff = _discoveries((logs * np.arange(1, width + 1)).min(axis=1)) if dimension >= LEAST_DIMENSION else 0.0
+    size = np.zeros(n, dtype=np.int64)
+    for j in range(1, width + 1):
+        # what lies around copies counts with them only if it were rare among all rows: there the group is one point
+        allowed = np.where(size == 0, cutoff, np.log(FALSE_SHARE / n))
+        size[(logs[:, j - 1] < 0) & (logs[:, j - 1] * (j - size) <= allowed)] = j
+    return size
+
+
+def _dimension(ratios: np.ndarray) -> float | None:
+    """j D log(d_{j+1}/d_j) are independent and exponential with mean 1 where rows lie evenly in D dimensions."""
+    width = ratios.shape[1]
+    gaps = np.where(ratios < CLEAR, np.arange(1, width + 1), 0).max(axis=1)
+    used = np.arange(1, width + 1)[None, :] > np.maximum(gaps, FIRST - 1)[:, None]
+    if not used.any():
+        return None
+    lengths = -np.log(np.maximum(ratios, 1e-300)) * np.arange(1, width + 1)
+    mean = float(lengths[used].mean())
+    return 1 / mean if mean > 0 else None  # None: all distances tie
+
+
+def _discoveries(logs: np.ndarray) -> float:
+    """The largest logarithm of a probability that is found, at a share FALSE_SHARE of false ones."""
+    ordered = np.sort(logs)
+    allowed = np.log(FALSE_SHARE * np.arange(1, len(logs) + 1) / len(logs))
+    passing = np.flatnonzero(ordered <= allowed)
+    return float(ordered[passing[-1]]) if len(passing) else -np.inf
+
+
+def nearest_rows(Z: np.ndarray, k: int, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The k nearest other rows of every row (or of these rows), one row each, and the distances to them, rising.
+
+    >>> nearest_rows(np.array([[0.0], [1.0], [3.0]]), 1)[0].ravel()
+    array([1, 0, 1])
+    """
+    rows = np.arange(len(Z)) if rows is None else rows
+    if Z.shape[1] <= TREE_COLUMNS:
+        from scipy.spatial import KDTree  # takes a third of a second to import
+
+        distances, nearest = KDTree(Z).query(Z[rows], k + 1)
+        return _without_self(rows, np.asarray(distances), np.asarray(nearest))
+    squares = np.einsum("ij,ij->i", Z, Z)
+    near, far = np.empty((len(rows), k), dtype=np.int64), np.empty((len(rows), k))
+    for start in range(0, len(rows), PANEL):
+        piece = slice(start, start + PANEL)
+        around = squares[rows[piece], None] + squares - 2 * Z[rows[piece]] @ Z.T
+        around[np.arange(len(around)), rows[piece]] = np.inf
+        chosen = np.argpartition(around, k - 1, axis=1)[:, :k]
+        near[piece], far[piece] = _by_distance(Z, rows[piece], chosen)
+    return near, far
+
+
+def _neighbours(Z: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `nearest_rows`, and rows for which it is exact: of many columns those with a gap, and some more.
+
+    The others' are looked for in the directions in which rows differ most: what is near, is near there.
+    """
+    everyone = np.arange(len(Z))
+    if Z.shape[1] <= WIDE:
+        return *nearest_rows(Z, k), everyone
+    start = generator(0).standard_normal((Z.shape[1], DIRECTIONS))
+    directions = np.linalg.qr(Z.T @ (Z @ start))[0]
+    near, far = _by_distance(Z, everyone, nearest_rows(Z @ directions, k)[0])
+    exact = np.any(far[:, :-1] < CLEAR * far[:, 1:], axis=1)
+    some = everyone[:: max(1, len(Z) // SAMPLE)]
+    exact[some] = True
+    near[exact], far[exact] = nearest_rows(Z, k, np.flatnonzero(exact))
+    return near, far, some
+
+
+def _by_distance(Z: np.ndarray, rows: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The chosen rows of each row by rising distance, which differences give to all digits, unlike sums of squares."""
+    far = np.empty(chosen.shape)
+    for at, row in enumerate(rows):
+        far[at] = np.linalg.norm(Z[chosen[at]] - Z[row], axis=1)
+    order = np.argsort(far, axis=1, kind="stable")
+    return np.take_along_axis(chosen, order, axis=1), np.take_along_axis(far, order, axis=1)
+
+
+def _without_self(rows: np.ndarray, distances: np.ndarray, nearest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The columns of a row itself taken out; where equal rows pushed it out, the last column."""
+    own = nearest == rows[:, None]
+    own[~own.any(axis=1), -1] = True
+    shape = len(rows), nearest.shape[1] - 1
+    return nearest[~own].reshape(shape), distances[~own].reshape(shape)
+
+
+def _steps(X: np.ndarray, distinct: np.ndarray, repeated: np.ndarray, most: int = 200) -> float:
+    """The share of repeated rows with a distinct row one step away, from at most `most` of them."""
+    two_valued = np.array([len(np.unique(column)) == 2 for column in X.T])
+    looked = repeated[np.unique(np.linspace(0, len(repeated) - 1, most).astype(np.int64))]
+    others = X[distinct]
+    near = 0
+    for row in looked:
+        differs = others != X[row]
+        count = differs.sum(axis=1)
+        pairs = differs[count == 2]
+        near += bool((count == 1).any() or (len(pairs) and (pairs <= two_valued).all(axis=1).any()))
+    return near / len(looked)
