@@ -35,8 +35,8 @@ FREE = re.compile(
             r"`[^`]*`",
             r"!?\[[^\]]*\]\([^)]*\)",  # links and figures
             r"^#+ [^\n]*",  # headings
-            rf"\b(?:Figs?|Theorems?|Thm|Lemmas?|Claims?|App|Remark|Algorithm|Cor|Table)\b\.? {LABEL}(?:(?:, | and | to ){LABEL})*",
-            r"\(\d{1,2}\)",  # equations
+            rf"\b(?:Figs?|Theorems?|Thm|Lemmas?|Claims?|Fact|App|Remark|Algorithm|Cor|Table)\b\.? {LABEL}(?:(?:, | and | to ){LABEL})*",
+            r"\((?:[A-Z]\.)?\d{1,2}\)",  # equations
             rf"(?<!\w)[nmdNLkbκηδεωαβ₂p]+ [=≤≥] {COUNT}(?:(?:, | and | to ){COUNT})*",  # sizes: m = 128 to 4,096
             r"(?:CIFAR-|VGG-|ResNet-|MNIST |H|float|tf|TF|ℓ)\d+(?:/\d)?",  # names
             r"\d+(?=/)|(?<=[/_])\d+|\d+(?=[mz]\b)|10(?=[⁻⁰-⁹])|\d+ × \d+|\{±1\}",  # parts of formulas

@@ -12,6 +12,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "measured": ("docs/studies/fine-grained-laws", fine_grained.measured),
     "three": ("docs/studies/beyond-two-layers", beyond_two_layers.three_layers),
     "theorem1": ("docs/studies/beyond-kernels-theorem1", beyond_kernels.theorem1),
+    "descent": ("docs/studies/beyond-kernels-descent", beyond_kernels.descent),
     "theorem2": ("docs/studies/beyond-kernels-theorem2", beyond_kernels.theorem2),
     "norms": ("docs/studies/beyond-kernels-fig3", beyond_kernels.norms),
     "parities": ("docs/studies/beyond-kernels-fig2", beyond_kernels.parities),

@@ -77,6 +77,12 @@ def digits(value: float | None, count: int = 2) -> str:
     return f"{value:#.{count}g}".rstrip(".").replace("-", "−")
 
 
+def scientific(value: float, places: int = 0) -> str:
+    """As in 3e-4, or 1.4e35 with one place."""
+    mantissa, power = f"{value:.{places}e}".split("e")
+    return f"{mantissa}e{int(power)}"
+
+
 def percent(share: float, places: int = 1) -> str:
     """A share in percent."""
     return f"{fixed(100 * share, places)}%"

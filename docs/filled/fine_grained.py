@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from filled.committed import Result, digits, fixed, only, percent, spread, table, whole
+from filled.committed import Result, digits, fixed, only, percent, scientific, spread, table, whole
 
 SHOWN = [(10_000, 0.01, "true"), (10_000, 0.03, "true"), (10_000, 0.1, "true"), (10_000, 1.0, "true"),
          (40_000, 1.0, "true"), (10_000, 0.01, "random"), (10_000, 0.1, "random"), (10_000, 1.0, "random")]  # fmt: skip
@@ -72,7 +72,7 @@ def labels(result: Result) -> dict[str, str]:
         errors = [percent(one["largest_error"]) if case["stable"] else "unstable rate" for one in own[:2]]
         left = [percent(one["share_left"], 1 if one["share_left"] < 0.9995 else 2) for one in own]
         paired = ", paired" if shape["paired"] else ""
-        case_name = f"{name}, κ = {case['kappa']:g}{paired}, η = {_power(case['lr'])}"
+        case_name = f"{name}, κ = {case['kappa']:g}{paired}, η = {scientific(case['lr'])}"
         lines.append([case_name, *left, digits(own[0]["laziness"], 2 if own[0]["laziness"] < 10 else 3), *errors])
     y = arrays["mnist.projections"][0] ** 2
     unstable = next(case for case in cases if case["data"] == "cifar10" and not case["stable"] and case["kappa"] == 1)
@@ -82,18 +82,12 @@ def labels(result: Result) -> dict[str, str]:
         "ordered": str(sum(case["order_holds"] for case in cases)),
         "of": str(len(cases)),
         "top": percent(y[:2].sum() / y.sum(), 0),
-        "edge": _power(2 / float(arrays["cifar10.eigenvalues"].max()), 1),
+        "edge": scientific(2 / float(arrays["cifar10.eigenvalues"].max()), 1),
         "shot": digits(float(observed.max() / observed[0]), 2),
         "flips": percent(unstable["labels"]["true"]["flips"], 0),
         "lazy_paper": fixed(cases[0]["labels"]["true"]["laziness"], 1),
         "error_paper": percent(cases[0]["labels"]["true"]["largest_error"]),
     }
-
-
-def _power(value: float, places: int = 0) -> str:
-    """As in 3e-4."""
-    mantissa, power = f"{value:.{places}e}".split("e")
-    return f"{mantissa}e{int(power)}"
 
 
 def noise(result: Result) -> dict[str, str]:
@@ -197,13 +191,13 @@ def measured(result: Result) -> dict[str, str]:
         "counting": fixed(row("Rademacher complexity by counting", "adversarial")["constant"], 2),
         "rademacher": fixed(row("Rademacher complexity", "adversarial")["constant"], 2),
         "first_signs": fixed(row("movement by the first signs")["constant"], 2),
-        "loose_least": _power(min(loose), 0),
-        "loose_most": _power(max(loose), 0),
-        "bound": _power(within["bounds"][-1], 1),
+        "loose_least": scientific(min(loose), 0),
+        "loose_most": scientific(max(loose), 0),
+        "bound": scientific(within["bounds"][-1], 1),
         "within": fixed(within["values"][-1], 2),
         "steps": fixed(steps["values"][-1], 4),
     }
 
 
 def _constant(value: float) -> str:
-    return _power(value, 1) if value < 0.01 else digits(value, 2)
+    return scientific(value, 1) if value < 0.01 else digits(value, 2)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from filled.committed import Result, all_of, digits, fixed, only, percent, whole
+from filled.committed import Result, all_of, digits, fixed, only, percent, scientific, whole
 from overparam.theory import (
     convergence_conditions,
     deep_conditions,
@@ -39,12 +39,12 @@ def two_layers(result: Result) -> dict[str, str]:
     )
     return {
         "lambda": digits(lam, 2),
-        "width_31": _power(first.needed("width")),
-        "rate_31": _power(first.needed("lr")),
-        "kappa_41": _power(kappa_4),
-        "width_41": _power(fourth.needed("width")),
-        "kappa_51": _power(kappa_5),
-        "width_51": _power(fifth.needed("width")),
+        "width_31": scientific(first.needed("width"), 1),
+        "rate_31": scientific(first.needed("lr"), 1),
+        "kappa_41": scientific(kappa_4, 1),
+        "width_41": scientific(fourth.needed("width"), 1),
+        "kappa_51": scientific(kappa_5, 1),
+        "width_51": scientific(fifth.needed("width"), 1),
         "steps_51": whole(float(f"{fifth.needed('steps'):.2g}")),
         "under": str(sum(under[True])),
         "under_of": str(len(under[True])),
@@ -73,14 +73,8 @@ def two_layer_laws(result: Result) -> dict[str, str]:
         "errors_n": fixed(errors["exponents"]["n"], 2),
         "errors_n_error": fixed(errors["errors"]["n"], 2),
         **_held("movement", movement),
-        "movement_constant": _power(movement["constant"]),
+        "movement_constant": scientific(movement["constant"], 1),
     }
-
-
-def _power(value: float) -> str:
-    """As in 1.4e35."""
-    mantissa, power = f"{value:.1e}".split("e")
-    return f"{mantissa}e{int(power)}"
 
 
 def noise(result: Result) -> dict[str, str]:
@@ -141,8 +135,8 @@ def rates(result: Result) -> dict[str, str]:
         "rippled_most": fixed(max(row["over_end"] for row in rippled), 2),
         "convex_above": fixed(max(row["exponent"] for row in above), 3),
         "convex_above_error": fixed(max(row["exponent_error"] for row in above), 3),
-        "width_1": _power(deep_conditions(*sizes).needed("width")),
-        "width_2": _power(deep_conditions(*sizes, batch=result.settings["batch"]).needed("width")),
+        "width_1": scientific(deep_conditions(*sizes).needed("width"), 1),
+        "width_2": scientific(deep_conditions(*sizes, batch=result.settings["batch"]).needed("width"), 1),
         "delta": fixed(asked["separation"], 2),
     }
 
@@ -211,7 +205,7 @@ def hidden_products(result: Result) -> dict[str, str]:
     alpha, dimensions = settings["alpha"], settings["dimensions"]
     squares = [only(result.values["curves"], d=d, N=d * d)["network"] for d in dimensions]
     return {
-        "asked": _power(max(asked)),
+        "asked": scientific(max(asked), 1),
         "enough": str(enough),
         "alphas": str(len(asked)),
         "fourth": digits(alpha**4, 2),

@@ -130,7 +130,7 @@ def test_the_study_of_n_looks_at_n_rows():
     audits = {cell.n: (name, cell) for name, (cell, _) in settings.audits().items() if "n" in cell.axes}
     for n in (20, 40):
         name, cell = audits[n]
-        found = findings_of(job.make(name), cell, 0)
+        found = findings_of(job.make(name).findings, cell, 0)
         upper = next(one for one in found if one.law == "gradient upper bound")
         assert upper.rows == n
         bounds.append(upper.bounds[0])

@@ -40,7 +40,7 @@ def test_powers_are_those_of_the_values_that_were_kept(result, place):
     job, points = prepare_reproduce(STUDY, settings=TINY, place=place), []
     for part, (cell, seed) in TINY.audits().items():
         if "m" in cell.axes:
-            (found,) = [one for one in findings_of(job.make(part), cell, seed) if one.law == name]
+            (found,) = [one for one in findings_of(job.make(part).findings, cell, seed) if one.law == name]
             points.append((np.log(cell.m), seed == 0, seed == 1, np.log(found.values.max())))
     *design, values = np.array(points, float).T
     slope = np.linalg.lstsq(np.column_stack(design), values, rcond=None)[0][0]

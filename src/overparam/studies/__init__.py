@@ -1,6 +1,7 @@
 """The papers' figures and claims, run again: `STUDIES` names them, `reproduce` runs one at a chosen scale."""
 
 from overparam.studies import (
+    beyond_kernels_descent,
     beyond_kernels_fig2_page,
     beyond_kernels_fig3_page,
     beyond_kernels_theorem1,
@@ -28,6 +29,7 @@ STUDIES: dict[str, Study] = {
         beyond_kernels_fig2_page,
         beyond_kernels_fig3_page,
         beyond_kernels_theorem1,
+        beyond_kernels_descent,
         beyond_kernels_theorem2_page,
         convergence_fig1,
         convergence_laws,

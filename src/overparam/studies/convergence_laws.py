@@ -104,7 +104,7 @@ def seconds(cell: Cell) -> float:
 def conclude(settings: LawsSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits over the networks of each axis, a row a law and moment."""
     audits = settings.audits().items()
-    measured = [one for name, (cell, seed) in audits for one in findings_of(found[name], cell, seed)]
+    measured = [one for name, (cell, seed) in audits for one in findings_of(found[name].findings, cell, seed)]
     rows = summarise(measured)
     cells = [[cell.m, cell.L, cell.n] for cell in settings.cells()]
     values = {"rows": [row.to_json() for row in rows], "cells": cells, "curves": curves_of(measured)}

@@ -113,7 +113,7 @@ def seconds(cell: Cell, inputs: int) -> float:
 def conclude(settings: FineGrainedSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits along the three axes, a row a law and moment; and what the theorems say of the widest networks."""
     audits = settings.audits().items()
-    measured = [one for name, (cell, seed) in audits for one in findings_of(found[name], cell, seed)]
+    measured = [one for name, (cell, seed) in audits for one in findings_of(found[name].findings, cell, seed)]
     rows = summarise(measured, AXES)
     values = {
         "rows": [row.to_json() for row in rows],

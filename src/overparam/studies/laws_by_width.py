@@ -90,7 +90,7 @@ def conclude(settings: WidthSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits over the widths of each network."""
     measured: dict[str, list[Measured]] = {name: [] for name, _ in settings.widths}
     for part, (name, m, seed) in settings.audits().items():
-        measured[name] += findings_of(found[part], Cell(m, KINDS[name][0], settings.n, ("m",)), seed)
+        measured[name] += findings_of(found[part].findings, Cell(m, KINDS[name][0], settings.n, ("m",)), seed)
     rows = {name: summarise(own) for name, own in measured.items()}
     arrays = arrays_of([row for own in rows.values() for row in own], ("m",))
     values = {

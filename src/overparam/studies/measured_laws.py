@@ -13,25 +13,27 @@ from typing import Any
 import numpy as np
 
 from overparam.audits import Audit, Effort, audit
-from overparam.audits.laws import mean_exponent
+from overparam.audits.laws import Finding, mean_exponent
 from overparam.data import Dataset, load
 from overparam.frame import Work
 
 AXES = ("m", "L", "n")
-SHOWN = {"omega": "ω", "kappa": "κ"}
+SHOWN = {"omega": "ω", "kappa": "κ", "alpha": "α"}
 AT = 1e-2
 """The radius at which values are drawn against m, L and n."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One network: width, the paper's L, samples, the axes of the star it lies on, and the scale of its first weights where that is one."""
+    """One network: width, the paper's L, samples, the axes of the star it lies on, and the scale of its first weights and the α of its
+    target where those are axes."""
 
     m: int
     L: int
     n: int
     axes: tuple[str, ...]
     kappa: float = 1.0
+    alpha: float = 1.0
 
     def where(self, axes: Sequence[str]) -> str:
         """Its sizes in words.
@@ -105,10 +107,10 @@ def audited(
     )  # fmt: skip
 
 
-def findings_of(part: Audit, cell: Cell, seed: int) -> list[Measured]:
-    """What an audit found, without the radii at which it is no number."""
+def findings_of(findings: Sequence[Finding], cell: Cell, seed: int) -> list[Measured]:
+    """What was found on one network, without the radii at which it is no number."""
     found = []
-    for f in part.findings:
+    for f in findings:
         there = np.isfinite(f.values)
         about = {name: getattr(f.law, name) for name in ("reference", "statement", "side", "exponents", "explicit")}
         about |= {name: getattr(f, name) for name in ("moment", "exponent", "verdict")}
