@@ -229,11 +229,7 @@ def _short(row: Row) -> str:
 
 
 def _power(row: Row, axis: str) -> str:
-    """The measured power of m or α with its standard error.
-
-    >>> _power(Row("", "", "", "upper", "start", {"m": -1.0}, {"m": 0.125}, {}, 1.0, "", 1, 1), "m")
-    '−1.00 ± 0.12'
-    """
+    """The measured power of m or α with its standard error."""
     power = row.exponents.get(axis)
     return "–" if power is None else with_error(power, row.errors.get(axis))
 
