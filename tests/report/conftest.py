@@ -2,13 +2,14 @@
 
 import shutil
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from overparam.core.folder import Parts
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Figure, Line, Section, Table, Text, series
+from overparam.core.sections import Figure, Line, Pictures, Section, Table, Text, picture, series
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<b>%{x}$a$"
 
@@ -113,6 +114,16 @@ def example() -> Parts:
     )
     states = Table(("Assumption", "State"), (("Unit rows", "met"), ("Width", "unmet"), ("Rank", "not checked")))
     samples = Table(("Row", "Label"), ((17, "seven-of-the-user"), (1234567, None)), "Rows.", has_samples=True)
+    rows = [(7, "seven", 0.5), (23, '=one, or "two"', -1.25e-9), (1201, "three", None)]
+    faces = [picture(draws.random((8, 8)), f"row {row}", f"row {row}") for row, _, _ in rows]
+    suspects = Table(
+        ("row", "the other rows suggest", "margin", "picture"),
+        tuple((*cells, face) for cells, face in zip(rows, faces, strict=True)),
+        "Labels to look at first.",
+        has_samples=True,
+        sortable=True,
+        file="labels.csv",
+    )
     return Parts(
         "analysis",
         "digits: can a wide network learn these labels?",
@@ -123,6 +134,9 @@ def example() -> Parts:
             Section("Can it be learned?", (Text("Yes. " * 60), bars, wide, spectrum)),
             Section("How fast?", (curves, Text("Above 0.2468 training diverges.", "bad"))),
             Section("When may this be believed?", (states, samples, sweep, Text("Mind the width.", "warning"))),
+            Section(
+                "Theory", (suspects, Pictures(tuple(faces), "Some rows."), replace(bars, title="Again")), folded=True
+            ),
         ),
         Provenance({"data": "digits", "kernel": {"depth": 1}}, 7, seconds=12.3, peak_memory=2**30),
     )
@@ -142,13 +156,20 @@ def hostile() -> Parts:
         lines=(Line(HOSTILE, y=1.5), Line(HOSTILE, x=0.5)),
     )
     table = Table((HOSTILE, "n"), ((HOSTILE, 1), (None, 2)), HOSTILE)
+    image = picture([[0, 1], [2, 3]], HOSTILE, HOSTILE)
+    sorted_table = Table((HOSTILE, "n"), ((HOSTILE, image), (image, 1)), HOSTILE, sortable=True, file=HOSTILE)
     hidden = Table((HOSTILE,), ((HOSTILE,),), HOSTILE, has_samples=True)
     return Parts(
         HOSTILE,
         HOSTILE,
         {},
         {},
-        (Section(HOSTILE, (Text(HOSTILE, "bad"), figure, table, hidden)), Section(HOSTILE, (figure,))),
+        (
+            Section(
+                HOSTILE, (Text(HOSTILE, "bad"), figure, table, hidden, sorted_table, Pictures((image,), HOSTILE, False))
+            ),
+            Section(HOSTILE, (figure,), folded=True),
+        ),
         Provenance(
             {HOSTILE: HOSTILE, "list": [HOSTILE, {HOSTILE: 1}]}, device=HOSTILE, machine=HOSTILE, version=HOSTILE
         ),

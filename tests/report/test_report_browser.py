@@ -1,5 +1,6 @@
 """The page in Chromium: phone and desk, light and dark, paper, without storage, without scripts."""
 
+import csv
 import itertools
 
 import pytest
@@ -125,6 +126,8 @@ def check_whole(visit, parts, scheme):
     """Every figure drawn, nothing said or fetched, headings in order, text readable and inside its figure."""
     page = visit.page
     figures = sum(type(b).__name__ == "Figure" for s in parts.sections for b in s.blocks)
+    page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    wait_until(page, f"document.querySelectorAll('.drawn .js-plotly-plot').length === {figures}")
     assert visit.said == []
     assert [url for url in visit.asked if not url.startswith(("file:", "data:"))] == []
     assert page.locator(".js-plotly-plot").count() == figures
@@ -132,6 +135,8 @@ def check_whole(visit, parts, scheme):
         "[...document.querySelectorAll('.plot')].every(p => p.querySelector('.main-svg')?.clientHeight > 200)"
     )
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    hidden = "[...document.querySelectorAll('.scroll')].filter(s => s.scrollWidth > s.clientWidth).length"
+    assert page.evaluate("innerWidth") > 600 or page.evaluate(hidden) == 0  # no column beyond the edge of a phone
     levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.tagName[1])")
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -246,10 +251,63 @@ def test_hostile_words_do_nothing(browser, hostile, tmp_path):
     path.write_text(render_page(hostile), encoding="utf-8")
     with Visit(browser, path.as_uri(), 375) as visit:
         assert visit.said == []
-        assert visit.page.locator("img").count() == 0
-        assert visit.page.locator(".js-plotly-plot").count() == 2
+        assert visit.page.locator("img").count() == 3
+        assert visit.page.evaluate("[...document.images].every(image => image.naturalWidth === 2)")
+        assert visit.page.locator(".js-plotly-plot").count() == 1  # the other is folded
         assert "<script>alert(1)" in visit.page.locator(".plot .xtitle").first.text_content()
         assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_fold_opens_by_keyboard_by_a_link_and_on_paper(browser, address):
+    with Visit(browser, address) as visit:
+        page = visit.page
+        is_open = "document.querySelector('#s4 details').open"
+        assert not page.evaluate(is_open)
+        assert page.locator("#s4 .js-plotly-plot").count() == 0
+        page.locator("#s4 summary").focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate(is_open)
+        wait_until(page, "document.querySelectorAll('#s4 .drawn').length === 1")
+        page.keyboard.press("Enter")
+        page.locator("nav a[href='#s4']").click()
+        wait_until(page, is_open)
+        wait_until(page, "Math.abs(document.querySelector('#s4').getBoundingClientRect().top) < 400")
+        page.evaluate("document.querySelector('#s4 details').open = false")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.evaluate(is_open)
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert not page.evaluate(is_open)
+    with Visit(browser, f"{address}#s4") as visit:
+        assert visit.page.evaluate(is_open)
+
+
+def test_a_table_is_sorted_by_its_heads_and_downloaded(browser, address):
+    with Visit(browser, f"{address}#s4") as visit:
+        page = visit.page
+        rows = "[...document.querySelectorAll('.sortable tbody tr')].map(row => row.cells[0].textContent)"
+        assert page.evaluate(rows) == ["7", "23", "1,201"]
+        margin = page.locator(".sortable thead th").nth(2)
+        margin.locator("button").click()
+        assert page.evaluate(rows) == ["23", "7", "1,201"]  # what is missing comes last
+        margin.locator("button").click()
+        assert page.evaluate(rows) == ["7", "23", "1,201"]
+        assert margin.get_attribute("aria-sort") == "descending"
+        page.locator(".sortable thead button").first.focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Enter")
+        assert page.evaluate(rows) == ["1,201", "23", "7"]
+        with page.expect_download() as download:
+            page.locator(".download").click()
+        assert download.value.suggested_filename == "labels.csv"
+        with open(download.value.path(), newline="", encoding="utf-8") as file:
+            read = list(csv.reader(file))
+        assert read == [
+            ["row", "the other rows suggest", "margin", "picture"],
+            ["1201", "three", "", "row 1201"],
+            ["23", '=one, or "two"', "-1.25e-09", "row 23"],
+            ["7", "seven", "0.5", "row 7"],
+        ]
+        assert visit.said == []
 
 
 def test_hover_names_the_series_in_readable_colours(browser, address):

@@ -6,6 +6,7 @@ import itertools
 import json
 import lzma
 import re
+import struct
 import sys
 from html.parser import HTMLParser
 
@@ -15,9 +16,8 @@ from plotly.offline import get_plotlyjs
 
 from overparam.core import folder
 from overparam.core.folder import Parts
-from overparam.core.sections import Figure, Section, Table, Text, series
+from overparam.core.sections import Figure, Section, Table, Text, from_json, picture, series, to_json
 from overparam.report import bundle, render_fragment, render_page, write_page
-from overparam.report import page as page_module
 from overparam.report.interactive import embedded, points_a_series
 
 LIMIT, USUAL = 3_000_000, 2_000_000
@@ -53,8 +53,8 @@ def page(example) -> str:
 
 def assert_nothing_loaded(elements: Elements):
     for tag, attributes in elements.tags:
-        assert tag not in {"link", "iframe", "img", "object", "embed", "base", "form", "source"}
-        assert "src" not in attributes
+        assert tag not in {"link", "iframe", "object", "embed", "base", "form", "source"}
+        assert "src" not in attributes or (tag == "img" and attributes["src"].startswith("data:image/png;base64,"))
         for name, value in attributes.items():
             assert not name.startswith("on"), f"{tag} has {name}"
             if name in {"href", "xlink:href", "action", "poster", "srcset"}:
@@ -102,7 +102,7 @@ def test_headings_are_in_order(page):
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
-    assert levels.count(2) == 5  # four sections and how it was made
+    assert levels.count(2) == 6  # five sections and how it was made
 
 
 def test_figures_have_names_captions_and_a_still_image(page, example):
@@ -126,8 +126,11 @@ def test_hostile_words_stay_words(render, hostile):
     assert "b" not in [tag for tag, _ in elements.tags]
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)" in text
+    images = [attributes for tag, attributes in elements.tags if tag == "img"]
+    assert len(images) == 3
+    assert all(set(image) == {"class", "alt", "src"} for image in images)
     if render is render_page:
-        assert len(elements.scripts) == 6  # theme, figures, plotly as text, unpack, places, page
+        assert len(elements.scripts) == 7  # theme, figures, plotly as text, unpack, places, page, tables
         figures = next(body for attributes, body in elements.scripts if attributes.get("id") == "figures")
         assert "<" not in figures
         specs = json.loads(figures)
@@ -147,7 +150,49 @@ def test_samples_are_left_out_when_asked(example):
         text = render(example, samples=False)
         assert "seven-of-the-user" not in text
         assert "1,234,567" not in text
-        assert text.count("left out") == 1
+        assert "data:image" not in text
+        assert text.count(" left out.<") == 3
+
+
+def test_sections_come_back_from_json_and_old_ones_without_the_new_fields(example):
+    told = json.loads(json.dumps(to_json(example.sections)))
+    assert from_json(told) == example.sections
+    assert [section.get("folded") for section in told] == [None, None, None, None, True]
+    tables = [block for section in told for block in section["blocks"] if block["kind"] == "table"]
+    assert [set(table) & {"sortable", "file"} for table in tables] == [set(), set(), set(), {"sortable", "file"}]
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (4, 7, 3), (1, 1), (6, 5, 1)])
+def test_a_picture_is_the_file_others_read(shape, tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    pixels = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
+    (tmp_path / "a.png").write_bytes(base64.b64decode(picture(pixels, "a").png))
+    seen = np.round(255 * image.imread(tmp_path / "a.png")).astype(int)
+    assert np.array_equal(
+        seen[..., :3] if seen.ndim == 3 else seen, pixels.squeeze(2) if shape[-1] == 1 < len(shape) - 1 else pixels
+    )
+
+
+def test_pictures_are_stretched_and_small():
+    size = struct.unpack(">II", base64.b64decode(picture(np.arange(200.0 * 100).reshape(200, 100), "a").png)[16:24])
+    assert size == (25, 50)  # a quarter
+    assert picture([[0.0, 5.0]], "a") == picture([[-1.0, 1.0]], "a") == picture(np.uint8([[0, 255]]), "a")
+    assert picture([[np.nan, 1.0]], "a") == picture([[0.0, 1.0]], "a")
+    with pytest.raises(ValueError, match=r"`pixels` has shape \(4,\); expected \(height, width\)"):
+        picture(np.zeros(4), "a")
+
+
+def test_a_folded_section_is_a_heading_to_open(page):
+    fold = page[page.index('<section id="s4" class="part folded">') :]
+    assert fold.startswith('<section id="s4" class="part folded"><details><summary><h2>Theory</h2></summary>')
+    assert page.count("<details>") == 1
+
+
+def test_cells_keep_their_digits_where_a_file_is_offered(page):
+    assert 'data-file="labels.csv"' in page
+    assert 'data-value="-1.25e-09"' in page
+    assert 'data-value="=one, or &quot;two&quot;"' in page
+    assert page.count("data-value=") == 12
 
 
 def test_the_page_is_written_from_the_folder_without_computing(example, tmp_path):
@@ -163,7 +208,7 @@ def test_the_fragment_is_small_and_has_no_script(example):
     assert len(text) < 150_000
     assert "<script" not in text
     assert "A wide network learns these labels" in text
-    assert text.count("<svg viewBox") == 4
+    assert text.count("<svg viewBox") == 5
     assert text.count("<details>") == len(example.sections) - 1
 
 
@@ -175,7 +220,6 @@ def test_a_page_without_figures_needs_no_plotly(monkeypatch):
 
 
 def test_without_plotly_one_line_names_the_install(monkeypatch, example):
-    monkeypatch.setattr(page_module, "plotly_bundle", bundle.plotly_bundle.__wrapped__)  # as at the first page
     monkeypatch.setitem(sys.modules, "plotly", None)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ImportError, match="pip install plotly") as caught:

@@ -1,4 +1,4 @@
-"""A page as plain data: a verdict, and sections made of text, tables, figures and surfaces, which `report` renders.
+"""A page as plain data: a verdict, and sections of text, tables, figures, surfaces, pictures and controls, which `report` renders.
 
 A result lists its sections, they are stored in result.json, and a page is drawn from
 them later without computing anything. Everything here is JSON: strings, numbers, lists.
@@ -7,6 +7,9 @@ them later without computing anything. Everything here is JSON: strings, numbers
 from __future__ import annotations
 
 import math
+import struct
+import zlib
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -17,6 +20,8 @@ Scale = Literal["linear", "log"]
 Mark = Literal["line", "points", "bars"]
 Role = Literal["true", "random", "worst", "observed", "accent", "muted"]
 Tone = Literal["good", "warning", "bad"]
+THUMBNAIL = 64
+"""Most pixels a side of a picture."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,37 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A small image: a PNG file in base64, and in `alt` the words for those who do not see it. `picture` makes one."""
+
+    png: str
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
 class Table:
-    """Rows under column heads; cells are strings or numbers, shown as given (numbers to 4 digits)."""
+    """Rows under column heads; cells are strings, numbers or pictures, shown as given (numbers to 4 digits)."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | float | int | None, ...], ...]
+    rows: tuple[tuple[str | float | int | Picture | None, ...], ...]
     caption: str = ""
     has_samples: bool = False
     """True where cells show the user's own rows or labels, which `--no-samples` leaves out."""
+    sortable: bool = False
+    """Whether a click on a head sorts the rows by it."""
+    file: str = ""
+    """A name ending in .csv under which the page offers the rows it shows, with all digits; "" offers nothing."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Thumbnails side by side, each with its caption."""
+
+    items: tuple[Picture, ...]
+    caption: str = ""
+    has_samples: bool = True
+    """True where they show the user's own rows, which `--no-samples` leaves out."""
 
 
 @dataclass(frozen=True)
@@ -113,16 +141,19 @@ class Surface:
     path: tuple[tuple[float, float], ...] = ()
 
 
-Block = Text | Table | Figure | Surface
-BLOCKS: dict[str, Callable[..., Block]] = {"text": Text, "table": Table, "figure": Figure, "surface": Surface}
+Block = Text | Table | Figure | Surface | Pictures
+BLOCKS: dict[str, Callable[..., Block]] = {
+    kind.__name__.lower(): kind for kind in (Text, Table, Figure, Surface, Pictures)
+}
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it, in order."""
+    """A heading and what stands under it, in order; a `folded` one shows its heading alone until it is opened."""
 
     title: str
     blocks: tuple[Block, ...]
+    folded: bool = False
 
 
 def series(
@@ -158,6 +189,46 @@ def table(
     """
     cells = (tuple(missing if row[name] is None else row[name] for name in columns) for row in rows)
     return Table(tuple(columns.values()), tuple(cells), caption)
+
+
+def picture(pixels: Any, alt: str, caption: str = "") -> Picture:
+    """A `Picture` of an image (height, width), or (height, width, 3) in colour: bytes as they are, else least black to most white.
+
+    Images of more than `THUMBNAIL` pixels a side are made smaller.
+
+    >>> picture([[0.0, 1.0]], "two pixels").alt
+    'two pixels'
+    """
+    image = np.asarray(pixels)
+    if image.ndim == 3 and image.shape[2] == 1:
+        image = image[:, :, 0]
+    if image.ndim not in (2, 3) or image.shape[2:] not in ((), (3,)) or image.size == 0:
+        raise ValueError(f"`pixels` has shape {image.shape}; expected (height, width) or (height, width, 3)")
+    if image.dtype != np.uint8:
+        image = np.nan_to_num(image.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+        least, reach = image.min(), np.ptp(image)
+        image = 255 * (image - least) / (reach or 1.0)
+    every = -(-max(image.shape[:2]) // THUMBNAIL)
+    if every > 1:
+        height, width = (max(1, side // every) for side in image.shape[:2])
+        rows, columns = min(every, image.shape[0]), min(every, image.shape[1])
+        parts = image[: height * rows, : width * columns].reshape(height, rows, width, columns, *image.shape[2:])
+        image = parts.mean(axis=(1, 3))
+    return Picture(b64encode(png_bytes(np.round(image).astype(np.uint8))).decode("ascii"), alt, caption)
+
+
+def png_bytes(image: np.ndarray) -> bytes:
+    """A PNG file of bytes (height, width), grey, or (height, width, 3), colour: the same bytes each time."""
+
+    def part(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    height, width = image.shape[:2]
+    kind = 2 if image.ndim == 3 else 0
+    rows = np.hstack([np.zeros((height, 1), np.uint8), image.reshape(height, -1)])  # a row starts with its filter, none
+    head = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    body = zlib.compress(rows.tobytes(), 9)
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", body) + part(b"IEND", b"")
 
 
 def surface(
@@ -204,19 +275,27 @@ def _y(values: Any) -> Any:
 
 
 def to_json(sections: Sequence[Section]) -> list[dict[str, Any]]:
-    """Sections as nested dicts; each block says its kind."""
+    """Sections as nested dicts; each block says its kind. A page without folds and sorted tables is written as ever."""
     return [
         {
             "title": section.title,
-            "blocks": [{"kind": type(block).__name__.lower(), **asdict(block)} for block in section.blocks],
+            **({"folded": True} if section.folded else {}),
+            "blocks": [_block_to_json(block) for block in section.blocks],
         }
         for section in sections
     ]
 
 
+def _block_to_json(block: Block) -> dict[str, Any]:
+    fields = {name: value for name, value in asdict(block).items() if value or name not in ("sortable", "file")}
+    return {"kind": type(block).__name__.lower(), **fields}
+
+
 def from_json(sections: Sequence[dict[str, Any]]) -> tuple[Section, ...]:
-    """The inverse of `to_json`, through JSON or not."""
-    return tuple(Section(s["title"], tuple(_block_from_json(**b) for b in s["blocks"])) for s in sections)
+    """The inverse of `to_json`, through JSON or not; what an older version did not write has its default."""
+    return tuple(
+        Section(s["title"], tuple(_block_from_json(**b) for b in s["blocks"]), s.get("folded", False)) for s in sections
+    )
 
 
 def _block_from_json(kind: str, **fields: Any) -> Block:
@@ -226,6 +305,12 @@ def _block_from_json(kind: str, **fields: Any) -> Block:
     if kind == "figure":
         fields["series"] = tuple(Series(**series) for series in fields["series"])
         fields["lines"] = tuple(Line(**line) for line in fields["lines"])
+    elif kind == "pictures":
+        fields["items"] = tuple(Picture(**item) for item in fields["items"])
+    elif kind == "table":
+        fields["rows"] = tuple(
+            tuple(Picture(**cell) if isinstance(cell, dict) else cell for cell in row) for row in fields["rows"]
+        )
     return BLOCKS[kind](**fields)
 
 

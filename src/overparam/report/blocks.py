@@ -1,13 +1,14 @@
-"""Text, tables and legends as HTML; everything a result says is escaped here."""
+"""Text, tables, pictures and legends as HTML; everything a result says is escaped here."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from html import escape
 from numbers import Real
 from typing import Any
 
-from overparam.core.sections import Figure, Table, Text
+from overparam.core.sections import Figure, Picture, Pictures, Table, Text
 from overparam.core.words import notation, number
 from overparam.report import style
 from overparam.report.axes import Canvas
@@ -16,6 +17,8 @@ from overparam.report.drawing import swatch
 MOST_ROWS = 500
 BROAD = 7
 """Columns from which a table is set narrower, so that a page of usual width shows all of them."""
+PHONE, LETTER, PADDING = 343.0, 7.6, 18.0
+"""Pixels: room for a table on a screen of 375, the width of a letter there and the gap between columns."""
 MOST_CHARACTERS = 400
 _TONES = ("good", "warning", "bad")
 _STATES = {
@@ -49,25 +52,93 @@ def _kept(words: str) -> str:
 
 
 def table(block: Table, samples: bool = True, most_rows: int = MOST_ROWS) -> str:
-    """A table in a box of its own that scrolls sideways; one line instead where samples are left out."""
+    """A table; on a narrow screen one that is too broad for it becomes cards. One line instead where samples are left out."""
     if block.has_samples and not samples:
-        what = f" ({escape(block.caption.rstrip('.'))})" if block.caption else ""
-        return f'<p class="left-out">A table with rows of the data{what} was left out.</p>'
+        return _left_out("A table with rows of the data", block.caption, "was")
     numeric = [_is_numeric(block, i) for i in range(len(block.columns))]
-    heads = "".join(_head(str(name), numeric[i]) for i, name in enumerate(block.columns))
-    rows = "".join(f"<tr>{_cells(row, numeric)}</tr>" for row in block.rows[:most_rows])
+    rows, cards = block.rows[:most_rows], _is_broad_on_a_phone(block.columns, block.rows[:most_rows], numeric)
+    form = Form(tuple(map(str, block.columns)), tuple(numeric), cards, exact=block.sortable or bool(block.file))
+    heads = "".join(_head(name, numeric[i], cards) for i, name in enumerate(form.columns))
+    inside = "".join(f"<tr{form.role('row')}>{_cells(row, form)}</tr>" for row in rows)
     more = ""
     if len(block.rows) > most_rows:
         more = f"The first {most_rows:,} of {len(block.rows):,} rows; result.json has all of them."
     caption = " ".join(part for part in (block.caption, more) if part)
-    length = (" long" if len(block.rows) > 25 else "") + (" broad" if len(block.columns) >= BROAD else "")
+    kinds = {
+        "long": len(block.rows) > 25,
+        "broad": len(block.columns) >= BROAD,
+        "cards": cards,
+        "sortable": block.sortable,
+    }
+    classes = " ".join(("table", *(name for name, is_so in kinds.items() if is_so)))
+    file = f' data-file="{escape(block.file)}"' if block.file else ""
     return (
-        f'<figure class="table{length}"><div class="scroll" tabindex="0" role="region" '
-        f'aria-label="{escape(_clip(block.caption or "Table"))}"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
+        f'<figure class="{classes}"{file}><div class="scroll" tabindex="0" role="region" '
+        f'aria-label="{escape(_clip(block.caption or "Table"))}"><table{form.role("table")}>'
+        f"<thead{form.role('rowgroup')}><tr{form.role('row')}>{heads}</tr></thead>"
+        f"<tbody{form.role('rowgroup')}>{inside}</tbody></table></div>"
         + (f"<figcaption>{shown(caption)}</figcaption>" if caption else "")
         + "</figure>"
     )
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the cells of a table are written: whether as `cards` on a phone, and with their `exact` values beside."""
+
+    columns: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    cards: bool
+    exact: bool
+
+    def role(self, name: str) -> str:
+        """Cards are no table to a browser's eye; the roles say that they are."""
+        return f' role="{name}"' if self.cards else ""
+
+
+def pictures(block: Pictures, samples: bool = True) -> str:
+    """Thumbnails side by side; one line instead where samples are left out."""
+    if block.has_samples and not samples:
+        return _left_out("Pictures of rows of the data", block.caption, "were")
+    items = "".join(
+        f"<li>{_image(item)}" + (f"<span>{shown(_clip(item.caption))}</span>" if item.caption else "") + "</li>"
+        for item in block.items
+    )
+    caption = f"<figcaption>{shown(block.caption)}</figcaption>" if block.caption else ""
+    return f'<figure class="pictures"><ul>{items}</ul>{caption}</figure>'
+
+
+def _image(picture: Picture) -> str:
+    return (
+        f'<img class="thumbnail" alt="{escape(_clip(picture.alt))}" src="data:image/png;base64,{escape(picture.png)}">'
+    )
+
+
+def _left_out(what: str, caption: str, verb: str) -> str:
+    named = f" ({escape(caption.rstrip('.'))})" if caption else ""
+    return f'<p class="left-out">{what}{named} {verb} left out.</p>'
+
+
+def _is_broad_on_a_phone(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], numeric: list[bool]) -> bool:
+    """Whether the columns, each as narrow as it may get, are broader together than a screen of 375 pixels."""
+    broad = 0.0
+    for i, name in enumerate(columns):
+        widest = min(max(map(len, str(name).split()), default=0), 16)
+        for row in rows:
+            if i < len(row):
+                widest = max(widest, _least_width(row[i], numeric[i]))
+        broad += widest * LETTER + PADDING
+    return broad > PHONE
+
+
+def _least_width(cell: Any, is_number: bool) -> int:
+    """Characters a cell needs: a number stays on one line, words break, but not into one a line."""
+    if isinstance(cell, Picture):
+        return 8
+    words = _clip(number(cell))
+    if is_number or words.partition(",")[0] in _STATES:
+        return len(words)
+    return max(max(map(len, words.split()), default=0), min(len(words), 16))
 
 
 def _is_numeric(block: Table, column: int) -> bool:
@@ -75,10 +146,13 @@ def _is_numeric(block: Table, column: int) -> bool:
     return bool(cells) and all(isinstance(cell, Real) and not isinstance(cell, bool) for cell in cells)
 
 
-def _head(name: str, is_number: bool) -> str:
+def _head(name: str, is_number: bool, cards: bool) -> str:
     # A head breaks between words, not within "leave-one-out", before its column gets wider.
     width = min(max((len(word) for word in name.split()), default=0), 16)
-    return f'<th scope="col"{_number_class(is_number)}><span style="min-width:{width}ch">{escape(name)}</span></th>'
+    role = ' role="columnheader"' if cards else ""
+    return (
+        f'<th scope="col"{role}{_number_class(is_number)}><span style="min-width:{width}ch">{escape(name)}</span></th>'
+    )
 
 
 def _number_class(is_number: bool) -> str:
@@ -89,18 +163,33 @@ def _length_class(value: Any) -> str:
     return ' class="long-text"' if isinstance(value, str) and len(value) > 20 else ""
 
 
-def _cells(row: tuple[Any, ...], numeric: list[bool]) -> str:
+def _cells(row: tuple[Any, ...], form: Form) -> str:
     cells = []
     for i, value in enumerate(row):
-        is_number = numeric[i] if i < len(numeric) else False
+        is_number = form.numeric[i] if i < len(form.numeric) else False
+        exact = f' data-value="{escape(_exact(value))}"' if form.exact else ""
+        label = f' data-label="{escape(form.columns[i])}"' if form.cards and i < len(form.columns) else ""
         if i == 0 and not is_number:
-            cells.append(f'<th scope="row"{_length_class(value)}>{_cell(value)}</th>')
+            cells.append(f'<th scope="row"{form.role("rowheader")}{exact}{_length_class(value)}>{_cell(value)}</th>')
         else:
-            cells.append(f"<td{_number_class(is_number) or _length_class(value)}>{_cell(value)}</td>")
+            classes = _number_class(is_number) or _length_class(value)
+            inside = f"<span>{_cell(value)}</span>" if form.cards else _cell(value)  # one thing beside its label
+            cells.append(f"<td{form.role('cell')}{label}{exact}{classes}>{inside}</td>")
     return "".join(cells)
 
 
+def _exact(value: Any) -> str:
+    """A cell as a file has it: numbers with all their digits."""
+    if value is None:
+        return ""
+    if isinstance(value, Picture):
+        return value.alt
+    return repr(float(value)) if isinstance(value, float) else str(value)
+
+
 def _cell(value: Any) -> str:
+    if isinstance(value, Picture):
+        return _image(value)
     state = value.partition(",")[0] if isinstance(value, str) else ""  # "holds, loose by 20" is a way to hold
     if state in _STATES:
         tone, sign = _STATES[state]

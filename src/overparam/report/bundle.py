@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lzma
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -27,16 +27,20 @@ class Bundle:
         return len(self.program.encode())
 
 
-@cache
 def plotly_bundle() -> Bundle:
-    """The plotly that is installed; packed once in a process, to the same text each time."""
+    """The plotly that is installed, packed to the same text each time."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
         raise ImportError(
             "the page needs plotly to draw its figures; `pip install plotly`, then `overparam report FOLDER`"
         ) from None
-    program = get_plotlyjs()
+    return _packed(get_plotlyjs())
+
+
+@lru_cache(maxsize=1)
+def _packed(program: str) -> Bundle:
+    """Once in a process: it takes half a second."""
     return Bundle(program, as_text(lzma.compress(program.encode(), format=lzma.FORMAT_RAW, filters=[FILTER])))
 
 

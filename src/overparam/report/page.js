@@ -115,7 +115,7 @@
 
   async function draw(plot, spec) {
     const frame = plot.parentElement;
-    if (!window.Plotly) return; // the still image stays
+    if (!window.Plotly || frame.closest("details:not([open])")) return; // the still image stays; a fold draws when opened
     paint(spec);
     const touch = fit(spec, frame);
     spec.width = frame.clientWidth;
@@ -164,6 +164,9 @@
       }
     });
     for (const [plot] of jobs) watch.observe(plot.parentElement);
+    for (const fold of document.querySelectorAll("details")) {
+      fold.addEventListener("toggle", () => jobs.filter(([plot]) => fold.contains(plot)).forEach(([plot, spec]) => draw(plot, spec)));
+    }
     root.dataset.ready = "true";
   }
 
@@ -193,6 +196,28 @@
     for (const id of links.keys()) watch.observe(document.getElementById(id));
   }
 
+  // Folded sections open when a link leads to them, and on paper.
+  function unfold() {
+    const folds = [...document.querySelectorAll("details")];
+    const reveal = (hash) => {
+      const target = hash.length > 1 && document.getElementById(decodeURIComponent(hash.slice(1)));
+      const fold = target && target.querySelector(":scope > details:not([open])");
+      if (!fold) return;
+      fold.open = true;
+      target.scrollIntoView();
+    };
+    for (const link of document.querySelectorAll('a[href^="#"]')) link.addEventListener("click", () => reveal(link.hash));
+    addEventListener("hashchange", () => reveal(location.hash));
+    reveal(location.hash);
+    let opened = [];
+    addEventListener("beforeprint", () => {
+      opened = folds.filter((fold) => !fold.open);
+      for (const fold of opened) fold.open = true;
+    });
+    addEventListener("afterprint", () => { for (const fold of opened) fold.open = false; });
+  }
+
   markCurrent();
+  unfold();
   start();
 })();

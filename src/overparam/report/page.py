@@ -16,7 +16,7 @@ from typing import Any
 from overparam.core.files import write_whole
 from overparam.core.folder import REPORT, Parts, read
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Figure, Section, Surface, Table, Text
+from overparam.core.sections import Figure, Pictures, Section, Surface, Table, Text
 from overparam.core.words import MISSING, byte_size, duration, number
 from overparam.report import blocks, style
 from overparam.report.axes import Canvas, canvas
@@ -49,6 +49,8 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
     body = "".join(_section(section, index, draw, samples) for index, section in enumerate(sections))
     early = style.packaged("theme.js")
     scripts = [style.packaged(name) for name in ("unpack.js", "places.js", "page.js")]
+    tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
+    scripts += [style.packaged("tables.js")] if any(table.sortable or table.file for table in tables) else []
     scripts += [style.packaged("surfaces.js")] if surfaces else []
     allowed = [early, *scripts, *([plotly.program] if plotly else [])]
     heights = (
@@ -126,11 +128,11 @@ def _contents(sections: list[Section]) -> str:
 
 def _section(section: Section, index: int, draw: Callable[[Figure | Surface], str], samples: bool) -> str:
     first = index == 0
-    tone = _tone(section) if first else ""
-    return (
-        f'<section id="s{index}" class="{"verdict " + tone if first else "part"}">'
-        f"<h2>{escape(section.title)}</h2>{_grouped(_inside(section, first, draw, samples))}</section>\n"
-    )
+    kind = f"verdict {_tone(section)}" if first else "part"
+    heading, inside = f"<h2>{escape(section.title)}</h2>", _grouped(_inside(section, first, draw, samples))
+    if section.folded:
+        kind, heading, inside = f"{kind} folded", "", f"<details><summary>{heading}</summary>{inside}</details>"
+    return f'<section id="s{index}" class="{kind}">{heading}{inside}</section>\n'
 
 
 def _inside(
@@ -147,6 +149,8 @@ def _inside(
             inside.append(blocks.text(block, large=large))
         elif isinstance(block, Table):
             inside.append(blocks.table(block, samples, most_rows))
+        elif isinstance(block, Pictures):
+            inside.append(blocks.pictures(block, samples))
         else:
             inside.append(draw(block))
     return inside
