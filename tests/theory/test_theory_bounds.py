@@ -15,6 +15,7 @@ from overparam.theory import (
     generalization_bound,
     generalization_conditions,
     movement_limit,
+    residual_conditions,
     trajectory_conditions,
 )
 
@@ -226,3 +227,19 @@ def test_what_deep_networks_need_is_one_formula_for_both_algorithms(b, n):
     assert judged.needed("width") == pytest.approx(n**25 * L**12 * k * np.log(1e4) ** 5 / (b * delta**8))
     with pytest.raises(ValueError, match="batch of at most"):
         deep_conditions(n, L, delta, k, batch=n + 1)
+
+
+@pytest.mark.parametrize(("b", "n"), [(1, 3), (2, 4), (5, 5)])
+def test_residual_networks_need_the_steps_of_theorem_8(b, n):
+    L, delta, m = 3, 0.5, 1000
+    whole = residual_conditions(n, L, delta, epsilon=0.1, constant=2.0)
+    assert whole.needed("steps") == pytest.approx(n**6 * L**2 / (2 * delta**2) * np.log(10))
+    few = residual_conditions(n, L, delta, batch=b, width=m, epsilon=0.1, steps=5)
+    assert few.needed("steps") == pytest.approx(n**7 * L**2 * np.log(m) ** 2 / (b * delta**2) * np.log(10))
+    assert few.met is False
+    with pytest.raises(ValueError, match="pass width="):
+        residual_conditions(n, L, delta, batch=b)
+    with pytest.raises(ValueError, match="batch of at most"):
+        residual_conditions(n, L, delta, batch=n + 1, width=m)
+    with pytest.raises(ValueError, match="separation = 0"):
+        residual_conditions(n, L, 0)

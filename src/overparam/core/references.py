@@ -159,7 +159,7 @@ _STATEMENTS = {
         "Thm 5": "Near the start gradient, tangent kernel and linear approximation hardly change.",
         "Thm 6": "Other losses: how many steps by the class of the loss, and when every label is right.",
         "Thm 7": "The convolutional network reaches any loss at a linear rate.",
-        "Thm 8": "So does the residual network, in O(n⁶L²/δ² log 1/ε) steps of GD.",
+        "Thm 8": "So does the residual network, in O(n⁶L²/δ² log 1/ε) steps of GD, O(n⁷L² log²m/(bδ²) log 1/ε) of SGD.",
         "Eq. (12.2)": "The loss falls by the factor 1 − Ω(ηδm/(kn²)) at every step.",
         "Eq. (13.2)": "Under SGD it does so in expectation.",
         "App. A": "Losses that are gradient-dominant, convex, bounded, or cross-entropy: the proofs of their laws.",

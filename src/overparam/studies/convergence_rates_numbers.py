@@ -21,6 +21,7 @@ from overparam.studies.convergence_rates import (
 from overparam.studies.study import Arrays, Found, Values, mean_and_error
 from overparam.theory.descent_laws import PERFECT
 from overparam.theory.iteration_laws import iteration_law, straight_line
+from overparam.theory.width import deep_conditions
 
 STEPS = {"n": 6.0, "L": 2.0, "m": 0.0, "δ": -2.0}
 """T = O(n⁶L²/δ² log 1/ε) at the theorem's rate η = Θ(kδ/(n⁴L²m))."""
@@ -204,7 +205,7 @@ def class_rows(cell: tuple[str, str], run: Arrays) -> list[dict[str, Any]]:
 
 
 def width_asked(settings: RatesSettings, starts: Mapping[str, Arrays]) -> dict[str, Any] | None:
-    """log₁₀ of n²⁴L¹²k/δ⁸, what Theorem 1 asks of m but for a constant and log⁵ m, on the rows of the first dense network.
+    """log₁₀ of the m that Theorem 1 asks for with constant 1 and one output, on the rows of the first dense network.
 
     Ref: convergence, Thm 1
     """
@@ -212,9 +213,9 @@ def width_asked(settings: RatesSettings, starts: Mapping[str, Arrays]) -> dict[s
     if not dense:
         return None
     delta = float(np.median(starts[dense[0]]["separation"]))
-    asked = 24 * np.log10(settings.samples) + 12 * np.log10(settings.layers) - 8 * np.log10(delta)
+    asked = deep_conditions(settings.samples, settings.layers, delta).needed("width")
     sizes = {"n": settings.samples, "L": settings.layers, "m": settings.width}
-    return sizes | {"separation": delta, "log10_m": asked}
+    return sizes | {"separation": delta, "log10_m": float(np.log10(asked))}
 
 
 def tail_rate(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import sections
-from overparam.core.words import count_of, decimal, with_error
+from overparam.core.words import count_of, decimal, number, with_error
 from overparam.studies.convergence_rates import (
     LABELS,
     MOST,
@@ -261,7 +261,7 @@ def _range_words(values: Values) -> list[sections.Text]:
     if asked is None:
         return []
     words = (
-        f"Out of the theorems' range: Thm 1 asks for m of the order of n²⁴L¹²k log⁵m/δ⁸, which is 10^{asked['log10_m']:.0f} at "
+        f"Out of the theorems' range: Thm 1 asks for m of the order of n²⁴L¹²k log⁵m/δ⁸, which is {number(10 ** asked['log10_m'], 2)} at "
         f"n = {asked['n']}, L = {asked['L']}, δ = {asked['separation']:.2g}, and η = Θ(kδ/(n⁴L²m)); here m = {asked['m']} and "
         "η = 1/λ_max. That the loss falls at a linear rate is seen long before."
     )

@@ -60,6 +60,7 @@ from overparam.theory.width import (
     convergence_conditions,
     deep_conditions,
     generalization_conditions,
+    residual_conditions,
     trajectory_conditions,
 )
 
@@ -131,6 +132,7 @@ __all__ = [
     "predict_movement",
     "printed_range",
     "random_label_complexity",
+    "residual_conditions",
     "sample_flips",
     "spectral_certificate",
     "steps_to_loss",

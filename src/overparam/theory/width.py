@@ -267,21 +267,7 @@ def deep_conditions(
     >>> few.needed("width") == deep_conditions(n=4, depth=1, separation=1.0).needed("width")
     True
     """
-    given = {
-        "n": n,
-        "depth": depth,
-        "separation": separation,
-        "outputs": outputs,
-        "epsilon": epsilon,
-        "constant": constant,
-    }
-    if batch is not None:
-        given["batch"] = batch
-    bad = [f"{name} = {value!r}" for name, value in given.items() if not 0 < value < np.inf]
-    if bad or (batch or 1) > n:
-        raise ValueError(
-            f"expected positive numbers and a batch of at most n = {n} samples; got {', '.join(bad) or batch}"
-        )
+    _require_positive(n, batch, depth=depth, separation=separation, outputs=outputs, epsilon=epsilon, constant=constant)
     N, L, k = float(n), float(depth), float(outputs)
     shared = N**24 * L**12 * k / (constant * separation**8) * (N / batch if batch else 1.0)
     m = float(width) if width is not None else smallest_above(shared)
@@ -310,6 +296,54 @@ def deep_conditions(
     )
 
 
+def residual_conditions(
+    n: int,
+    depth: int,
+    separation: float,
+    *,
+    batch: int | None = None,
+    width: int | None = None,
+    steps: int | None = None,
+    epsilon: float = 0.01,
+    constant: float = 1.0,
+) -> Conditions:
+    """How many steps the residual network needs for the loss to reach ε; the width it needs is a polynomial that is not written out.
+
+        gradient descent   T ≥ n⁶L²/(Cδ²) · log(1/ε)
+        SGD                T ≥ n⁷L²log²m/(C bδ²) · log(1/ε)
+
+    Ref: convergence, Thm 8
+
+    Assumes: unit rows at distance δ or more, and m ≥ Ω̃(poly(n, L, 1/δ) k).
+
+    Differs from the paper: C is an argument, 1 unless given.
+
+    Args:
+        n, depth, separation, batch, steps, epsilon, constant: as in `deep_conditions`.
+        width: m, in the steps of SGD; to be given with a batch.
+
+    Against Theorem 2's, SGD's logarithm is of 1/ε alone:
+
+    >>> few = residual_conditions(n=4, depth=1, separation=1.0, batch=2, width=100, epsilon=0.1).needed("steps")
+    >>> more = deep_conditions(n=4, depth=1, separation=1.0, batch=2, width=100, epsilon=0.1).needed("steps")
+    >>> round(more / few / float(np.log(40 * np.log(100)) / np.log(10)), 12)
+    1.0
+    """
+    _require_positive(n, batch, depth=depth, separation=separation, epsilon=epsilon, constant=constant)
+    if batch is not None and width is None:
+        raise ValueError("`width` is not given; the steps of SGD go with log²m: pass width=, the m of the network")
+    least = float(n) ** 6 * float(depth) ** 2 / (constant * separation**2) * max(0.0, float(np.log(1 / epsilon)))
+    if batch is not None and width is not None:
+        least *= n * max(float(np.log(width)), 1.0) ** 2 / batch
+    formula = "n⁷L²log²m/(C bδ²) · log(1/ε)" if batch else "n⁶L²/(Cδ²) · log(1/ε)"
+    return Conditions(
+        "Theorem 8",
+        (Requirement("steps", "≥", least, None if steps is None else float(steps), formula),),
+        f"with high probability the loss is at most {epsilon:g} after that many steps, where m is a polynomial in n, L and 1/δ or more",
+        "convergence, Thm 8",
+    )
+
+
 def smallest_above(shared: float) -> float:
     """The smallest m ≥ 3 with m ≥ shared · log⁵m from there on.
 
@@ -329,6 +363,15 @@ def _width(needed: float, width: int | None, formula: str) -> Requirement:
 
 def _rate(needed: float, lr: float | None) -> Requirement:
     return Requirement("lr", "≤", float(needed), None if lr is None else float(lr), "c′ λ_0/n²")
+
+
+def _require_positive(n: int, batch: int | None, **given: float) -> None:
+    every = {"n": n, **given} | ({} if batch is None else {"batch": batch})
+    bad = [f"{name} = {value!r}" for name, value in every.items() if not 0 < value < np.inf]
+    if bad or (batch or 1) > n:
+        raise ValueError(
+            f"expected positive numbers and a batch of at most n = {n} samples; got {', '.join(bad) or batch}"
+        )
 
 
 def _checked(n: int, lambda_min: float, kappa: float, delta: float) -> tuple[float, float, float]:
