@@ -1,4 +1,5 @@
-"""Signed sets of one chance each, and a Gaussian times a function in the input of a random neuron: against sums, explicit matrices and draws."""
+"""Signed sets of one chance each, and a Gaussian times a function in the input of a random neuron: against sums,
+explicit matrices and draws."""
 
 import math
 
@@ -90,7 +91,8 @@ def test_parts_are_those_of_explicit_matrices(direction):
 
 
 def test_rho_is_gaussian_and_does_not_depend_on_the_rest():
-    """40 starts of 40 neurons each; starts are independent, so that errors come from them. A tilted direction is seen to fail."""
+    """40 starts of 40 neurons each; starts are independent, so that errors come from them. A tilted direction is seen
+    to fail."""
     rng, starts, m2 = np.random.default_rng(2), 40, 40
     found, tilted = [], []
     for _ in range(starts):

@@ -41,7 +41,8 @@ def test_the_target_is_the_formula():
 
 
 def test_the_network_is_the_pseudo_network_of_explicit_matrices():
-    """a D_v V* D_w W* x, written out by the learner of the audits, is (1/m₂) Σ a²h_Φ 1{…} times (1/m₁) Σ h_φ2 1{…}; its norms are those of the matrices."""
+    """a D_v V* D_w W* x, written out by the learner of the audits, is (1/m₂) Σ a²h_Φ 1{…} times (1/m₁) Σ h_φ2 1{…}; its
+    norms are those of the matrices."""
     rng, scale = np.random.default_rng(0), 0.3
     W, b1, V, b2, a = start(rng, 40, 60, scale=scale)
     signs = rng.choice([-1.0, 1.0], 40)
@@ -62,7 +63,8 @@ def test_the_network_is_the_pseudo_network_of_explicit_matrices():
 
 
 def test_the_mean_is_the_target_and_the_variance_the_one_by_hand():
-    """20 starts: the mean within four standard errors, and m₂E[error²] near 3·½E[h²] a²φ2², as E[a⁴] = 3 and h² is even."""
+    """20 starts: the mean within four standard errors, and m₂E[error²] near 3·½E[h²] a²φ2², as E[a⁴] = 3 and h² is
+    even."""
     rng, m1, m2, starts = np.random.default_rng(1), 96, 2048, 20
     outputs = []
     for _ in range(starts):

@@ -284,7 +284,8 @@ def _gradient_gap(learner: TwoLayerLearner, X: np.ndarray, y: np.ndarray, g: np.
     return float((np.linalg.norm(rows, axis=1) * np.linalg.norm(X, axis=1)).max())
 
 
-def _bounds(learner: TwoLayerLearner, R: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def coupling_bounds(learner: TwoLayerLearner, R: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The right sides of Lemma G.3 with constant 1 at radii R: share of signs, outputs, gradients."""
     k, m = learner.a.shape
     alpha = float(np.sqrt(np.mean(learner.a**2)))
     turned = R / learner.spread + np.log(n * m) / m
@@ -300,14 +301,15 @@ def _findings(
     X: np.ndarray,
     detail: dict[str, np.ndarray] | None = None,
 ) -> list[Finding]:
-    bounds, conditions = _bounds(learner, R, len(X)), _conditions(X)
+    bounds, conditions = coupling_bounds(learner, R, len(X)), unit_rows(X)
     return [
         made(law, moment, at, values[:, i], bounds[i], conditions, detail)
         for i, law in enumerate((FLIPS, OUTPUTS, GRADIENTS))
     ]
 
 
-def _conditions(X: np.ndarray) -> tuple[Assumption, ...]:
+def unit_rows(X: np.ndarray) -> tuple[Assumption, ...]:
+    """What the lemmas on two layers ask of the rows."""
     norms = np.linalg.norm(X, axis=1)
     return (
         checked("unit rows", bool(np.allclose(norms, 1, atol=1e-6)), f"norms {norms.min():.3g} to {norms.max():.3g}"),

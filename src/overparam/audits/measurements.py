@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import final
 
 from overparam.audits.beyond_kernels import coupling_of_resnet
+from overparam.audits.beyond_two_layers_convergence import convergence_of_three_layers, convergence_of_two_layers
+from overparam.audits.beyond_two_layers_rademacher import rademacher_of_three_layers, rademacher_of_two_layers
 from overparam.audits.beyond_two_layers_smoothing import coupling_under_signs, smoothed_pseudo_network
 from overparam.audits.beyond_two_layers_three import coupling_of_three_layers, descent_test
 from overparam.audits.beyond_two_layers_two import coupling_of_two_layers
@@ -82,6 +84,10 @@ MEASUREMENTS: dict[str, Measurement] = {
     "smoothed pseudo network": Measurement(smoothed_pseudo_network, ("three-layer",)),
     "coupling under random signs": Measurement(coupling_under_signs, ("three-layer",)),
     "descent test of three layers": Measurement(descent_test, ("three-layer",)),
+    "Rademacher complexity of the two-layer learner": Measurement(rademacher_of_two_layers, ("biased two-layer",)),
+    "Rademacher complexity of three layers": Measurement(rademacher_of_three_layers, ("three-layer",)),
+    "convergence of two layers": Measurement(convergence_of_two_layers, ("biased two-layer",)),
+    "convergence of three layers": Measurement(convergence_of_three_layers, ("three-layer",)),
     "coupling of the three-layer ResNet": Measurement(coupling_of_resnet, ("three-layer resnet",)),
 }
 

@@ -1,7 +1,8 @@
-"""Information out of randomness: the input of a random second-layer neuron as a Gaussian times any smooth function, plus what does not depend on it.
+"""Information out of randomness: the input of a random second-layer neuron as a Gaussian times any smooth function,
+plus what does not depend on it.
 
-A second-layer neuron sees n(x) = Σ_i v_i σ(⟨w_i, x⟩ + b_i) over m₁ random neurons. Given φ and a direction w*, n(x) = ρ φ_ε(⟨w*, x⟩) + B(x) + R(x): ρ is Gaussian and
-independent of B(x), and R is smaller than both by a factor of √m₁.
+A second-layer neuron sees n(x) = Σ_i v_i σ(⟨w_i, x⟩ + b_i) over m₁ random neurons. Given φ and a direction w*, n(x) = ρ
+φ_ε(⟨w*, x⟩) + B(x) + R(x): ρ is Gaussian and independent of B(x), and R is smaller than both by a factor of √m₁.
 """
 
 from __future__ import annotations
@@ -86,18 +87,20 @@ def information_out_of_randomness(
 ) -> Information:
     """ρ, B and R of every second-layer neuron, built from one start: n(x) = ρ φ_ε(⟨w*, x⟩) + B(x) + R(x) exactly.
 
-    S are the first-layer neurons whose v_i √m₂ lies in I(y_i), y_i = 2h(⟨w_i, w*⟩√m₁, b_i√m₁)/C, with signs s_i; u = s/√|S|, α = uᵀW0 e_d, β = W0 − αue_dᵀ,
-    ρ = √(τm₁) α/(C√m₂). B_1 is what neurons outside S add, B_2 what those of S′ add with the weights β. Given u, α and β are independent, so that
-    ρ ~ N(0, τ/(C²m₂)) is independent of B = B_1 + B_2.
+    S are the first-layer neurons whose v_i √m₂ lies in I(y_i), y_i = 2h(⟨w_i, w*⟩√m₁, b_i√m₁)/C, with signs s_i; u =
+    s/√|S|, α = uᵀW0 e_d, β = W0 − αue_dᵀ, ρ = √(τm₁) α/(C√m₂). B_1 is what neurons outside S add, B_2 what those of S′
+    add with the weights β. Given u, α and β are independent, so that ρ ~ N(0, τ/(C²m₂)) is independent of B = B_1 +
+    B_2.
 
     Ref: beyond_two_layers, Lemma 5.2, Lemma A.4, Eq. (21), (22)
 
     Assumes: rows of norm 1 with x_d = ½; w ~ N(0, 1/m₁), b = 0 or N(0, 2/m₁), each with probability ½; v ~ N(0, 1/m₂).
 
-    Differs from the paper: "without loss of generality w* = e_1" hides w*_d. Where w*_d ≠ 0, the v_i on S depend on α through y_i, and (192) is too small by √m₁: h is Lipschitz in
-    ⟨w_i, w*⟩√m₁. R_4 then has a part in proportion to ρ and is of the order 1/√m₂, not 1/√(m₁m₂). As x_d = ½, any φ(⟨w*, x⟩) is a function of ⟨w, x⟩ for
-    a unit w with w_d = 0; with such a direction R_4 = 0, and all that the lemma says holds.
-    C is 2 max|h| in place of C(φ, √log(1/ε)), whose 10⁴ leaves nothing of ρ.
+    Differs from the paper: "without loss of generality w* = e_1" hides w*_d. Where w*_d ≠ 0, the v_i on S depend on α
+    through y_i, and (192) is too small by √m₁: h is Lipschitz in ⟨w_i, w*⟩√m₁. R_4 then has a part in proportion to ρ
+    and is of the order 1/√m₂, not 1/√(m₁m₂). As x_d = ½, any φ(⟨w*, x⟩) is a function of ⟨w, x⟩ for a unit w with w_d =
+    0; with such a direction R_4 = 0, and all that the lemma says holds. C is 2 max|h| in place of C(φ, √log(1/ε)),
+    whose 10⁴ leaves nothing of ρ.
 
     Args:
         h: of φ, from `indicator_function` with bias; clip it (`constant=1.0`) for a C that leaves something of ρ.

@@ -1,7 +1,8 @@
 """Sets of numbers that a Gaussian falls into with one chance each, signed so that the signed mean is any y in [−1, 1].
 
-Which of many Gaussians lie in such sets, and with which signs, says nothing of the y that made the sets; yet each Gaussian that
-does lie there is about its sign times y. That is how random weights carry any function of other random weights.
+Which of many Gaussians lie in such sets, and with which signs, says nothing of the y that made the sets; yet each
+Gaussian that does lie there is about its sign times y. That is how random weights carry any function of other random
+weights.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ ROOT = math.sqrt(2 * math.pi)
 class IntervalPartition:
     """I(y) and s(y, ·) for every y of an array: I(y) = {low ≤ |g| ≤ high}, and s there is ±1.
 
-    s(y, g) = sign(y) sign(g) for |g| ≤ turn; beyond it 1 for |g| ≤ middle and −1 else. Where y is far from 0, turn = high, and I(y) is an
-    interval around y and its mirror image; where it is near, low = 0.
+    s(y, g) = sign(y) sign(g) for |g| ≤ turn; beyond it 1 for |g| ≤ middle and −1 else. Where y is far from 0, turn =
+    high, and I(y) is an interval around y and its mirror image; where it is near, low = 0.
 
     Args:
         y: in [−1, 1]. tau: P(g ∈ I(y)), g ~ N(0, 1).
@@ -52,20 +53,23 @@ class IntervalPartition:
 
 
 def interval_partition(y: Any, tau: float = 0.01) -> IntervalPartition:
-    """For every y in [−1, 1] a set I(y) of chance τ and signs s(y, ·) on it, each with half of that chance, whose E[s g | g ∈ I(y)] is y.
+    """For every y in [−1, 1] a set I(y) of chance τ and signs s(y, ·) on it, each with half of that chance, whose E[s g
+    | g ∈ I(y)] is y.
 
-    For |y| ≥ y_0 the set is an interval of chance τ/2 with mean y, and its mirror image with the sign −1; y_0 is where the two meet. For smaller |y| it is
-    [−c, c], with s = sign(y) sign(g) up to e, and beyond it as many of one sign as of the other on both sides of 0.
+    For |y| ≥ y_0 the set is an interval of chance τ/2 with mean y, and its mirror image with the sign −1; y_0 is where
+    the two meet. For smaller |y| it is [−c, c], with s = sign(y) sign(g) up to e, and beyond it as many of one sign as
+    of the other on both sides of 0.
 
     Ref: beyond_two_layers, Lemma A.4
 
-    Differs from the paper: e(y) there is such that |g| has the mean y on [−e, e], a set of chance τ′ < τ; the mean over all of I(y) is
-    then yτ′/τ, not y (`printed_mean`). Here 2(e^0 − e^{−e²/2})/√(2π) = τy, which gives y. "Bounded" there is max I(y) − min I(y) ≤ 10τ, which is
-    false for all |y| > 5τ, as I(y) has a part near y and one near −y; what holds, and is used, is |s g − y| ≤ 10τ on I(y).
+    Differs from the paper: e(y) there is such that |g| has the mean y on [−e, e], a set of chance τ′ < τ; the mean over
+    all of I(y) is then yτ′/τ, not y (`printed_mean`). Here 2(e^0 − e^{−e²/2})/√(2π) = τy, which gives y. "Bounded"
+    there is max I(y) − min I(y) ≤ 10τ, which is false for all |y| > 5τ, as I(y) has a part near y and one near −y; what
+    holds, and is used, is |s g − y| ≤ 10τ on I(y).
 
     Args:
         y: numbers in [−1, 1].
-        tau: τ, at most 1/100 in the paper; any at which a tail of chance τ/2 has a mean of at least 1 will do: up to 0.76.
+        tau: τ, at most 1/100 in the paper; any at which a tail of chance τ/2 has a mean of 1 or more: up to 0.76.
 
     >>> I = interval_partition(np.array([0.0, 0.5]))
     >>> (2 * (special.ndtr(I.high) - special.ndtr(I.low))).round(12).tolist()  # both of chance τ

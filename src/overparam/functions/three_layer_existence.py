@@ -1,7 +1,9 @@
-"""Good three-layer networks near random ones, built: W* and V* whose bilinear pseudo network is a given target, signs held.
+"""Good three-layer networks near random ones, built: W* and V* whose bilinear pseudo network is a given target, signs
+held.
 
-Every random second-layer neuron sees a Gaussian α_i times φ_1 (`information`), so that a weight h(α_i, b_i) on it gives any Φ of φ_1; a first-layer
-weight on random half-spaces gives φ_2; and V*, W* are such that the network is the product of the two.
+Every random second-layer neuron sees a Gaussian α_i times φ_1 (`information`), so that a weight h(α_i, b_i) on it gives
+any Φ of φ_1; a first-layer weight on random half-spaces gives φ_2; and V*, W* are such that the network is the product
+of the two.
 """
 
 from __future__ import annotations
@@ -115,8 +117,8 @@ def product_plan(
 
     Ref: beyond_two_layers, Lemma 5.6, Eq. (41)
 
-    Differs from the paper: C is 2 max|h| of the h at hand, and not C(φ, √log(1/ε)) with 10⁴ in its base; `clip` is the constant of the B_i at which
-    h is clipped, 100 there (None), as C is in proportion to it.
+    Differs from the paper: C is 2 max|h| of the h at hand, and not C(φ, √log(1/ε)) with 10⁴ in its base; `clip` is the
+    constant of the B_i at which h is clipped, 100 there (None), as C is in proportion to it.
     """
     checks.share(tau, "tau")
     inner = tuple(indicator_function(f, epsilon, constant=clip) for f in target.first)
@@ -179,21 +181,25 @@ def three_layer_existence(
     signs: Any = None,
     pieces: int = 1,
 ) -> ExistingProduct:
-    """W* and V* at one start: a D_v V* D_w W* x, signs at the start, has the target as its mean, nearly, and differs from it like 1/√m.
+    """W* and V* at one start: a D_v V* D_w W* x, signs at the start, has the target as its mean, nearly, and differs
+    from it like 1/√m.
 
-    With α_i the Gaussians that the second-layer neurons see, v ∈ {±1}^{m₁} and s the `split`: V*_i = (a s/m₂) a_i h_Φ(⟨v1, α_i⟩√m₂, b_{2,i}√m₂) v and
-    W*_i = 2/(s ε_a² m₁) v_i Σ_j v2_j h_{φ2,j}(⟨w2_j, w_i⟩√m₁, b_{1,i}√m₁) e_d.
+    With α_i the Gaussians that the second-layer neurons see, v ∈ {±1}^{m₁} and s the `split`: V*_i = (a s/m₂) a_i
+    h_Φ(⟨v1, α_i⟩√m₂, b_{2,i}√m₂) v and W*_i = 2/(s ε_a² m₁) v_i Σ_j v2_j h_{φ2,j}(⟨w2_j, w_i⟩√m₁, b_{1,i}√m₁) e_d.
 
     Ref: beyond_two_layers, Lemma 5.6, Eq. (39), (40), (42), (43), (197), (234), (235)
 
-    Assumes: rows x of norm 1 with x_d = ½; w ~ N(0, 1/m₁), v ~ N(0, 1/m₂), biases 0 or N(0, 2/m), each with probability ½; a ~ N(0, ε_a²).
+    Assumes: rows x of norm 1 with x_d = ½; w ~ N(0, 1/m₁), v ~ N(0, 1/m₂), biases 0 or N(0, 2/m), each with probability
+    ½; a ~ N(0, ε_a²).
 
-    Differs from the paper: (235) leaves out the 2 = 1/x_d. Its s = ε¹⁶/C_0 makes ‖W*‖_{2,∞} of the order ε^{−18}, while (40) has ε^{−11}; with
-    s = ε⁸/C_0 both bounds of (40) hold. One term of the ground truth and one output, as in the proof.
+    Differs from the paper: (235) leaves out the 2 = 1/x_d. Its s = ε¹⁶/C_0 makes ‖W*‖_{2,∞} of the order ε^{−18}, while
+    (40) has ε^{−11}; with s = ε⁸/C_0 both bounds of (40) hold. One term of the ground truth and one output, as in the
+    proof.
 
     Args:
         plan: of the target. W0: (m₁, d). b1: (m₁,). V0: (m₂, m₁). b2, a: (m₂,).
-        output_scale: ε_a. split: s. signs: v, all 1 unless given. pieces: S, how many chunks of first-layer neurons serve one φ1_j.
+        output_scale: ε_a. split: s. signs: v, all 1 unless given. pieces: S, how many chunks of first-layer neurons
+        serve one φ1_j.
     """
     W0, V0 = checks.finite_matrix(W0, "W0"), checks.finite_matrix(V0, "V0")
     (m1, d), m2 = W0.shape, len(V0)
@@ -226,7 +232,8 @@ def _carriers(plan: ProductPlan, W0: np.ndarray, b1: np.ndarray) -> np.ndarray:
 def _outer_weights(
     plan: ProductPlan, values: np.ndarray, W0: np.ndarray, V0: np.ndarray, b2: np.ndarray, pieces: int
 ) -> np.ndarray:
-    """h_Φ(⟨v1, α_i⟩√m₂, b_{2,i}√m₂) of every second-layer neuron, each φ1_j carried by its own chunks of first-layer neurons."""
+    """h_Φ(⟨v1, α_i⟩√m₂, b_{2,i}√m₂) of every second-layer neuron, each φ1_j carried by its own chunks of first-layer
+    neurons."""
     root = math.sqrt(len(V0))
     return plan.outer(_seen(plan, values, W0, V0 * root, pieces), b2 * root)
 
@@ -249,9 +256,10 @@ def _seen(plan: ProductPlan, values: np.ndarray, W0: np.ndarray, V: np.ndarray, 
 class ProductCurve:
     """Error and norms of W*, V* against the widths, from `repeats` starts each.
 
-    errors: roots of mean squares over rows and starts, with standard errors; means: E|f − g|, the quantity of (42). size: the root mean square
-    of the target on the rows. norms: of W* and V* at split 1, ε_a = 1, means over starts, by name. noisy: the errors with the signs at weights with smoothing noise.
-    slope, slope_error: of log error against log m₂.
+    errors: roots of mean squares over rows and starts, with standard errors; means: E|f − g|, the quantity of (42).
+    size: the root mean square of the target on the rows. norms: of W* and V* at split 1, ε_a = 1, means over starts, by
+    name. noisy: the errors with the signs at weights with smoothing noise. slope, slope_error: of log error against log
+    m₂.
     """
 
     first_widths: np.ndarray
@@ -269,10 +277,11 @@ class ProductCurve:
 def product_error_against_width(
     plan: ProductPlan, widths: Sequence[tuple[int, int]], X: Any, *, key: int, repeats: int = 4, pieces: int = 1
 ) -> ProductCurve:
-    """Builds W* and V* at random starts of every (m₁, m₂), and measures the error of g^{(b,b)}, with the signs of the start and with smoothing noise, and the norms.
+    """Builds W* and V* at random starts of every (m₁, m₂), and measures the error of g^{(b,b)}, with the signs of the
+    start and with smoothing noise, and the norms.
 
-    V0 is drawn some rows at a time, so that m₂ may be large. ε_a = 1 and the split is 1: the error depends on neither. The noises are those of (26),
-    σ_w = m₁^{−0.99} and σ_v = 1/(10√m₂).
+    V0 is drawn some rows at a time, so that m₂ may be large. ε_a = 1 and the split is 1: the error depends on neither.
+    The noises are those of (26), σ_w = m₁^{−0.99} and σ_v = 1/(10√m₂).
 
     Ref: beyond_two_layers, Lemma 5.6, Eq. (35), (42)
 
@@ -297,14 +306,16 @@ def product_error_against_width(
     return ProductCurve(
         np.array([m1 for m1, _ in widths]), second, errors, errors * shares, found[:, :, 1].mean(axis=1),
         np.sqrt(found[:, :, 2].mean(axis=1)), float(np.sqrt(np.mean(truth**2))),
-        {name: np.array([own[name] for own in norms]).reshape(-1, repeats).mean(axis=1) for name in norms[0]}, slope, slope_error,
+        {name: np.array([own[name] for own in norms]).reshape(-1, repeats).mean(axis=1) for name in norms[0]}, slope,
+        slope_error,
     )  # fmt: skip
 
 
 def _one_start(
     plan: ProductPlan, m1: int, m2: int, X: np.ndarray, rng: np.random.Generator, pieces: int
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """g^{(b,b)} of W*, V* on the rows with the signs at the start and with noise, (2, n), and the norms, at a start drawn here."""
+    """g^{(b,b)} of W*, V* on the rows with the signs at the start and with noise, (2, n), and the norms, at a start
+    drawn here."""
     W0 = rng.standard_normal((m1, plan.target.d)) / math.sqrt(m1)
     b1 = math.sqrt(2 / m1) * rng.standard_normal(m1) * (rng.random(m1) < 0.5)
     row, values = 2 / m1 * _factors(plan, W0, b1), _carriers(plan, W0, b1)

@@ -38,11 +38,19 @@ from overparam.studies.study import Arrays, Found, Study, Values
 KINDS: Mapping[str, tuple[int, tuple[str, ...] | None]] = {
     "residual": (3, ("residual network", "residual stability")),
     "convolutional": (2, ("convolutional network", "convolutional stability")),
-    "two layers": (0, None),
-    "three layers": (1, None),
+    "two layers": (0, ("coupling of two layers",)),
+    "three layers": (
+        1,
+        (
+            "coupling of three layers",
+            "smoothed pseudo network",
+            "coupling under random signs",
+            "descent test of three layers",
+        ),
+    ),
     "three-layer ResNet": (1, None),
 }
-"""Of each architecture the paper's L, and the laws about it alone; all if None."""
+"""Of each architecture the paper's L, and the measurements of this study; all about it if None."""
 
 
 def network(name: str, m: int, data: Dataset) -> Any:
