@@ -27,7 +27,7 @@ def test_a_bracket_is_certified_where_both_sides_are_there_and_hold():
     assert Bracketed(1.0, 0.5, None, "rounding included").certified is False
     assert Bracketed(1.0, -np.inf, 2.0, "rounding included").certified is False
     assert Bracketed(None, None, None, "rounding included").certified is False
-    curve = Bracketed(np.ones(3), np.zeros(3), np.array([1.0, np.inf, np.nan]), "of a nearby matrix")
+    curve = Bracketed(np.ones(3), np.zeros(3), np.array([1.0, np.inf, np.nan]), "rounding included")
     assert curve.certified.tolist() == [True, False, False]
     assert Bracketed(np.ones(3), None, np.ones(3), "rounding included").certified.tolist() == [False] * 3
 

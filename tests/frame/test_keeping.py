@@ -30,6 +30,19 @@ def test_a_part_comes_back_with_its_arrays_and_values(tmp_path: Path) -> None:
     assert Keeping(tmp_path).find("a part, m = 4", "mark") is None
 
 
+def test_what_another_version_kept_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of a Job and what engines keep alike: both go through here."""
+    keeping = Keeping(tmp_path)
+    keeping.keep("tiles", "mark", Kept({"x": np.arange(3.0)}))
+    assert keeping.holds("tiles", "mark")
+    monkeypatch.setattr("overparam.frame.keeping.__version__", "0.0")
+    assert not keeping.holds("tiles", "mark")
+    assert keeping.find("tiles", "mark") is None
+    keeping.forget([("tiles", "mark")])
+    monkeypatch.undo()
+    assert keeping.holds("tiles", "mark")  # what is another version's stays
+
+
 def test_every_changed_byte_is_found(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
     keeping.keep("part", "mark", kept())

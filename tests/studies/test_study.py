@@ -108,7 +108,7 @@ def test_another_key_study_or_version_has_parts_of_its_own(tmp_path: Path, monke
         prepare_reproduce(replace(STUDY, name="other"), place=tmp_path),
     ):
         assert other.plan.kept == ()
-    monkeypatch.setattr("overparam.frame.job.__version__", "0.0")
+    monkeypatch.setattr("overparam.frame.keeping.__version__", "0.0")
     assert prepare_reproduce(STUDY, place=tmp_path).plan.kept == ()
 
 

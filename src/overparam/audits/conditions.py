@@ -11,6 +11,8 @@ from overparam.audits.subject import Subject
 from overparam.core.bracketed import Assumption, checked
 
 CHANCE = 5.0
+SINGULAR = 1e-12
+"""A smallest eigenvalue that is this share of the largest one is rounding."""
 
 
 def relu_only(subject: Subject) -> Assumption:

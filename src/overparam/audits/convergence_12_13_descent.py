@@ -12,7 +12,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from overparam.audits.conditions import of_network, sizes
+from overparam.audits.conditions import SINGULAR, of_network, sizes
 from overparam.audits.convergence_9_10_gradients import NOT_APART, objective
 from overparam.audits.gradient_factors import kernel_by_layers, own_kernel
 from overparam.audits.laws import Finding, Law, made, not_measured
@@ -31,8 +31,6 @@ WINDOWS = 8
 STEPS_PER_TRAINING_STEP = 8
 MOST, MOST_OF_RUN = 1_000, 3_000
 """Rows of a kernel whose eigenvalues are taken, n k: of samples chosen here, and of those of a run, which are given."""
-SINGULAR = 1e-12
-"""A smallest eigenvalue that is this share of the largest one is rounding."""
 COSTLY = 64
 """Rows of a kernel that is made gradient by gradient."""
 EPSILON = 0.01

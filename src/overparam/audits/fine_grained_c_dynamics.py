@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from overparam.audits.beyond_two_layers_two import two_layer_learner
-from overparam.audits.conditions import CHANCE, unit_rows
+from overparam.audits.conditions import CHANCE, SINGULAR, unit_rows
 from overparam.audits.fine_grained_run import TwoLayerRun, active_gram, limit_kernel
 from overparam.audits.laws import Finding, Law, Side, made
 from overparam.audits.subject import Subject
@@ -23,8 +23,6 @@ from overparam.theory.width import convergence_conditions, trajectory_conditions
 
 DELTA = 0.05
 """δ, the failure probability at which the bounds are taken."""
-SINGULAR = 1e-12
-"""A smallest eigenvalue that is this share of the largest one is rounding."""
 
 
 def law_of_two_layers(

@@ -13,6 +13,7 @@ import numpy as np
 
 from overparam.audits.beyond_two_layers_two import TwoLayerLearner, two_layer_learner
 from overparam.audits.subject import Subject
+from overparam.theory.integrands import growth
 
 STEPS_PER_TRAINING_STEP = 50
 """Most steps of a run: 300 at the usual effort."""
@@ -49,8 +50,7 @@ class LimitKernel:
         >>> H.summed(np.ones(2), 0.5, 2).tolist()  # ½ (1 + ½) and ½ (1 + 0)
         [0.75, 0.5]
         """
-        factors = (1 - (1 - rate * self.values) ** np.asarray(steps, float)[..., None]) / self.values
-        return (factors * (self.vectors.T @ v)) @ self.vectors.T
+        return (growth(self.values, steps, rate) * (self.vectors.T @ v)) @ self.vectors.T
 
 
 def limit_kernel(subject: Subject) -> LimitKernel:

@@ -46,9 +46,9 @@ RESIDUAL = Assumption(
     "y itself where the network starts at 0",
 )
 
-Sense = Literal["rounding included", "of a nearby matrix", "with probability p", "none"]
-"""In which sense [lower, upper] holds: for the number asked for, whatever rounding did; for that of a matrix which
-rounding cannot tell from the one given; with a stated probability; or not at all."""
+Sense = Literal["rounding included", "with probability p", "none"]
+"""In which sense [lower, upper] holds: for the number asked for, whatever rounding did; with a stated probability; or not at
+all."""
 
 
 @final

@@ -13,7 +13,6 @@ from typing import Any, Generic, ParamSpec, TypeVar, final
 
 import numpy as np
 
-from overparam._version import __version__
 from overparam.core import checks
 from overparam.core.machine import available_memory
 from overparam.core.progress import Interrupted, Progress, silent
@@ -183,12 +182,11 @@ class Job(Generic[A]):
 
     @functools.cached_property
     def marks(self) -> Mapping[str, str]:
-        """What each part depends on, as a fingerprint: the verb, the version, `of`, and the parts it needs."""
+        """What each part depends on, as a fingerprint: the verb, `of`, and the parts it needs; `Keeping` adds the version."""
         found: dict[str, str] = {}
         for part in self.parts:
-            found[part.name] = fingerprint(
-                self.verb, __version__, part.make.__qualname__, part.of, [found[need] for need in part.needs]
-            )
+            needed = [found[need] for need in part.needs]
+            found[part.name] = fingerprint(self.verb, part.make.__qualname__, part.of, needed)
         return found
 
     @functools.cached_property

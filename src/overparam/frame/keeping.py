@@ -1,7 +1,7 @@
 """Work that outlives a stop: finished parts and unfinished states in a folder, each one file, checked on every read.
 
-A *part* is written once, under a name that holds a fingerprint of what it depends on: another setting gives another
-file, and a part outlives settings it does not depend on. A *state* is what unfinished work goes on from; it is replaced
+A *part* is written once, under a name that holds a fingerprint of what it depends on and of the version of the package: another
+setting gives another file, and a part outlives settings it does not depend on, but not the code that made it. A *state* is what unfinished work goes on from; it is replaced
 whole. Both are arrays and plain values behind a checksum; nothing is unpickled, and a damaged file is never used.
 """
 
@@ -21,6 +21,7 @@ from typing import Any, final
 
 import numpy as np
 
+from overparam._version import __version__
 from overparam.core import files, folder
 
 PARTS = "parts"
@@ -117,7 +118,7 @@ class Keeping:
     def _path(self, name: str, mark: str) -> Path:
         assert self.place is not None
         plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in name)[:60]
-        return self.place / f"{plain}-{fingerprint(name, mark)[:12]}{ENDING}"
+        return self.place / f"{plain}-{fingerprint(__version__, name, mark)[:12]}{ENDING}"
 
 
 @final
