@@ -5,14 +5,16 @@ import lzma
 import struct
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from overparam.data import load
-from overparam.data.readers import READERS, arrays, images, table_sources
+from overparam.data.readers import READERS, arrays, image_folders, images, table_sources
 
 RNG = np.random.default_rng(0)
 LABELS = np.array([0, 1, 1, 0, 1, 0])
@@ -60,6 +62,13 @@ def write_idx(folder, X, y):
     (folder / "train-labels-idx1-ubyte").write_bytes(idx_bytes(y))
 
 
+def write_images(folder, X, y):
+    for i, (image, label) in enumerate(zip(X, y, strict=True)):
+        place = folder / str(label)
+        place.mkdir(exist_ok=True)
+        Image.fromarray(image).save(place / f"{i}.png")
+
+
 class Case(NamedTuple):
     """One format. file: what holds the features, and what is loaded unless `folder`. fewer: whether labels can be too few."""
 
@@ -79,6 +88,7 @@ CASES = [
     Case(arrays.read_npy_folder, write_npy_folder, "X.npy", folder=True),
     Case(images.read_cifar_file, write_batch, "data_batch_1.bin", PIXELS, fewer=False),
     Case(images.read_cifar_folder, write_batch, "data_batch_1.bin", PIXELS, folder=True, fewer=False),
+    Case(image_folders.read_image_folder, write_images, "0/0.png", IMAGES, folder=True, fewer=False),
     Case(images.read_idx_folder, write_idx, "train-images-idx3-ubyte", IMAGES, folder=True),
 ]
 
@@ -116,7 +126,8 @@ def test_every_reader_has_a_case():
 def test_what_was_written_is_read(case, tmp_path):
     place = written(case, tmp_path)
     data = load(place, **columns(case))
-    in_order = data.take(np.argsort(data.rows))
+    named = data.row_names is not None  # images are in the order of their folders
+    in_order = data.take(np.argsort([int(Path(name).stem) for name in data.row_names] if named else data.rows))
     assert np.array_equal(in_order.X, case.X.reshape(6, -1))
     assert np.array_equal(in_order.labels, LABELS)
     assert data.name == place.name.split(".")[0]
@@ -133,7 +144,7 @@ def test_damaged_files_are_one_line_that_names_them(case, tmp_path):
         refused(lambda: load(place, **columns(case)), case.file)
 
 
-@readers([case for case in CASES if not case.file.endswith((".npz", ".npy", ".parquet"))])
+@readers([case for case in CASES if not case.file.endswith((".npz", ".npy", ".parquet", ".png"))])
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gz", "xz"])
 def test_packed_files_are_unpacked_and_damage_is_told(case, tmp_path, pack):
     place = written(case, tmp_path)

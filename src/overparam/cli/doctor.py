@@ -14,7 +14,7 @@ from overparam._version import __version__
 from overparam.cli import driver as shared
 
 CORE = ("numpy", "scipy", "scikit-learn", "jax", "threadpoolctl", "plotly", "typer", "rich")
-EXTRAS = {"pandas": "pandas", "polars": "polars", "pyarrow": "parquet", "matplotlib": "figures"}
+EXTRAS = {"pandas": "pandas", "polars": "polars", "pyarrow": "parquet", "matplotlib": "figures", "pillow": "images"}
 
 
 def command(json_only: shared.Json = False) -> None:

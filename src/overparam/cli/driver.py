@@ -62,7 +62,10 @@ class Breached(Exception):
 
 def _data_options(
     label: Annotated[
-        str | None, typer.Option("--label", "--target", help="The label column of a table; the last if not given.")
+        str | None,
+        typer.Option(
+            "--label", "--target", help="The label column of a table; the last if not given. Several targets: a,b."
+        ),
     ] = None,
     group: Annotated[str | None, typer.Option("--group", help="A column whose groups are never split.")] = None,
     classes: Annotated[
@@ -78,6 +81,23 @@ def _data_options(
     missing: Annotated[
         str, typer.Option("--missing", help="error, mean or drop: what to do with missing values.")
     ] = "error",
+    test_file: Annotated[
+        str | None,
+        typer.Option("--test-file", help="Test rows in a file or folder of their own, with the same columns."),
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            help="A .npy file of features computed of the rows, used in their place; two for a test set: a,b.",
+        ),
+    ] = None,
+    image_size: Annotated[
+        str | None, typer.Option("--image-size", help="Of images in folders: 32, or 28x20; the commonest if not given.")
+    ] = None,
+    ids: Annotated[
+        str | None, typer.Option("--ids", help="drop or keep columns of whole numbers that count; drop if not given.")
+    ] = None,
 ) -> None:
     """The options of reading data; a signature alone."""
 
@@ -146,9 +166,9 @@ class Given:
         """The data set that was named."""
         from overparam.data import load
 
-        options = dict(self.reading)
-        options["classes"] = _class_names(options["classes"])
-        test = options["test"]
+        options = {name: value for name, value in self.reading.items() if value is not None}
+        options["classes"] = _class_names(options.get("classes"))
+        test = options.get("test")
         options["test"] = None if test == "0" else count_or_share(test)
         found = load(self.data, key=self.seed if seed is None else seed, **options)
         return found.replace(test=None) if test == "0" and found.test is not None else found

@@ -1,5 +1,6 @@
 """Data in: `load` and `Dataset`, readers of common formats, scaling, paddings, splits, wrong labels, target functions."""
 
+from overparam.data.column_notes import ColumnNote
 from overparam.data.copies import RowCopies, row_copies
 from overparam.data.dataset import Dataset
 from overparam.data.draws import Corruption, corrupt_labels, flip_labels, generator, split
@@ -8,6 +9,7 @@ from overparam.data.labels import choose_task, class_order, decode, encode
 from overparam.data.loading import as_dataset, load
 from overparam.data.named import Listing, available, cache_folder, data_folders
 from overparam.data.readers.arrays import read_npy, read_npz
+from overparam.data.readers.image_folders import read_image_folder
 from overparam.data.readers.images import read_cifar_folder, read_idx, read_idx_folder
 from overparam.data.readers.table_sources import read_delimited, read_frame, read_parquet
 from overparam.data.scaling import (
@@ -44,6 +46,7 @@ from overparam.data.targets.target import (
 
 __all__ = [
     "AbstractTarget",
+    "ColumnNote",
     "Corruption",
     "Dataset",
     "Estimate",
@@ -90,6 +93,7 @@ __all__ = [
     "read_frame",
     "read_idx",
     "read_idx_folder",
+    "read_image_folder",
     "read_npy",
     "read_npz",
     "read_parquet",

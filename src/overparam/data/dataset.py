@@ -13,8 +13,12 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.words import count_of
+from overparam.data.column_notes import ColumnNote
 from overparam.data.draws import draw_rows, generator
 from overparam.data.labels import TASKS, class_codes, require_known, shown_values
+
+ROW_ARRAYS = ("X", "y", "labels", "rows", "groups", "row_names", "shown")
+"""The fields of a `Dataset` that have an entry a row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,7 +31,10 @@ class Dataset:
     first of two being +1; empty for regression.
     kind: "image" or "table"; image_shape: the shape of one row's image, such as (28, 28) or (3, 32, 32).
     groups: (n,) values that a split keeps together. rows: (n,) row numbers in the source.
-    test: a Dataset of new samples with the same features and classes. notes: what was done or found.
+    test: a Dataset of new samples with the same features and classes. notes: what was done or found, in words;
+    column_notes: those of them that are about columns, as data.
+    row_names: (n,) what the rows are called in the source, such as files. shown: (n, …) the rows to look at, where X holds
+    features computed of them (`load(…, features=…)`).
 
     Arrays are kept as read-only views; the caller's own arrays keep their flags.
 
@@ -52,17 +59,21 @@ class Dataset:
     rows: np.ndarray | None = None
     test: Dataset | None = None
     notes: tuple[str, ...] = ()
+    column_notes: tuple[ColumnNote, ...] = ()
+    row_names: np.ndarray | None = None
+    shown: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         X = as_matrix(self.X)
         n = len(X)
         rows = np.arange(n) if self.rows is None else np.asarray(self.rows)
         arrays = {"X": X, "y": checks.targets(self.y, n), "labels": np.asarray(self.labels), "rows": rows}
-        if self.groups is not None:
-            arrays["groups"] = np.asarray(self.groups)
+        for name in ("groups", "row_names", "shown"):
+            if getattr(self, name) is not None:
+                arrays[name] = np.asarray(getattr(self, name))
         for name, array in arrays.items():
             object.__setattr__(self, name, _read_only(array))
-        for name in ("classes", "notes", "features", "image_shape"):
+        for name in ("classes", "notes", "column_notes", "features", "image_shape"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else tuple(value))
         self._check_shapes()
@@ -71,10 +82,12 @@ class Dataset:
 
     def _check_shapes(self) -> None:
         several = self.task == "regression" and self.labels.shape == self.y.shape
-        for name in ("rows", "groups") if several else ("labels", "rows", "groups"):
+        for name in ("rows", "groups", "row_names", *(() if several else ("labels",))):
             array = getattr(self, name)
             if array is not None and array.shape != (self.n,):
                 raise ValueError(f"`{name}` has shape {array.shape}; expected ({self.n},), one a row of `X`")
+        if self.shown is not None and len(self.shown) != self.n:
+            raise ValueError(f"`shown` has {len(self.shown)} rows; expected {self.n}, one a row of `X`")
         if self.features is not None and len(self.features) != self.d:
             raise ValueError(f"`features` has {len(self.features)} names; `X` has {self.d} columns")
         checks.one_of(self.kind, "kind", ("image", "table"))
@@ -145,7 +158,27 @@ class Dataset:
         code = hashlib.sha256(repr((about, self.test and self.test.digest)).encode())
         for array in (self.X, self.y, self.labels, self.groups, self.rows):
             _add(code, array)
+        if self.shown is not None:
+            _add(code, self.shown)
         return code.hexdigest()
+
+    @property
+    def pictures(self) -> np.ndarray | None:
+        """The rows as images, (n, height, width) or (n, channels, height, width); None where they are none."""
+        if self.shown is not None:
+            return self.shown if self.shown.ndim > 2 else None
+        return None if self.image_shape is None else self.X.reshape(self.n, *self.image_shape)
+
+    def in_source_order(self) -> Dataset:
+        """The same rows in the order of their source: tables are read in a drawn order, arrays in their own.
+
+        >>> data = Dataset([[2.0], [1.0]], [1.0, -1.0], labels=["a", "b"], task="binary", classes=("a", "b"), rows=[7, 3])
+        >>> data.in_source_order().rows
+        array([3, 7])
+        """
+        assert self.rows is not None
+        order = np.argsort(self.rows, kind="stable")
+        return self if np.array_equal(order, np.arange(self.n)) else self.take(order)
 
     def take(self, rows: Any) -> Dataset:
         """The same data with these rows only (positions, a slice or a mask), in this order; `test` stays.
@@ -155,7 +188,7 @@ class Dataset:
         index = rows if isinstance(rows, slice) else np.asarray(rows)
         if isinstance(index, np.ndarray):
             index = _positions(index, self.n)
-        arrays = {name: getattr(self, name) for name in ("X", "y", "labels", "rows", "groups")}
+        arrays = {name: getattr(self, name) for name in ROW_ARRAYS}
         return self.replace(**{name: array[index] for name, array in arrays.items() if array is not None})
 
     @accepts_old("data.Dataset.subset")
@@ -170,8 +203,11 @@ class Dataset:
         strata = self.codes if self.classes else np.zeros(self.n, dtype=np.int64)
         return self.take(draw_rows(strata, n, generator(key)))
 
-    def replace(self, *, note: str | None = None, **changes: Any) -> Dataset:
-        """A copy with these fields changed, checked again; `note` is added to the notes."""
+    def replace(self, *, note: str | ColumnNote | None = None, **changes: Any) -> Dataset:
+        """A copy with these fields changed, checked again; `note` is added to the notes, one on columns to both kinds."""
+        if isinstance(note, ColumnNote):
+            changes["column_notes"] = (*changes.get("column_notes", self.column_notes), note)
+            note = note.words
         if note is not None:
             changes["notes"] = (*changes.get("notes", self.notes), note)
         return dataclasses.replace(self, **changes)
@@ -195,6 +231,7 @@ class Dataset:
             "image_shape": None if self.image_shape is None else list(self.image_shape),
             "test_rows": 0 if self.test is None else self.test.n,
             "notes": list(self.notes),
+            "column_notes": [note.describe() for note in self.column_notes],
         }
         if self.classes:
             facts["classes"] = [{"value": value, "rows": count} for value, count in self._rows_a_class()]

@@ -13,14 +13,19 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.words import count_of
+from overparam.data.column_doubts import column_doubts
+from overparam.data.column_notes import ColumnNote
 from overparam.data.dataset import Dataset
 from overparam.data.draws import draw_rows, generator, row_count, split_rows
 from overparam.data.labels import choose_task, class_codes, class_order, encode_codes, of_one_hot, shown_values
 from overparam.data.named import BUILTIN, DRAWN, find_named, known_name, missing_named, read_builtin, read_drawn
 from overparam.data.readers import no_columns, read_path
 from overparam.data.readers.arrays import raw_from_arrays, raw_from_mapping, read_npy_pair
+from overparam.data.readers.embeddings import with_features
+from overparam.data.readers.identifiers import see_to_ids
 from overparam.data.readers.reader import MISSING_VALUES, Raw
 from overparam.data.readers.table_sources import frame_kind, read_frame
+from overparam.data.readers.torch_data import is_torch_data, read_torch_data
 
 
 @accepts_old("load")
@@ -28,13 +33,17 @@ def load(
     data: Any,
     y: Any = None,
     *,
-    label: str | int | None = None,
+    label: str | int | Sequence[str | int] | None = None,
     group: str | int | None = None,
     classes: Sequence[Any] | None = None,
     train: int | float | None = None,
     test: int | float | None = None,
     task: str | None = None,
     missing: str = "error",
+    test_file: Any = None,
+    features: Any = None,
+    image_size: int | Sequence[int] | str | None = None,
+    ids: str = "auto",
     key: Any = 0,
     name: str | None = None,
 ) -> Dataset:
@@ -43,10 +52,11 @@ def load(
     data: "digits", "wine", "breast-cancer", "iris", "diabetes"; "parity" and "sparse-parity", which are drawn;
     "mnist", "fashion-mnist", "cifar10", "cifar100", "uci/abalone", ... from $OVERPARAM_DATA or the cache
     directory; a .csv, .tsv (.gz), .npz, .parquet or .bin file; "X.npy" with "y.npy" beside it, or both as a pair;
-    a folder of IDX files, CIFAR batches or .npy files; (X, y); a mapping with X and y; a pandas or polars frame; a
-    Dataset, which is returned as it is unless rows or classes are chosen.
+    a folder of IDX files, CIFAR batches or .npy files, or of images in a folder a class; (X, y), X sparse or not; a mapping
+    with X and y; a pandas or polars frame; a `torch.utils.data.Dataset` or `DataLoader`; a Dataset, which is returned as it
+    is unless rows or classes are chosen.
     y: labels of `data`, an array or a frame without them: `load(X, y)` is `load((X, y))`.
-    label: the label column of a table, by name or number (default: the last).
+    label: the label column of a table, by name or number (default: the last); several of numbers for several targets.
     group: a column (not a feature) whose values a train/test split keeps together.
     classes: the classes kept, in this order; of two the first gets +1. Default: all, sorted
     (labels that are ±1 keep their sign).
@@ -56,6 +66,12 @@ def load(
     task: "classes" or "regression" where the labels leave a doubt.
     missing: missing values of tables are an "error", filled by the column "mean" (text: a category of its
     own), or their rows are "drop"-ped.
+    test_file: the test rows, where they are in a place of their own: a file, a folder, a frame or a pair (X, y), with the
+    columns of `data`. Text is encoded by the categories of the training rows, missing values by their means.
+    features: (n, e) numbers computed of the rows, such as embeddings, an array or a .npy file, which take the place of X;
+    the rows of the source stay in `shown`. A pair for training and test rows.
+    image_size: of the images in a folder, one side or (height, width); default: the commonest size there is.
+    ids: whole numbers that count are left out of tables and kept in arrays ("auto"), left out ("drop") or kept ("keep").
     key: of the draws, and of the order of tables, whose rows are shuffled first: an int or a JAX key. The rows of arrays
     stay in the order given.
     name: what the data set is called, where its source has no better name.
@@ -67,15 +83,32 @@ def load(
     checks.one_of(missing, "missing", MISSING_VALUES)
     if y is not None:
         data = _with_labels(data, y, label)
-    if isinstance(data, Dataset) and all(value is None for value in (label, group, classes, train, test, task)):
+    chosen = (label, group, classes, train, test, task, test_file, features, image_size)
+    if isinstance(data, Dataset) and all(value is None for value in chosen) and ids == "auto":
         return data if name is None else data.replace(name=name)
-    raw = _read(data, label=label, group=group, classes=classes, missing=missing, train=train, test=test, key=key)
+    asked = {
+        "label": label,
+        "group": group,
+        "classes": classes,
+        "missing": missing,
+        "ids": ids,
+        "image_size": image_size,
+    }
+    raw = _read(data, **asked, test_file=test_file, train=train, test=test, key=key)
+    raw = _with_test_file(raw, test_file, asked)
+    if raw.sources is None and raw.kind == "table" and not (isinstance(data, Dataset) and ids == "auto"):
+        raw = see_to_ids(raw, ids)
+    raw = raw if features is None else with_features(raw, features)
     if raw.name in DRAWN:  # with as many rows as were asked for
         train = test = None
-    return _assemble(raw if name is None else replace(raw, name=name), classes, train, test, task, key)
+    raw = raw if name is None else replace(raw, name=name)
+    return _assemble(raw, classes, train, test, task, key, look=not isinstance(data, Dataset))
 
 
-READING = ("label", "group", "classes", "train", "test", "task", "missing", "key", "name", "seed")
+READING = (
+    *("label", "group", "classes", "train", "test", "task", "missing", "test_file", "features", "image_size", "ids"),
+    *("key", "name", "seed"),
+)
 """The options of `load` that every question takes."""
 
 
@@ -110,13 +143,18 @@ def _with_labels(data: Any, y: Any, label: Any) -> tuple[Any, Any]:
 
 def _read(data: Any, **asked: Any) -> Raw:
     """What `data` holds, by the reader that fits it."""
-    columns = {option: asked[option] for option in ("label", "group", "missing")}
+    columns = {option: asked[option] for option in ("label", "group", "missing", "ids", "test_file")}
     if isinstance(data, str | Path):
         return _read_place(data, asked)
+    if asked["image_size"] is not None:
+        raise ValueError(f"`image_size` is {asked['image_size']!r} and `data` is no folder of images; leave it out")
     if frame_kind(data) is not None:
         return read_frame(data, **columns)
     if isinstance(data, Mapping):
-        return raw_from_mapping(data, **columns)
+        return raw_from_mapping(data, **{option: asked[option] for option in ("label", "group", "missing")})
+    if is_torch_data(data):
+        _require_no_columns(asked, f"a {type(data).__name__}")
+        return read_torch_data(data, missing=asked["missing"])
     if isinstance(data, Dataset):
         _require_no_columns(asked, "a Dataset")
         return _as_read(data)
@@ -128,7 +166,7 @@ def _read(data: Any, **asked: Any) -> Raw:
         if all(paths):
             return read_npy_pair(Path(X).expanduser(), Path(y).expanduser(), missing=asked["missing"])
         if isinstance(data, tuple) and not any(paths):
-            return raw_from_arrays(X, y, group=asked["group"], missing=asked["missing"])
+            return raw_from_arrays(X, y, **{name: asked[name] for name in ("group", "missing", "ids", "test_file")})
     shape = getattr(data, "shape", None)
     came = f"an array of shape {tuple(shape)} without labels" if shape is not None else f"a {type(data).__name__}"
     raise ValueError(f"`data` is {came}; expected a name, a path, a pair (X, y) or a frame")
@@ -140,6 +178,10 @@ def _read_place(place: str | Path, asked: dict[str, Any]) -> Raw:
         raise ValueError("`data` is empty; expected a name, a path, a pair (X, y) or a frame")
     if known in BUILTIN or known in DRAWN:
         _require_no_columns(asked, f"data set {known!r}")
+        if asked["image_size"] is not None:
+            raise ValueError(
+                f"`image_size` is {asked['image_size']!r} and {known!r} is no folder of images; leave it out"
+            )
         if known in BUILTIN:
             return read_builtin(known)
         return read_drawn(known, train=asked["train"], test=asked["test"], key=asked["key"])
@@ -158,17 +200,33 @@ def _require_no_columns(asked: dict[str, Any], what: str) -> None:
             raise no_columns(option, asked[option], what)
 
 
+def _with_test_file(raw: Raw, test_file: Any, asked: dict[str, Any]) -> Raw:
+    """Arrays and images with the test rows of a place of their own; tables were read with theirs."""
+    if test_file is None:
+        return raw
+    if raw.sources is not None and raw.test is not None:
+        return raw
+    if raw.sources is not None:
+        raise ValueError("`test_file` is given and `X` is an array of text; give both as frames")
+    if raw.test is not None:
+        raise ValueError(f"`test_file` is given and {raw.name!r} has test rows of its own; leave it out")
+    test = _read(test_file, **asked, test_file=None, train=None, test=None, key=0)
+    return replace(raw, test=replace(test, name=raw.name, test=None))
+
+
 def _as_read(data: Dataset) -> Raw:
     """A Dataset as a source, from which rows and classes are chosen."""
+    own = {field.name for field in fields(Dataset)}
     shared = {
-        field.name: getattr(data, field.name) for field in fields(Raw) if field.name not in ("test", "shuffle", "task")
+        field.name: getattr(data, field.name) for field in fields(Raw) if field.name in own and field.name != "test"
     }
+    shared.pop("task", None)
     test = None if data.test is None else _as_read(data.test)
     return Raw(**shared, test=test, task="regression" if data.task == "regression" else "classes")
 
 
-def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, key: Any) -> Dataset:
-    """The Dataset of what was read: classes in order, rows chosen, test rows held out."""
+def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, key: Any, look: bool) -> Dataset:
+    """The Dataset of what was read: classes in order, rows chosen, test rows held out, its columns looked at."""
     _check_size(raw)
     named = None if classes is None else "classes"  # who names classes has classes
     asked = task or raw.task or named
@@ -181,6 +239,7 @@ def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, k
     order = () if kind == "regression" else class_order(raw.labels, classes)
     codes = _codes(raw, order)
     notes = list(raw.notes)
+    column_notes = list(raw.column_notes)
     if task is None and raw.task is None:
         notes.append(f"read as {'regression' if kind == 'regression' else f'{len(order)} classes'}: {why}")
     pool = np.flatnonzero(codes >= 0)
@@ -194,11 +253,18 @@ def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, k
     if absent:
         notes.append(f"no training row has the class {shown_values(absent)}")
     if raw.X.dtype.type not in (np.float32, np.float64):
-        notes.append(f"{raw.X.dtype} converted to float64")
+        column_notes.append(ColumnNote(None, "converted", f"{raw.X.dtype} converted to float64"))
+    if raw.kind == "table" and look:
+        column_notes += column_doubts(raw, pool, codes, len(order))
+    notes += [note.words for note in column_notes if note.words not in notes]
     held_out = None if held is None else _dataset(raw, held, codes, order)
     if raw.test is not None:
         held_out = _own_test(raw.test, order, test, key)
-    return _dataset(raw, pool, codes, order, notes=tuple(notes), test=held_out)
+        unknown = np.flatnonzero(_codes(raw.test, order) < 0) if classes is None else ()
+        if len(unknown):
+            which = shown_values(np.unique(raw.test.labels[unknown]).tolist(), 3)
+            notes.append(f"{count_of(len(unknown), 'test row')} left out: no training row has their label ({which})")
+    return _dataset(raw, pool, codes, order, notes=tuple(notes), column_notes=tuple(column_notes), test=held_out)
 
 
 def _codes(raw: Raw, order: tuple[Any, ...]) -> np.ndarray:
@@ -214,7 +280,7 @@ def _hold_out(
     count = row_count(test, len(pool), "test")
     if count >= len(pool):
         raise ValueError(f"`test` asks for {count:,} of {len(pool):,} rows; leave some to train on")
-    if raw.kind == "image" and raw.groups is None and not isinstance(test, float):
+    if raw.kind == "image" and raw.groups is None and not raw.shuffle and not isinstance(test, float):
         start = len(pool) - count if train is None else row_count(train, len(pool), "train")
         if start + count > len(pool):
             raise ValueError(f"`train` and `test` ask for {start + count:,} rows; there are {len(pool):,}")
@@ -260,10 +326,14 @@ def _dataset(raw: Raw, rows: np.ndarray, codes: np.ndarray, order: tuple[Any, ..
         task={0: "regression", 2: "binary"}.get(len(order), "multiclass"),
         classes=order,
         **{name: getattr(raw, name) for name in ("name", "features", "image_shape", "kind")},
-        groups=None if raw.groups is None else raw.groups[rows],
+        **{name: array[rows] for name in PER_ROW if (array := getattr(raw, name)) is not None},
         rows=rows if raw.rows is None else raw.rows[rows],
         **more,
     )
+
+
+PER_ROW = ("groups", "row_names", "shown")
+"""What a source may have beside features and labels, with an entry a row."""
 
 
 def _check_size(raw: Raw) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.words import count_of
+from overparam.data.column_notes import ColumnNote
 from overparam.data.dataset import Dataset
 
 PIECE = 4_000_000
@@ -29,7 +30,9 @@ def unit_rows(data: Any) -> Any:
     if not isinstance(data, Dataset):
         return _unit(_matrix(data), None, "X")
     test = data.test and data.test.replace(X=_unit(data.test.X, data.test.rows, f"the test part of {data.name}"))
-    return data.replace(X=_unit(data.X, data.rows, data.name), test=test, note="rows scaled to norm 1")
+    return data.replace(
+        X=_unit(data.X, data.rows, data.name), test=test, note=ColumnNote(None, "scaled", "rows scaled to norm 1")
+    )
 
 
 def _unit(X: np.ndarray, rows: np.ndarray | None, name: str) -> np.ndarray:
@@ -117,7 +120,7 @@ def drop_constant_columns(data: Dataset) -> Dataset:
     if data.features is not None:
         names = [data.features[i] for i in np.flatnonzero(constant)]
         note += f": {', '.join(names[:5])}" + (", ..." if len(names) > 5 else "")
-    return _both(data, lambda X: X[:, kept], note, features)
+    return _both(data, lambda X: X[:, kept], note, features, kind="constant")
 
 
 def column_means(X: np.ndarray) -> np.ndarray:
@@ -298,11 +301,12 @@ def _both(
     change: Callable[[np.ndarray], np.ndarray],
     note: str,
     features: tuple[str, ...] | str | None = "same",
+    kind: str = "scaled",
 ) -> Dataset:
     """Training and test rows changed alike; with other features an image is none any more."""
     named = {} if features == "same" else {"features": features, "image_shape": None}
     test = data.test and data.test.replace(X=change(data.test.X), **named)
-    return data.replace(X=change(data.X), test=test, note=note, **named)
+    return data.replace(X=change(data.X), test=test, note=ColumnNote(None, kind, note), **named)
 
 
 def _and(features: tuple[str, ...] | None, *more: str) -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from overparam.data.readers.arrays import is_npy_folder, read_npy_file, read_npy_folder, read_npz
+from overparam.data.readers.image_folders import is_image_folder, read_image_folder
 from overparam.data.readers.images import (
     is_cifar_folder,
     is_idx_folder,
@@ -18,28 +19,37 @@ from overparam.data.readers.images import (
 from overparam.data.readers.reader import Raw, Reader, unpacked_name
 from overparam.data.readers.table_sources import read_delimited, read_parquet
 
-COLUMNS = ("label", "group", "missing")
+COLUMNS = ("label", "group", "missing", "ids", "test_file")
 """What readers of tables take."""
 READERS = (
     Reader(read_delimited, takes=COLUMNS, endings=(".csv", ".tsv"), listed=True),
-    Reader(read_npz, takes=COLUMNS, endings=(".npz",), listed=True),
+    Reader(read_npz, takes=("label", "group", "missing"), endings=(".npz",), listed=True),
     Reader(read_parquet, takes=COLUMNS, endings=(".parquet", ".pq"), listed=True, needs=("pyarrow", "parquet")),
     Reader(read_npy_file, takes=("missing",), endings=(".npy",)),
     Reader(read_cifar_file, endings=(".bin",)),
     Reader(read_idx_folder, "train-images-idx3-ubyte.gz and its kin", fits=is_idx_folder),
     Reader(read_cifar_folder, "data_batch_1.bin or train.bin", takes=("classes",), fits=is_cifar_folder),
     Reader(read_npy_folder, "X.npy with y.npy", takes=("missing",), fits=is_npy_folder),
+    Reader(
+        read_image_folder,
+        "a folder of images a class",
+        takes=("image_size",),
+        fits=is_image_folder,
+        needs=("PIL", "images"),
+    ),
 )
 
 
 def read_path(path: Path, name: str | None = None, **asked: Any) -> Raw:
-    """What a file or a folder holds, by the first reader that fits; `asked` are label, group, classes and missing."""
+    """What a file or a folder holds, by the first reader that fits; `asked` are options of `load`."""
     reader, what = find_reader(path), "folder" if path.is_dir() else "file"
     if reader is None:
         raise _nothing_fits(path)
     for option in ("label", "group"):
         if asked.get(option) is not None and option not in reader.takes:
             raise no_columns(option, asked[option], f"{what} {path}")
+    if asked.get("image_size") is not None and "image_size" not in reader.takes:
+        raise ValueError(f"`image_size` is {asked['image_size']!r} and {path} is no folder of images; leave it out")
     if reader.needs is not None:
         _require_extra(path, *reader.needs)
     raw = reader.read(path, **{option: asked[option] for option in reader.takes if option in asked})

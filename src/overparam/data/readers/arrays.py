@@ -14,10 +14,15 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.machine import available_memory
 from overparam.core.words import count_of
+from overparam.data.column_notes import Notebook
 from overparam.data.labels import as_labels
+from overparam.data.readers.dates import is_temporal
+from overparam.data.readers.encoding import mean_of
 from overparam.data.readers.reader import MISSING_VALUES, Raw, one_line
-from overparam.data.readers.table_sources import frame_kind, read_frame
+from overparam.data.readers.table_sources import frame_kind, read_frame, read_object_array
+from overparam.data.readers.tables import is_number
 
 FOLDER_NAMES = ("X.npy", "X_train.npy", "x_train.npy")
 UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
@@ -26,25 +31,40 @@ X_NAMES = ("X", "x", "data", "images", "features")
 Y_NAMES = ("y", "Y", "labels", "label", "target", "targets")
 
 
-def raw_from_arrays(X: Any, y: Any, *, missing: str = "error", group: Any = None, groups: Any = None) -> Raw:
+def raw_from_arrays(
+    X: Any,
+    y: Any,
+    *,
+    missing: str = "error",
+    ids: str = "auto",
+    group: Any = None,
+    groups: Any = None,
+    test_file: Any = None,
+) -> Raw:
     """(X, y) as they are: X (n, d), or (n, height, width) and (n, ., ., .) images, which are flattened.
 
-    X may be a pandas or polars frame of features, `group` a column of it; y may be a column, a one-hot matrix or text.
+    X may be a pandas or polars frame of features, `group` a column of it and `test_file` another with its labels; a sparse
+    matrix; or an array of text, dates and numbers, which is read as a table is. y may be a column, a one-hot matrix or text.
     """
     if frame_kind(X) is not None:
-        return replace(read_frame(X, y=y, group=group, missing=missing, name="arrays"), shuffle=False)
-    if hasattr(X, "toarray"):
-        raise ValueError("`X` is a sparse matrix; pass `X.toarray()`")
+        raw = read_frame(X, y=y, group=group, missing=missing, ids=ids, test_file=test_file, name="arrays")
+        return replace(raw, shuffle=False)
+    y = y.toarray() if is_sparse(y) else y
+    X = dense(X) if is_sparse(X) else X
+    if isinstance(X, np.ndarray) and _is_table(X):
+        raw = read_object_array(X, y, missing=missing, ids=ids)
+        given = None if groups is None else as_labels(groups, len(X), "groups")[raw.rows]
+        return replace(raw, shuffle=False, groups=given)
     X = X if isinstance(X, np.memmap) else checks.as_numbers(X, "X")
     image_shape = tuple(X.shape[1:]) if X.ndim in (3, 4) else None
-    notes: tuple[str, ...] = ()
+    book = Notebook()
     if image_shape is not None:
         X = X.reshape(len(X), -1)
-        notes = (f"images of shape {image_shape} flattened to {X.shape[1]} features",)
+        book.words.append(f"images of shape {image_shape} flattened to {X.shape[1]} features")
     elif X.ndim != 2:
         checks.finite_matrix(np.zeros(X.shape), "X")  # says what is wrong with the shape
     labels = as_labels(y, len(X))
-    rows, X, found = _see_to_missing(X, missing)
+    rows, X = _see_to_missing(X, missing, book)
     return Raw(
         X=X,
         labels=labels[rows],
@@ -53,29 +73,69 @@ def raw_from_arrays(X: Any, y: Any, *, missing: str = "error", group: Any = None
         image_shape=image_shape,
         groups=None if groups is None else as_labels(groups, len(labels), "groups")[rows],
         rows=np.arange(len(labels))[rows],
-        notes=(*notes, *found),
+        total=len(labels),
+        notes=tuple(book.words),
+        column_notes=tuple(book.columns),
     )
 
 
-def _see_to_missing(X: np.ndarray, missing: str) -> tuple[Any, np.ndarray, tuple[str, ...]]:
+def is_sparse(X: Any) -> bool:
+    """Whether it is a sparse matrix or array of SciPy's kind."""
+    return hasattr(X, "toarray") and hasattr(X, "nnz")
+
+
+def dense(X: Any) -> np.ndarray:
+    """A sparse matrix with its zeros, where memory has room for them: float32 stays, all else is float64."""
+    if len(X.shape) != 2:
+        raise ValueError(f"`X` is a sparse array of shape {X.shape}; expected (n, d)")
+    kind = np.float32 if X.dtype == np.float32 else np.float64
+    need = float(X.shape[0]) * X.shape[1] * np.dtype(kind).itemsize
+    what = f"`X`, sparse of shape {X.shape[0]:,} × {X.shape[1]:,}, with its zeros"
+    fix = "keep fewer rows or columns, or reduce them first, for instance by sklearn.decomposition.TruncatedSVD"
+    checks.require_memory(need, available_memory(), what, fix, part=0.5)
+    return X.astype(kind).toarray()
+
+
+def _is_table(X: np.ndarray) -> bool:
+    """Whether an array has named fields, or values that are no numbers."""
+    if X.dtype.names is not None:
+        return X.ndim == 1 and len(X) > 0
+    if X.ndim != 2 or not X.size:
+        return False
+    if X.dtype.kind == "O":
+        return any(isinstance(value, str | bool) or is_temporal(value) for value in X.flat)
+    return X.dtype.kind in "mM" or (X.dtype.kind in "US" and not all(is_number(value) for value in X.flat))
+
+
+def _see_to_missing(X: np.ndarray, missing: str, book: Notebook) -> tuple[Any, np.ndarray]:
     everything = slice(None)
     checks.one_of(missing, "missing", MISSING_VALUES)
     if missing == "error" or X.dtype.kind != "f" or not (holes := np.isnan(X)).any():
-        return everything, X, ()  # NaN is then an error of the Dataset
+        return everything, X  # NaN is then an error of the Dataset
     if missing == "drop":
         keep = np.flatnonzero(~holes.any(axis=1))
         if not len(keep):
             raise ValueError("every row of `X` has NaN; pass missing='mean'")
-        return keep, X[keep], (f"dropped {count_of(len(X) - len(keep), 'row')} with NaN",)
+        book.add(None, "missing", f"dropped {count_of(len(X) - len(keep), 'row')} with NaN")
+        return keep, X[keep]
     empty = np.flatnonzero(holes.all(axis=0))
     if len(empty):
         raise ValueError(f"`X` has a column without values (first: column {empty[0]}); drop it")
-    X = np.where(holes, np.nanmean(X, axis=0, dtype=np.float64), X)
-    return everything, X, (f"filled {count_of(int(holes.sum()), 'NaN value')} with column means",)
+    X = np.array(X, dtype=np.float64)
+    for column in np.flatnonzero(holes.any(axis=0)):
+        gone = holes[:, column]
+        X[gone, column] = mean_of(X[~gone, column])
+    book.add(None, "missing", f"filled {count_of(int(holes.sum()), 'NaN value')} with column means")
+    return everything, X
 
 
 def raw_from_mapping(
-    arrays: Mapping[str, Any], *, label: Any = None, group: Any = None, missing: str = "error", name: str = "mapping"
+    arrays: Mapping[str, Any],
+    *,
+    label: Any = None,
+    group: Any = None,
+    missing: str = "error",
+    name: str = "mapping",
 ) -> Raw:
     """Arrays by name: X and y (or data and target, ...); X_test and y_test, where there, are test rows."""
     train = _named_pair(arrays, None if label is None else str(label))

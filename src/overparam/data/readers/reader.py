@@ -12,9 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overparam.data.column_notes import ColumnNote
+
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 MISSING_VALUES = ("error", "mean", "drop")
 """What can be done with missing values."""
+IDS = ("auto", "drop", "keep")
+"""What can be done with columns that count: left out of tables and kept in arrays, left out, or kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +27,9 @@ class Raw:
 
     X is (n, d) of any number type: bytes stay bytes until the rows are chosen, so that a whole
     image set need not be in memory as float64. `shuffle` marks sources that are often sorted by class.
+    sources: the column of the source that each feature was made of. row_names: what the rows are called there.
+    shown: the rows to look at where X holds features computed of them. total: rows of the source, those dropped included.
+    identifiers: names and values of columns that number or name the rows, whether they are features or not.
     """
 
     X: np.ndarray
@@ -35,6 +42,12 @@ class Raw:
     rows: np.ndarray | None = None
     test: Raw | None = None
     notes: tuple[str, ...] = ()
+    column_notes: tuple[ColumnNote, ...] = ()
+    row_names: np.ndarray | None = None
+    shown: np.ndarray | None = None
+    sources: tuple[str, ...] | None = None
+    total: int | None = None
+    identifiers: tuple[tuple[str, np.ndarray], ...] = ()
     shuffle: bool = False
     task: str | None = None
 
@@ -44,7 +57,7 @@ class Reader(NamedTuple):
 
     read: gives a `Raw` for a path and, by name, those of the arguments of `load` that it takes.
     words: what is expected in a folder, for a message; files are told by their endings.
-    takes: out of "label", "group", "classes" and "missing".
+    takes: out of "label", "group", "classes", "missing", "ids", "image_size" and "test_file".
     endings: of files in this format, below .gz and .xz.
     fits: whether a folder is in this format.
     listed: whether a file is a data set by itself, found by its name.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime
 import io
 import math
 from pathlib import Path
@@ -12,32 +11,65 @@ from typing import Any
 import numpy as np
 
 from overparam.core.words import count_of
+from overparam.data.readers.dates import SINCE, dates_of_numbers, dates_of_objects, is_temporal
+from overparam.data.readers.encoding import table_to_raw
 from overparam.data.readers.reader import Raw, one_line, read_bytes, read_packed, unpacked_name
-from overparam.data.readers.tables import MISSING, Column, Table, is_number, table_to_raw, text_column, unique_names
+from overparam.data.readers.tables import MISSING, Column, Table, date_column, is_number, text_column, unique_names
 
 
-def read_delimited(path: Path | str, *, label: Any = None, group: Any = None, missing: str = "error") -> Raw:
+def read_delimited(
+    path: Path | str,
+    *,
+    label: Any = None,
+    group: Any = None,
+    missing: str = "error",
+    ids: str = "auto",
+    test_file: Any = None,
+) -> Raw:
     """A .csv or .tsv file: label column by name, by number or the last; text columns one-hot encoded.
 
     The first line names the columns; where it is all numbers there are no names, the line is data, and
     the columns are "column 1", "column 2", ... A .csv without a comma in its first line may use ; or tabs.
     """
-    path = Path(path)
+    table = delimited_table(Path(path), (label, group))
+    return table_to_raw(table, label=label, group=group, missing=missing, ids=ids, test=as_table(test_file))
+
+
+def as_table(source: Any) -> Table | None:
+    """The table that a file or a frame holds; None for none, and one line for what is no table."""
+    if source is None:
+        return None
+    if frame_kind(source) is not None:
+        return _table(source, "test frame")
+    if isinstance(source, str | Path):
+        path = Path(source).expanduser()
+        ending = unpacked_name(path).suffix.lower()
+        if ending in (".csv", ".tsv"):
+            return delimited_table(path)
+        if ending in (".parquet", ".pq"):
+            return parquet_table(path)
+    came = repr(str(source)) if isinstance(source, str | Path) else f"a {type(source).__name__}"
+    raise ValueError(
+        f"`test_file` is {came}; a table has its test rows in a .csv, .tsv or .parquet file, or in a frame"
+    )
+
+
+def delimited_table(path: Path, named: tuple[Any, Any] = (None, None)) -> Table:
+    """The columns of a .csv or .tsv file; `named` are its label and group, whose names must not repeat."""
     records, lines, notes = _records(path)
     header, more = _header(records)
     if not records:
         raise ValueError(f"{path} has a header and no rows; it needs at least two")
     names, repeated = unique_names(header)
     _check_widths(path, records, lines, len(names), bool(more))
-    _check_repeated(path, header, label, group)
+    _check_repeated(path, header, *named)
     places = lines[-len(records) :]
     columns = [
         text_column(name, texts, places, "line") for name, texts in zip(names, zip(*records, strict=True), strict=True)
     ]
     if not header[-1] and columns[-1].missing.all():  # every line ends in a separator
         columns.pop()
-    table = Table(str(path), tuple(columns), places, "line", (*notes, *more, *repeated))
-    return table_to_raw(table, label=label, group=group, missing=missing)
+    return Table(str(path), tuple(columns), places, "line", (*notes, *more, *repeated))
 
 
 def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str]]:
@@ -123,23 +155,76 @@ def frame_kind(source: Any) -> str | None:
 
 
 def read_frame(
-    frame: Any, *, label: Any = None, group: Any = None, missing: str = "error", name: str = "frame", y: Any = None
+    frame: Any,
+    *,
+    label: Any = None,
+    group: Any = None,
+    missing: str = "error",
+    ids: str = "auto",
+    test_file: Any = None,
+    name: str = "frame",
+    y: Any = None,
 ) -> Raw:
-    """A frame as features and labels; with `y` every column but the group is a feature."""
-    return table_to_raw(_table(frame, name), label=label, group=group, missing=missing, y=y)
+    """A frame as features and labels; with `y` every column but the group is a feature, and a test file has its own y."""
+    test, test_y = test_file, None
+    if y is not None and test_file is not None:
+        if not (isinstance(test_file, tuple) and len(test_file) == 2):
+            raise ValueError("`test_file` of a frame with labels beside it is a pair (frame, y) too")
+        test, test_y = test_file
+    return table_to_raw(
+        _table(frame, name), label=label, group=group, missing=missing, y=y, ids=ids, test=as_table(test), test_y=test_y
+    )
 
 
-def read_parquet(path: Path | str, *, label: Any = None, group: Any = None, missing: str = "error") -> Raw:
+def read_parquet(
+    path: Path | str,
+    *,
+    label: Any = None,
+    group: Any = None,
+    missing: str = "error",
+    ids: str = "auto",
+    test_file: Any = None,
+) -> Raw:
     """A .parquet file, through pyarrow."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    table = parquet_table(Path(path))
+    return table_to_raw(table, label=label, group=group, missing=missing, ids=ids, test=as_table(test_file))
 
-    content = read_packed(Path(path))
+
+def parquet_table(path: Path) -> Table:
+    """The columns of a .parquet file."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ValueError(f"reading {path} needs pyarrow; install it: pip install 'overparam[parquet]'") from None
+
+    content = read_packed(path)
     try:
         table = pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{path} is no Parquet file, or is corrupt or cut short ({one_line(error)[:120]})") from None
-    return read_frame(table, label=label, group=group, missing=missing, name=str(path))
+    return _table(table, str(path))
+
+
+def read_object_array(X: np.ndarray, y: Any, *, missing: str = "error", ids: str = "auto") -> Raw:
+    """An array of text, dates or mixed values, or one with named fields, as a frame of the same columns."""
+    names = list(X.dtype.names or (f"column {i}" for i in range(1, X.shape[1] + 1)))
+    parts = [X[name] for name in names] if X.dtype.names else list(X.T)
+    nothing = np.zeros(len(X), dtype=bool)
+    columns = [
+        Column(name, part.astype(np.float64), np.isnan(part.astype(np.float64)))
+        if part.dtype.kind in "iuf"
+        else _object_column(name, _python_values(part), nothing, "`X`")
+        for name, part in zip(names, parts, strict=True)
+    ]
+    table = Table("arrays", tuple(columns), np.arange(len(X)))
+    return table_to_raw(table, label=None, group=None, missing=missing, y=y, ids=ids)
+
+
+def _python_values(part: np.ndarray) -> list[Any]:
+    if part.dtype.kind in "mM":  # nanoseconds would become whole numbers
+        return list(part)
+    return part.astype(str).tolist() if part.dtype.kind == "S" else part.tolist()
 
 
 def _table(frame: Any, name: str) -> Table:
@@ -159,54 +244,72 @@ def _table(frame: Any, name: str) -> Table:
 
 
 def _column(name: str, series: Any, kind: str | None, table: str) -> Column:
+    """A column of a frame: numbers and dates as it stores them, everything else by its Python values."""
     if kind == "pandas":
         code = getattr(series.dtype, "kind", "O")
-        dates, numbers = code in "mM", code in "biuf"
         missing = np.asarray(series.isna(), dtype=bool)
+        if code in "mM":
+            return _pandas_dates(name, series, missing)
+        if code == "b":
+            return Column(name, series.to_numpy(dtype=np.float64, na_value=np.nan), missing, kind="boolean")
+        numbers = code in "iuf"
         values = series.to_numpy(dtype=np.float64, na_value=np.nan) if numbers else series.tolist()
     elif kind == "polars":
-        dates, numbers = series.dtype.is_temporal(), series.dtype.is_numeric()
         missing = series.is_null().to_numpy()
+        numbers = series.dtype.is_numeric()
         values = series.to_numpy().astype(np.float64) if numbers else series.to_list()
     else:
         import pyarrow as pa
 
-        dates = pa.types.is_temporal(series.type)
-        numbers = pa.types.is_integer(series.type) or pa.types.is_floating(series.type)
         missing = np.array(series.is_null().to_pylist(), dtype=bool)
+        numbers = pa.types.is_integer(series.type) or pa.types.is_floating(series.type)
+        if pa.types.is_timestamp(series.type):  # nanoseconds have no Python object
+            series = series.cast(pa.timestamp("us", series.type.tz), safe=False)
         values = series.cast(pa.float64(), safe=False).to_numpy() if numbers else series.to_pylist()
-    if dates:
-        raise _dates(name, table)
     return Column(name, values, missing | np.isnan(values)) if numbers else _object_column(name, values, missing, table)
 
 
+def _pandas_dates(name: str, series: Any, missing: np.ndarray) -> Column:
+    """Datetimes, taken to UTC where they have a zone, and durations: pandas has them as whole numbers."""
+    moments = series.dtype.kind == "M"
+    if getattr(series.dtype, "tz", None) is not None:
+        series = series.dt.tz_convert("UTC").dt.tz_localize(None)
+    whole = series.to_numpy(dtype="datetime64[us]" if moments else "timedelta64[us]").astype(np.int64)
+    return date_column(name, dates_of_numbers(whole, missing, SINCE if moments else "durations in days"), missing)
+
+
 def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str) -> Column:
-    """Python values: numbers where all are, text where all are text; anything else is an error."""
+    """Python values: numbers where all are, text where all are text, true and false, dates; anything else is an error."""
     missing = missing | np.array(
-        [value is None or (isinstance(value, float) and math.isnan(value)) for value in values]
+        [value is None or (isinstance(value, float) and math.isnan(value)) or _is_nat(value) for value in values]
     )
     there = [value for value, gone in zip(values, missing, strict=True) if not gone]
-    if any(isinstance(value, datetime.date | datetime.time | datetime.timedelta) for value in there):
-        raise _dates(name, table)
+    if there and all(isinstance(value, bool | np.bool_) for value in there):
+        truth = [np.nan if gone else float(value) for value, gone in zip(values, missing, strict=True)]
+        return Column(name, np.array(truth), missing, kind="boolean")
+    dates = dates_of_objects(values, ~missing)
+    if dates is not None:
+        return date_column(name, dates, missing)
     if all(isinstance(value, str) for value in there):
         texts = ["" if gone else value for value, gone in zip(values, missing, strict=True)]
         column = text_column(name, texts, np.arange(len(texts)), "row")
         if column.is_text:  # in a frame the word NA in a column of words is a word
-            return Column(name, np.array(texts, dtype=str), missing, column.problem)
+            return Column(name, np.array(texts, dtype=str), missing, column.problem, "text")
         return column
     try:
-        if any(isinstance(value, str) for value in there):
+        if any(isinstance(value, str) or is_temporal(value) for value in there):
             raise TypeError
         numbers = [np.nan if gone else float(value) for value, gone in zip(values, missing, strict=True)]
     except (TypeError, ValueError):
-        odd = next(value for value in there if isinstance(value, str) or not is_number(value))
+        odd = next(value for value in there if isinstance(value, str) or is_temporal(value) or not is_number(value))
         row = next(i for i, value in enumerate(values) if value is odd)
         raise ValueError(
             f"{table}: column {name!r} has {odd!r:.40} at row {row}, where other values are of another kind; "
-            "make the column all numbers or all text"
+            "make the column all numbers, all dates or all text"
         ) from None
     return Column(name, np.array(numbers), missing)
 
 
-def _dates(name: str, table: str) -> ValueError:
-    return ValueError(f"{table}: column {name!r} holds dates or times; turn it into numbers, or drop it")
+def _is_nat(value: Any) -> bool:
+    """Whether it is NumPy's or pandas' missing date, which is not equal to itself."""
+    return is_temporal(value) and bool(value != value)

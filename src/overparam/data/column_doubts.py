@@ -1,0 +1,272 @@
+"""What may be wrong with the columns of a table: constant ones, one that gives the target away, an order that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from overparam.core.words import count_of
+from overparam.data.column_notes import ColumnNote
+from overparam.data.readers.reader import Raw
+
+LEAST_ROWS = 20
+"""Of fewer rows nothing is said of a leak or an order."""
+MOST_ROWS = 20_000
+"""Rows looked at for a leak, spread over all of them."""
+ALONE = 0.02
+"""The balanced error up to which a column alone predicts the label."""
+TIGHT = 0.98
+"""The part of a column's variance that the classes explain, from which it is the label in other numbers."""
+COPY = 0.999
+"""The correlation with a real target, of values or of ranks, from which a column is that target in other numbers."""
+FAR = 0.15
+"""The balanced error that every other column has at least, where one that separates two classes by a threshold stands out."""
+MOST_NAMED = 20
+
+
+def column_doubts(raw: Raw, rows: np.ndarray, codes: np.ndarray, k: int) -> list[ColumnNote]:
+    """Notes on the columns of these rows of a table: "constant", "leak" and "order".
+
+    codes: (n,) the class of every row of `raw`; k: how many classes, 0 for real targets, which `raw.labels` are then.
+    """
+    rows = np.sort(rows)
+    notes = _constant(raw, rows)
+    if len(rows) < LEAST_ROWS:
+        return notes
+    some = rows[:: -(-len(rows) // MOST_ROWS)]
+    targets = raw.labels if k == 0 else codes
+    if raw.X.shape[1] > 1:
+        notes += _leaks(raw, some, targets[some], k)
+    return notes + _orders(raw, rows, targets, k)
+
+
+def _feature_names(raw: Raw) -> Sequence[str]:
+    return raw.features if raw.features is not None else [f"column {i}" for i in range(raw.X.shape[1])]
+
+
+def _constant(raw: Raw, rows: np.ndarray) -> list[ColumnNote]:
+    first, alive, start, step = np.asarray(raw.X[rows[0]]), np.arange(raw.X.shape[1]), 0, 256
+    while start < len(rows) and len(alive):  # most columns are out after the first piece
+        piece = raw.X[rows[start : start + step]]
+        alive = alive[(piece[:, alive] == first[alive]).all(axis=0)]
+        start, step = start + step, max(256, 4_000_000 // max(1, raw.X.shape[1]))
+    names = _feature_names(raw)
+    sources: Sequence[str] = raw.sources or names
+    notes = [
+        ColumnNote(
+            sources[i], "constant", f"column {names[i]!r} is {first[i]:g} in every training row: it tells nothing"
+        )
+        for i in map(int, alive[:MOST_NAMED])
+    ]
+    if len(alive) > MOST_NAMED:
+        more = count_of(len(alive) - MOST_NAMED, "more column")
+        notes.append(ColumnNote(None, "constant", f"{more} constant in the training rows"))
+    return notes
+
+
+def _leaks(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[ColumnNote]:
+    names = raw.sources or _feature_names(raw)
+    X = np.asarray(raw.X[rows], dtype=np.float64)
+    if not np.isfinite(X).all():  # an error of the Dataset
+        return []
+    found: dict[str, str] = {}
+    if k:  # classes of a few rows cannot be told from others
+        enough = np.bincount(targets, minlength=k)[targets] >= 4
+        there, targets = np.unique(targets[enough], return_inverse=True)
+        X, k = X[enough], len(there)
+        if len(X) < LEAST_ROWS or k < 2:
+            return []
+    if k == 0:
+        for column in np.flatnonzero(_correlation(X, targets) >= COPY).tolist():
+            found[names[column]] = "it is the target in other numbers, with a correlation of 1 to three digits"
+    else:
+        for name, values in _candidates(X, names, targets, k):
+            wrong = _error_alone(values, targets, k)
+            if wrong is not None:
+                found[name] = f"it is the label in other words: alone it is wrong on {100 * wrong:.2g}% of new rows"
+        if k == 2 and not found:
+            found = _stands_out(X, names, targets)
+    return [
+        ColumnNote(
+            name, "leak", f"column {name!r} gives the target away: it is {what}; is it known before the target is?"
+        )
+        for name, what in found.items()
+    ][:MOST_NAMED]
+
+
+def _candidates(X: np.ndarray, names: Sequence[str], codes: np.ndarray, k: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Columns as one number a row each that classes explain in good part; the columns of a category as its number."""
+    explained = _explained(X, codes, k)
+    blocks: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        blocks.setdefault(name, []).append(i)
+    for i in np.flatnonzero(explained > 0.8).tolist():
+        if len(blocks[names[i]]) == 1:
+            yield names[i], X[:, i]
+    for name, columns in blocks.items():
+        if len(columns) > 1 and explained[columns].max() > 0.5:
+            yield name, np.where(X[:, columns].any(axis=1), X[:, columns].argmax(axis=1), -1.0)
+
+
+def _explained(X: np.ndarray, codes: np.ndarray, k: int) -> np.ndarray:
+    """The part of every column's variance that class means explain, η²."""
+    centred = X / np.maximum(np.abs(X).max(axis=0), 1e-300)
+    centred -= centred.mean(axis=0)
+    counts = np.bincount(codes, minlength=k)
+    sums = np.zeros((k, X.shape[1]))
+    for code in np.flatnonzero(counts):
+        sums[code] = centred[codes == code].sum(axis=0)
+    between = (sums**2 / np.maximum(counts, 1)[:, None]).sum(axis=0)
+    total = np.einsum("ij,ij->j", centred, centred)
+    return np.where(total > 0, between / np.where(total > 0, total, 1.0), 0.0)
+
+
+def _error_alone(values: np.ndarray, codes: np.ndarray, k: int) -> float | None:
+    """The balanced error on new rows of the label told by this column, where the two are nearly one-to-one; else None.
+
+    One-to-one: hardly more values than classes, each class at one of them; or numbers so tight around the means of the
+    classes that these explain nearly all their variance. That a column separates the classes is no leak: good ones do.
+    """
+    distinct, place = np.unique(values, return_inverse=True)
+    if len(distinct) <= max(2 * k, k + 2):
+        table = np.zeros((len(distinct), k))
+        np.add.at(table, (place, codes), 1)
+        sizes = np.maximum(table.sum(axis=0), 1)
+        if float((table.max(axis=0) / sizes).mean()) < 1 - ALONE or len(np.unique(table.argmax(axis=0))) < k:
+            return None
+        wrong = _two_halves(place, codes, k, _majority)
+    elif _explained(values[:, None], codes, k)[0] >= TIGHT:
+        wrong = _two_halves(values, codes, k, _nearest_mean)
+    else:
+        return None
+    return wrong if wrong <= ALONE else None
+
+
+def _stands_out(X: np.ndarray, names: Sequence[str], codes: np.ndarray) -> dict[str, str]:
+    """The one column a threshold on which tells two classes apart, where no other column comes near."""
+    some = slice(0, None, -(-len(X) // 2_000))
+    X, codes = X[some], codes[some]
+    wrong = (1.0 - np.abs(_thresholds(X, codes)[1]).max(axis=0)) / 2  # balanced, in either direction
+    best = int(wrong.argmin())
+    others = [error for error, name in zip(wrong, names, strict=True) if name != names[best]]
+    if len(X) < 2 * LEAST_ROWS or wrong[best] > ALONE or not others or min(others) < FAR:
+        return {}
+    new = _two_halves(X[:, best], codes, 2, _by_threshold)
+    if new > ALONE:
+        return {}
+    words = (
+        f"a threshold on it is wrong on {100 * new:.2g}% of new rows, on any other column on {100 * min(others):.2g}%"
+    )
+    return {names[best]: words}
+
+
+def _thresholds(X: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every column in order, and the share of the first class less that of the second below each threshold between values."""
+    order = np.argsort(X, axis=0, kind="stable")
+    X, first = np.take_along_axis(X, order, axis=0), codes == 0
+    share = np.where(first, 1.0 / max(1, first.sum()), -1.0 / max(1, (~first).sum()))
+    ahead = np.cumsum(share[order], axis=0)[:-1]
+    ahead[X[1:] == X[:-1]] = 0.0
+    return X, ahead
+
+
+def _by_threshold(values: np.ndarray, codes: np.ndarray, new: np.ndarray, k: int) -> np.ndarray:
+    ordered, ahead = (part[:, 0] for part in _thresholds(values[:, None], codes))
+    place = int(np.abs(ahead).argmax())
+    below = 0 if ahead[place] > 0 else 1
+    return np.where(new <= (ordered[place] + ordered[place + 1]) / 2, below, 1 - below)
+
+
+def _two_halves(values: np.ndarray, codes: np.ndarray, k: int, predict: Callable[..., np.ndarray]) -> float:
+    """The mean over classes of the share of wrong predictions, each half of the rows told by the other; halves alternate."""
+    half = np.zeros(len(codes), dtype=bool)
+    for code in range(k):
+        half[np.flatnonzero(codes == code)[::2]] = True
+    guess = np.empty(len(codes), dtype=np.int64)
+    for fit, new in ((half, ~half), (~half, half)):
+        guess[new] = predict(values[fit], codes[fit], values[new], k)
+    there = np.flatnonzero(np.bincount(codes, minlength=k))
+    return float(np.mean([(guess[codes == code] != code).mean() for code in there]))
+
+
+def _majority(values: np.ndarray, codes: np.ndarray, new: np.ndarray, k: int) -> np.ndarray:
+    table = np.zeros((int(max(values.max(), new.max())) + 1, k))
+    np.add.at(table, (values, codes), 1)
+    table /= np.maximum(table.sum(axis=0), 1)  # shares of the classes: the rarer one counts as much
+    return table.argmax(axis=1)[new]
+
+
+def _nearest_mean(values: np.ndarray, codes: np.ndarray, new: np.ndarray, k: int) -> np.ndarray:
+    counts = np.bincount(codes, minlength=k)
+    means = np.where(counts > 0, np.bincount(codes, weights=values, minlength=k) / np.maximum(counts, 1), np.inf)
+    return np.abs(new[:, None] - means).argmin(axis=1)
+
+
+def _correlation(X: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """The largest absolute correlation of every column with a target, of values or of ranks."""
+    Y = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+    best = _pearson(X, Y)
+    some = slice(0, None, -(-len(X) // 2_000))
+    return np.maximum(best, _pearson(_ranks(X[some]), _ranks(Y[some]))) if X.shape[1] <= 2_000 else best
+
+
+def _pearson(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    parts = []
+    for A in (X, Y):
+        A = A / np.maximum(np.abs(A).max(axis=0), 1e-300)
+        A = A - A.mean(axis=0)
+        length = np.linalg.norm(A, axis=0)
+        parts.append(A / np.where(length > 1e-12 * np.sqrt(len(A)), length, np.inf))
+    return np.abs(parts[0].T @ parts[1]).max(axis=1)
+
+
+def _ranks(A: np.ndarray) -> np.ndarray:
+    """The ranks within every column, equal values sharing theirs."""
+    ranks = np.empty(A.shape)
+    for j, column in enumerate(A.T):
+        _, place, counts = np.unique(column, return_inverse=True, return_counts=True)
+        ranks[:, j] = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return ranks
+
+
+def _orders(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[ColumnNote]:
+    """Whether the rows, or a column that counts them, stand in the order of the target."""
+    word = "label" if k else "target"
+    notes = []
+    said = _follows(targets[rows], k)
+    if said:
+        notes.append(ColumnNote(None, "order", f"the rows follow the {word}: {said}; draw splits, do not cut them"))
+    for name, values in raw.identifiers:
+        said = _follows(targets[rows[np.argsort(values[rows], kind="stable")]], k)
+        if said:
+            words = f"column {name!r} follows the {word}: in its order {said}; a model given it reads the {word} off it"
+            notes.append(ColumnNote(name, "order", words))
+    return notes
+
+
+def _follows(targets: np.ndarray, k: int) -> str:
+    """What to say of targets in this order, where neighbours are alike far beyond chance; else nothing.
+
+    Classes by the number of runs, whose mean and variance under random order are known; targets by the correlation of
+    the ranks of neighbours, about ±1/√n by chance.
+    """
+    n = len(targets)
+    if k:
+        sizes = np.bincount(targets).astype(float)
+        squares, cubes = (sizes**2).sum(), (sizes**3).sum()
+        expected = 1 + n - squares / n
+        variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1))
+        runs = 1 + int(np.count_nonzero(np.diff(targets)))
+        if runs < expected / 2 and runs < expected - 5 * np.sqrt(max(variance, 0.0)):
+            return f"equal labels come in {count_of(runs, 'run')} where chance gives about {expected:.0f}"
+        return ""
+    for column in np.asarray(targets, dtype=np.float64).reshape(n, -1).T:
+        if np.ptp(column) == 0:
+            continue
+        ranks = _ranks(column[:, None])[:, 0]
+        ranks -= ranks.mean()
+        alike = float((ranks[1:] * ranks[:-1]).sum() / (ranks**2).sum())
+        if alike > 0.5 and alike * np.sqrt(n) > 5:
+            return f"neighbours have a correlation of {alike:.2f}"
+    return ""
