@@ -106,3 +106,16 @@ def test_on_a_device_columns_of_the_inverse_are_made(monkeypatch):
     monkeypatch.setattr(type(H), "xp", property(lambda _: None))
     allowed = 100 * 14 * EPS * np.linalg.cond(KERNEL(FEW)) * np.abs(y).max()
     np.testing.assert_allclose(leave_groups_out(H, y, groups, 1e-3), expected, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("how", ["alone", "uneven"])
+def test_blocks_gone_are_refits_without_them(how):
+    groups, y, ridge = np.unique(GROUPS[how], return_inverse=True)[1], Y["several"], 1e-3
+    blocks = groups % 4
+    seen = 0
+    for kept, found in left_out_groups.left_out_without(KERNEL(X), y, groups, ridge, blocks):
+        assert len(set(blocks[np.setdiff1d(np.arange(N), kept)])) == 1
+        expected = leave_groups_out(KERNEL(X[kept]), y[kept], groups[kept], ridge)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=100 * N * EPS * 10 / ridge * np.abs(y).max())
+        seen += 1
+    assert seen == 4

@@ -14,6 +14,7 @@ from overparam.theory.complexity import (
 from overparam.theory.cube_subsets import SubsetCost, SubsetSpectrum, subset_cost, subset_spectrum
 from overparam.theory.descent_laws import AccuracyLaw, DescentLaw, iterations_needed
 from overparam.theory.dynamics import LossCurve, StepsToLoss, predict_loss, predict_loss_flow, steps_to_loss
+from overparam.theory.error_intervals import error_interval
 from overparam.theory.generalization import Certificate, GeneralizationBound, Term, certificate, generalization_bound
 from overparam.theory.integrands import Flow
 from overparam.theory.iteration_laws import IterationLaw, LinearRate, iteration_law, linear_rate
@@ -110,6 +111,7 @@ __all__ = [
     "dimension_certificate",
     "dual_coefficients",
     "effective_dimension",
+    "error_interval",
     "exact_error",
     "expected_flips",
     "generalization_bound",

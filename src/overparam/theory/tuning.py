@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, final
@@ -19,7 +19,7 @@ from overparam.engines import AbstractGram, cross_matrix, gram
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.matrix import chosen_device
 from overparam.spectrum.left_out import class_margins
-from overparam.spectrum.left_out_groups import EIGEN_ROWS, GroupsLeftOut, equal_rows, group_numbers
+from overparam.spectrum.left_out_groups import EIGEN_ROWS, GroupsLeftOut, equal_rows, group_numbers, left_out_without
 
 DEPTHS = ((1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (1, 1), (3, 2), (5, 3))
 """Tangent kernels tried: how many hidden layers, and how many of the first layers stay as they are at the start."""
@@ -115,7 +115,15 @@ class TunedFit:
 
     def leaving(self, groups: Any) -> np.ndarray:
         """Predictions of the chosen setting where other rows leave together: (n,) names of groups. Costs one factor."""
-        return self._final.left_out(self.y, groups)
+        return self._final.left_out(groups)
+
+    def without(self, rows: np.ndarray, blocks: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Predictions of the chosen setting for some rows left out, where a block of groups is gone altogether.
+
+        rows: those that are fitted, whole groups. blocks: the block of each of them, the same for all rows of a group.
+        Yields rows and predictions, block by block.
+        """
+        return self._final.without(rows, self.groups[rows], blocks)
 
     def predict(self, Z: Any) -> np.ndarray:
         """Outputs for new rows, prepared as those that were fitted."""
@@ -152,7 +160,7 @@ class TunedFit:
             total = top[:, 0] + np.log(np.sum(np.exp(sharp - top), axis=1))
             return float(np.mean(total - np.sum(targets * sharp, axis=1)))
 
-        found = minimize_scalar(surprise, bounds=(-7.0, 7.0), method="bounded", options={"xatol": 1e-4})
+        found: Any = minimize_scalar(surprise, bounds=(-7.0, 7.0), method="bounded", options={"xatol": 1e-4})
         return float(np.exp(found.x) / size)
 
 
@@ -385,10 +393,19 @@ class _Final:
         ]
         return self._in_units(np.concatenate(parts))
 
-    def left_out(self, y: np.ndarray, groups: Any) -> np.ndarray:
+    def left_out(self, groups: Any) -> np.ndarray:
         rows = self._rows
         path = GroupsLeftOut(rows.matrix(self._setting.name), rows.scaled, rows.same, several=False)
         return self._in_units(path.outputs(self._setting.ridge, path.leaving(groups)))
+
+    def without(
+        self, rows: np.ndarray, groups: np.ndarray, blocks: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        known = self._rows
+        K = cross_matrix(self._kernel, known.X[rows], known.X[rows], get=self._get)
+        with blas_threads(1 if len(K) <= ONE_THREAD else None):
+            for kept, found in left_out_without((K + K.T) / 2, known.scaled[rows], groups, self._setting.ridge, blocks):
+                yield rows[kept], self._in_units(found)
 
     def _in_units(self, scaled: np.ndarray) -> np.ndarray:
         rows = self._rows
