@@ -16,7 +16,7 @@ from overparam.cli.app import app
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PAGES = [
-    *(ROOT / "docs" / name for name in ("start.md", "training.md", "coming_from_neural_tangents.md")),
+    *(ROOT / "docs" / name for name in ("start.md", "data.md", "training.md", "coming_from_neural_tangents.md")),
     ROOT / "README.md",
 ]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

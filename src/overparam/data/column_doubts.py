@@ -12,8 +12,8 @@ from overparam.data.readers.reader import Raw
 
 LEAST_ROWS = 20
 """Of fewer rows nothing is said of a leak or an order."""
-MOST_ROWS = 20_000
-"""Rows looked at for a leak, spread over all of them."""
+MOST_ROWS, MOST_NUMBERS = 20_000, 4_000_000
+"""Rows looked at for a leak, spread over all of them, and numbers in them."""
 ALONE = 0.02
 """The balanced error up to which a column alone predicts the label."""
 TIGHT = 0.98
@@ -34,7 +34,8 @@ def column_doubts(raw: Raw, rows: np.ndarray, codes: np.ndarray, k: int) -> list
     notes = _constant(raw, rows)
     if len(rows) < LEAST_ROWS:
         return notes
-    some = rows[:: -(-len(rows) // MOST_ROWS)]
+    most = max(LEAST_ROWS, min(MOST_ROWS, MOST_NUMBERS // raw.X.shape[1]))
+    some = rows[:: -(-len(rows) // most)]
     targets = raw.labels if k == 0 else codes
     if raw.X.shape[1] > 1:
         notes += _leaks(raw, some, targets[some], k)
