@@ -8,6 +8,7 @@ import numpy as np
 
 from overparam.core.bracketed import Assumption, Bracketed
 from overparam.theory import StepsToLoss, Term
+from overparam.theory.lazy_regime import ALIGNMENT
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +143,8 @@ class Trust:
     """The width at κ = 1 from which the whole run is lazy (laziness ≤ 0.1); None: not known."""
     theorem_width: float | None
     """What Theorem 3.1 asks for with its constant set to 1."""
+    alignment: float = ALIGNMENT
+    """The cosine between a neuron's movement and a row, by which `flips` follow from `laziness`."""
 
 
 @dataclass(frozen=True, eq=False)

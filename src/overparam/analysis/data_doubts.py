@@ -166,6 +166,7 @@ def trust(work: Work, s: PreparedRows, w: Sweeps, fast: Speed, problems: Problem
         lazy_steps=steps,
         width_for_lazy=float(lazy.value) if lazy.value < 1e15 else None,
         theorem_width=theorem,
+        alignment=along,
     )
 
 

@@ -141,9 +141,58 @@ class Surface:
     path: tuple[tuple[float, float], ...] = ()
 
 
-Block = Text | Table | Figure | Surface | Pictures
+@dataclass(frozen=True)
+class Measure:
+    """Σ weight·f(node) is a quadratic form rᵀf(H)r, whatever f is: what is left of a sweep when its curves are drawn anew."""
+
+    nodes: tuple[float, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Dial:
+    """A number the reader sets: where it starts, and the ends of its slider."""
+
+    start: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Controls:
+    """Rate, steps, width, initial scale and noise to set; the page computes loss, steps, movement and laziness from two measures.
+
+    A page without scripts, and a card in a notebook, show `still` instead.
+    """
+
+    title: str
+    caption: str
+    labels: Measure
+    """Of the labels, all outputs together."""
+    random: Measure
+    """Of random labels, of the same total weight."""
+    loss: str
+    """Whose rate it is: "mean loss"."""
+    scale: float
+    """A rate of that loss acts on the summed loss like this many times itself."""
+    largest_rate: tuple[float, float, float]
+    """The largest stable rate of that loss and its certified sides."""
+    perturbation: float
+    """How far rounding may have moved the nodes: it ends what late steps mean."""
+    alignment: float
+    """The cosine between a neuron's movement and a row, from which the share of flipped signs follows."""
+    rate: Dial
+    steps: Dial
+    width: Dial
+    kappa: Dial
+    noise: Dial | None
+    """The share of labels drawn anew; None where labels are no classes."""
+    still: Table
+
+
+Block = Text | Table | Figure | Surface | Pictures | Controls
 BLOCKS: dict[str, Callable[..., Block]] = {
-    kind.__name__.lower(): kind for kind in (Text, Table, Figure, Surface, Pictures)
+    kind.__name__.lower(): kind for kind in (Text, Table, Figure, Surface, Pictures, Controls)
 }
 
 
@@ -308,10 +357,19 @@ def _block_from_json(kind: str, **fields: Any) -> Block:
     elif kind == "pictures":
         fields["items"] = tuple(Picture(**item) for item in fields["items"])
     elif kind == "table":
-        fields["rows"] = tuple(
-            tuple(Picture(**cell) if isinstance(cell, dict) else cell for cell in row) for row in fields["rows"]
-        )
+        return _table_from_json(fields)
+    elif kind == "controls":
+        fields |= {name: Measure(**fields[name]) for name in ("labels", "random")}
+        dials = ("rate", "steps", "width", "kappa", "noise")
+        fields |= {name: None if fields[name] is None else Dial(**fields[name]) for name in dials}
+        fields["still"] = _table_from_json(fields["still"])
     return BLOCKS[kind](**fields)
+
+
+def _table_from_json(fields: dict[str, Any]) -> Table:
+    rows = (tuple(Picture(**cell) if isinstance(cell, dict) else cell for cell in row) for row in fields["rows"])
+    fields["rows"] = tuple(rows)
+    return Table(**fields)
 
 
 def _with_tuples(value: Any) -> Any:

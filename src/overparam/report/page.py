@@ -16,13 +16,14 @@ from typing import Any
 from overparam.core.files import write_whole
 from overparam.core.folder import REPORT, Parts, read
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Figure, Pictures, Section, Surface, Table, Text
+from overparam.core.sections import Controls, Figure, Pictures, Section, Surface, Table, Text
 from overparam.core.words import MISSING, byte_size, duration, number
 from overparam.report import blocks, style
 from overparam.report.axes import Canvas, canvas
 from overparam.report.bundle import plotly_bundle
 from overparam.report.drawing import render_svg
 from overparam.report.interactive import embedded, plotly_of, points_a_series, surface_json
+from overparam.report.live import controls, controls_json
 from overparam.report.surface_drawing import render_surface_svg, thinned
 
 CARD_POINTS, CARD_ROWS = 200, 20
@@ -36,26 +37,34 @@ KINDS = {"run-comparison": "training run"}
 def render_page(parts: Parts, *, samples: bool = True) -> str:
     """The page of a result as text; `samples=False` leaves out tables that show the user's own rows."""
     sections = list(parts.sections)
-    figures = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
-    surfaces = [block for section in sections for block in section.blocks if isinstance(block, Surface)]
+    every = [block for section in sections for block in section.blocks]
+    figures = [block for block in every if isinstance(block, Figure)]
+    surfaces = [block for block in every if isinstance(block, Surface)]
+    live = [block for block in every if isinstance(block, Controls)]
     plotly = plotly_bundle() if figures or surfaces else None
     limit = points_a_series(figures)
     canvases = [canvas(figure, limit) for figure in figures]
-    numbered, reliefs = enumerate(canvases), enumerate(surfaces)
+    numbered, reliefs, dials = enumerate(canvases), enumerate(surfaces), itertools.count()
 
-    def draw(block: Figure | Surface) -> str:
+    def draw(block: Figure | Surface | Controls) -> str:
+        if isinstance(block, Controls):
+            return controls(block, next(dials))
         return _surface(*next(reliefs)) if isinstance(block, Surface) else _figure(*next(numbered))
 
     body = "".join(_section(section, index, draw, samples) for index, section in enumerate(sections))
-    early = style.packaged("theme.js")
-    scripts = [style.packaged(name) for name in ("unpack.js", "places.js", "page.js")]
-    tables = [block for section in sections for block in section.blocks if isinstance(block, Table)]
-    scripts += [style.packaged("tables.js")] if any(table.sortable or table.file for table in tables) else []
-    scripts += [style.packaged("surfaces.js")] if surfaces else []
+    needed = {
+        "unpack.js": True,
+        "places.js": True,
+        "page.js": True,
+        "tables.js": any(isinstance(block, Table) and (block.sortable or block.file) for block in every),
+        "surfaces.js": bool(surfaces),
+        "controls.js": bool(live),
+    }
+    early, scripts = style.packaged("theme.js"), [style.packaged(name) for name, is_so in needed.items() if is_so]
     allowed = [early, *scripts, *([plotly.program] if plotly else [])]
-    heights = (
-        f'<script type="application/json" id="surfaces">{embedded([surface_json(s) for s in surfaces])}</script>\n'
-    )
+    data: dict[str, list[Any]] = {"figures": [plotly_of(drawn) for drawn in canvases]}
+    data |= {"surfaces": [surface_json(surface) for surface in surfaces]} if surfaces else {}
+    data |= {"controls": [controls_json(block) for block in live]} if live else {}
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(allowed)}">\n'
@@ -64,8 +73,9 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
         f"<title>{escape(parts.title)}</title>\n<style>{_css()}</style>\n<script>{early}</script>\n</head>\n<body>\n"
         f'{_header(parts)}\n<div class="columns">\n{_contents(sections)}\n<main>\n{body}</main>\n</div>\n'
         f"{_footer(parts)}\n"
-        f'<script type="application/json" id="figures">{embedded([plotly_of(drawn) for drawn in canvases])}</script>\n'
-        + (heights if surfaces else "")
+        + "".join(
+            f'<script type="application/json" id="{kind}">{embedded(told)}</script>\n' for kind, told in data.items()
+        )
         + (
             f'<script type="text/plain" id="plotly" data-size="{plotly.size}">{plotly.text}</script>\n'
             if plotly
@@ -126,7 +136,7 @@ def _contents(sections: list[Section]) -> str:
     return f'<nav aria-label="Contents"><ol>{entries}<li><a href="#made">How this was made</a></li></ol></nav>'
 
 
-def _section(section: Section, index: int, draw: Callable[[Figure | Surface], str], samples: bool) -> str:
+def _section(section: Section, index: int, draw: Callable[[Figure | Surface | Controls], str], samples: bool) -> str:
     first = index == 0
     kind = f"verdict {_tone(section)}" if first else "part"
     heading, inside = f"<h2>{escape(section.title)}</h2>", _grouped(_inside(section, first, draw, samples))
@@ -138,7 +148,7 @@ def _section(section: Section, index: int, draw: Callable[[Figure | Surface], st
 def _inside(
     section: Section,
     large: bool,
-    draw: Callable[[Figure | Surface], str],
+    draw: Callable[[Figure | Surface | Controls], str],
     samples: bool,
     most_rows: int = blocks.MOST_ROWS,
 ) -> list[str]:
@@ -240,7 +250,9 @@ def render_fragment(parts: Parts, *, samples: bool = True) -> str:
     )
 
 
-def _still(block: Figure | Surface) -> str:
+def _still(block: Figure | Surface | Controls) -> str:
+    if isinstance(block, Controls):
+        return f'<p class="name">{escape(block.title)}</p>{blocks.table(block.still)}'
     if isinstance(block, Surface):
         image, legend = render_surface_svg(thinned(block)), ""
     else:

@@ -26,6 +26,7 @@ from overparam.theory.kernel_certificates import (
     printed_range,
     spectral_certificate,
 )
+from overparam.theory.label_noise import redrawn_labels
 from overparam.theory.lazy_regime import (
     Flips,
     Laziness,
@@ -134,6 +135,7 @@ __all__ = [
     "predict_movement",
     "printed_range",
     "random_label_complexity",
+    "redrawn_labels",
     "residual_conditions",
     "sample_flips",
     "spectral_certificate",
