@@ -56,6 +56,11 @@ def compare(result: Result) -> dict[str, str]:
     for folder, name in COMPARED:
         own = Result(result.folder / folder)
         values, gap = own.values, own.values["gaps"][-1]
+        alone = own.arrays["errors"][values["methods"].index(values["best_kernels"][-1]), -1]
+        if abs(alone - gap["kernel"]) > 1e-9:
+            raise ValueError(
+                f"{name}: expected one kernel for all seeds, got several; name the error as that of each seed's best"
+            )
         kernel, network = (f"{values[f'best_{kind}s'][-1]} {percent(gap[kind])}" for kind in ("kernel", "network"))
         difference = f"{_points(gap['difference'])} ({_points(gap['lower'])} to {_points(gap['upper'])})"
         counts = fixed(100 * values["margin"], 1)

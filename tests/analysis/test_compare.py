@@ -15,6 +15,8 @@ from overparam.analysis import comparison_machines as machines
 from overparam.analysis import comparison_methods as nets
 from overparam.analysis.comparison_data import default_sizes, split_data
 from overparam.analysis.comparison_methods import best_family, fit_families, make_families
+from overparam.analysis.comparison_page import make_comparison_sections
+from overparam.analysis.comparison_verdict import give_words
 from overparam.core.provenance import Provenance
 from overparam.frame import Job, Plan, Work
 
@@ -159,11 +161,11 @@ def test_a_machine_stands_for_its_family_where_folds_prefer_it():
     rows = np.arange(ground.n)
     kernel, get = list(make_families(Work(), ground)["Gaussian"].values())[1]
     folds = machines.folds_of(ground, rows, 0)
-    found = nets._machine(ground, kernel, get, rows, 1e6, folds, machines.COSTS)
+    found = nets._machine(ground, (kernel, get), kernel(ground.X), rows, 1e6, folds, machines.COSTS)
     model = SVC(kernel="precomputed", C=found["cost"]).fit(kernel(ground.X), ground.strata)
     said = np.where(model.predict(kernel(ground.Z, ground.X)) == ground.strata[ground.y > 0][0], 1.0, -1.0)
     np.testing.assert_array_equal(found["losses"], said != ground.y_test)
-    alone = nets._machine(ground, kernel, get, rows, 1e-3, folds, ())
+    alone = nets._machine(ground, (kernel, get), kernel(ground.X), rows, 1e-3, folds, ())
     assert alone["cost"] == 0
     assert alone["folds"] == machines.ridge_error(ground, kernel(ground.X), ground.y, 1e-3, folds) < 0.1
 
@@ -220,6 +222,33 @@ def test_the_result_holds_together(found, tmp_path):
     )
     np.testing.assert_array_equal(again.errors, found.errors)
     assert "is a kernel enough?" in (tmp_path / "report.html").read_text()
+
+
+def test_words_name_one_kernel_only_where_the_number_is_its_own(found):
+    """A seed counts with the kernel that its folds preferred: where they differ, the name is that of most of them."""
+    at, last = found.methods.index(found.best_kernels[-1]), found.gaps[-1]
+    own = replace(found, gaps=(*found.gaps[:-1], replace(last, kernel=float(found.errors[at, -1]))))
+    mixed = replace(found, gaps=(*found.gaps[:-1], replace(last, kernel=float(found.errors[at, -1]) + 0.01)))
+    assert f"the best kernel ({found.best_kernels[-1]}) has" in give_words(own).sentences[0]
+    assert f"the best kernel of each seed (most often {found.best_kernels[-1]}) has" in give_words(mixed).sentences[0]
+
+    def cell(c):
+        (table,) = [b for s in make_comparison_sections(c) for b in s.blocks if getattr(b, "columns", ("",))[0] == "n"]
+        return table.rows[-1][1]
+
+    assert cell(own) == found.best_kernels[-1]
+    assert cell(mixed) == f"most often {found.best_kernels[-1]}"
+
+
+def test_every_matrix_of_a_family_is_made_once(monkeypatch):
+    X, y = made(60)
+    ground, made_of = split_data((X, y)), []
+    whole = nets.gram
+    monkeypatch.setattr(nets, "gram", lambda kernel, *a, **k: made_of.append(str(kernel)) or whole(kernel, *a, **k))
+    monkeypatch.setattr(nets, "cross_matrix", lambda kernel, Z, X, **k: kernel(Z, X) if Z is ground.Z else 1 / 0)
+    families = {"Gaussian": make_families(Work(), ground)["Gaussian"]}
+    fit_families(ground, families, np.arange(40), None, seed=0, device="cpu", progress=quiet)
+    assert len(made_of) == len(set(made_of)) == 4
 
 
 def test_stopped_it_goes_on_and_ends_in_the_same_numbers(found, tmp_path):

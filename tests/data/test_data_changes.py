@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from overparam.data import (
+    Dataset,
     append_constant,
     centre,
     corrupt_labels,
@@ -18,6 +19,7 @@ from overparam.data import (
     standardise,
     unit_rows,
 )
+from overparam.data.scaling import standardise_targets
 
 RNG = np.random.default_rng(0)
 
@@ -187,3 +189,20 @@ def test_asymmetric_flips():
         assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="regression"):
         flip_labels(load((np.eye(3), [0.5, 1.5, 2.25])), {(0, 1): 0.1}, key=0)
+
+
+def test_several_targets_are_centred_each_and_scaled_together():
+    rng = np.random.default_rng(0)
+    y, new = (rng.standard_normal((rows, 2)) * [3.0, 0.5] + [100.0, -7.0] for rows in (50, 20))
+    test = Dataset(np.ones((20, 1)), new, labels=new, task="regression")
+    data = Dataset(np.ones((50, 1)), y, labels=y, task="regression", test=test)
+    found = standardise_targets(data)
+    size = np.sqrt(y.var(axis=0).mean())
+    np.testing.assert_allclose(
+        found.y, (y - y.mean(axis=0)) / size, atol=100 * 4 * np.finfo(float).eps
+    )  # of numbers near 100
+    np.testing.assert_allclose(found.test.y, (new - y.mean(axis=0)) / size, atol=100 * 4 * np.finfo(float).eps)
+    assert "scaled together" in found.notes[-1]
+    same = data.replace(y=np.tile([1.0, 2.0], (50, 1)))
+    with pytest.raises(ValueError, match="every training target is 1"):
+        standardise_targets(same)

@@ -126,7 +126,8 @@ class Comparison(AbstractAnswer):
     answer: "kernel" (enough), "network" (ahead) or "undecided", at the largest size. gaps: network minus kernel at every
     size, the best of each side, which were chosen without the test rows. errors, bars: (methods, sizes) mean error and
     its standard error; seed_errors: (methods, sizes, seeds). An error is the share of test rows wrong, or for regression
-    the mean square over the variance of the test targets. best_kernels, best_networks: by name, one a size.
+    the mean square over the variance of the test targets. best_kernels, best_networks: by name, one a size;
+    kernels are chosen for every seed, and the name is that of most seeds.
     """
 
     kind: ClassVar[str] = "comparison"

@@ -13,6 +13,7 @@ from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset, duplicate_groups
 from overparam.data import preprocess as scaled
 from overparam.data.draws import draw_rows, generator, split_rows
+from overparam.data.scaling import standardise_targets
 from overparam.frame import fingerprint
 
 HELD_OUT = 0.25
@@ -168,10 +169,10 @@ def split_data(
     _require(source)
     ready = scaled(source, preprocess)
     assert ready.test is not None
-    y, y_test = ready.y, ready.test.y
     if ready.task == "regression":
-        y, y_test = _standardised(ready.name, y, y_test)
-        notes.append("targets were centred, and scaled to variance 1 (together, where there are several)")
+        _require_variance(ready.name, ready.y, ready.test.y)
+        ready = standardise_targets(ready)
+        assert ready.test is not None
     inputs, new_inputs = network_inputs(ready.X, ready.test.X)
     notes.append(
         "for networks the same features without constant columns, centred, and scaled so that their mean square is 1"
@@ -184,8 +185,8 @@ def split_data(
         Z=np.asarray(ready.test.X, dtype=np.float64),
         inputs=inputs,
         new_inputs=new_inputs,
-        y=y,
-        y_test=y_test,
+        y=ready.y,
+        y_test=ready.test.y,
         strata=_strata(source),
         groups=groups,
         notes=(*ready.notes, *(note for note in notes if note not in ready.notes)),
@@ -323,15 +324,12 @@ def _too_few(name: str, n: int) -> str:
     )
 
 
-def _standardised(name: str, y: np.ndarray, y_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every output centred, all divided by one number: the root of their mean variance on the training rows."""
-    mean = y.mean(axis=0)
-    size = float(np.sqrt(np.mean((y - mean) ** 2)))
-    if not size > 1e-12 * float(np.abs(y).max()):
+def _require_variance(name: str, y: np.ndarray, y_test: np.ndarray) -> None:
+    """Training targets that differ by more than rounding, and test targets that differ."""
+    if not float(np.std(y, axis=0).max()) > 1e-12 * float(np.abs(y).max()):
         raise ValueError(f"{name}: every training target is {np.ravel(y)[0]:g}; there is nothing to learn")
     if float(np.ptp(y_test, axis=0).max()) == 0:
         raise ValueError(f"{name}: every test target is the same; no variance is left to explain")
-    return (y - mean) / size, (y_test - mean) / size
 
 
 def _strata(data: Dataset) -> np.ndarray:

@@ -18,11 +18,12 @@ from overparam.analysis.comparison_machines import COSTS, Folds, best_machine, f
 from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
 from overparam.data import Dataset
-from overparam.engines import cross_matrix
+from overparam.engines import cross_matrix, gram
+from overparam.engines.matrix import chosen_device
 from overparam.frame import Work
 from overparam.kernels import FullyConnected, Gaussian, Laplace, median_distance
 from overparam.networks import Plain, ThreeLayerResNet
-from overparam.theory import tuned_regression
+from overparam.theory.regression import tuned_on
 from overparam.training import StepDecay, Sweep, side_by_side
 from overparam.training.precision import computing
 
@@ -99,7 +100,9 @@ def fit_families(
     folds = folds_of(ground, rows, seed)
     for place, (family, members) in enumerate(families.items()):
         progress(place, len(families), f"{family}, {len(rows):,} rows")
-        start, tried = time.perf_counter(), []
+        start = time.perf_counter()
+        best: dict[str, Any] = {}
+        matrix: Any = None
         names, ridges, floor, costs = list(members), None, None, COSTS
         if below is not None and len(rows) > ALL_MEMBERS:  # a few ridges around what was best on fewer rows
             names, floor = [str(below["member"][place])], float(below["least_ridge"][place])
@@ -108,31 +111,35 @@ def fit_families(
             costs = tuple(cost for cost in COSTS if near / 10 <= cost <= 10 * near)
         for name in names:
             kernel, get = members[name]
-            fit = tuned_regression(kernel, X, y, ground.Z, get=get, ridges=ridges, device=device)
+            H = gram(kernel, X, "dense", get=get, device=chosen_device(device))
+            fit = tuned_on(H, kernel, y, ground.Z, ridges=ridges)
             error = np.nan if fit.left_out_error is None else fit.left_out_error
             own = {"member": name, "ridge": fit.ridge, "least_ridge": fit.tried[0][0] if floor is None else floor}
-            tried.append(
-                own | {"left_out": fit.left_out, "left_out_error": error, "losses": ground.losses(fit.outputs)}
-            )
-        best = min(tried, key=_score)
-        kernel, get = members[best["member"]]
-        best |= _machine(ground, kernel, get, rows, best["ridge"], folds, costs)
+            own |= {"left_out": fit.left_out, "left_out_error": error, "losses": ground.losses(fit.outputs)}
+            if not best or _score(own) < _score(best):
+                best, matrix = own, H
+        best |= _machine(ground, members[best["member"]], matrix.dense(), rows, best["ridge"], folds, costs)
         found.append(best | {"seconds": time.perf_counter() - start})
     progress(len(families), len(families), "kernels")
     return {name: np.array([fit[name] for fit in found]) for name in found[0]}
 
 
 def _machine(
-    ground: SplitRows, kernel: Any, get: str, rows: np.ndarray, ridge: float, folds: Folds, costs: Sequence[float]
+    ground: SplitRows,
+    member: tuple[Any, str],
+    K: np.ndarray,
+    rows: np.ndarray,
+    ridge: float,
+    folds: Folds,
+    costs: Sequence[float],
 ) -> dict[str, Any]:
-    """`cost` and `folds`; also `losses` on the test rows, where a support-vector machine is better than the ridge."""
-    X, y, strata = ground.X[rows], ground.y[rows], ground.strata[rows]
-    K = cross_matrix(kernel, X, X, get=get)
+    """`cost` and `folds`; also `losses` on the test rows, where a support-vector machine is better than the ridge. K: of the rows."""
+    y, strata, (kernel, get) = ground.y[rows], ground.strata[rows], member
     by_ridge = ridge_error(ground, K, y, ridge, folds)
     by_machine, cost = best_machine(ground, K, y, strata, folds, costs) if costs else (np.inf, 0.0)
     if by_machine >= by_ridge:
         return {"cost": 0.0, "folds": by_ridge}
-    outputs = machine_outputs(ground, K, y, strata, cross_matrix(kernel, ground.Z, X, get=get), cost)
+    outputs = machine_outputs(ground, K, y, strata, cross_matrix(kernel, ground.Z, ground.X[rows], get=get), cost)
     return {"cost": cost, "folds": by_machine, "losses": ground.losses(outputs)}
 
 

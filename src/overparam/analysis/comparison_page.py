@@ -19,7 +19,7 @@ from overparam.analysis.comparison_methods import (
     RECORDS,
     WIDTHS,
 )
-from overparam.analysis.comparison_verdict import CONFIDENCE, FINE
+from overparam.analysis.comparison_verdict import CONFIDENCE, FINE, one_kernel
 from overparam.analysis.data_page import data_notes
 from overparam.core.sections import Block, Figure, Line, Mark, Scale, Section, Series, Table, Text, series
 from overparam.core.words import duration, percent, points
@@ -98,7 +98,7 @@ def _errors(c: Comparison) -> tuple[Block, ...]:
         (f"At n = {c.sizes[-1]:,}", "", _measure(c), "standard error", "stands for its side", "chosen"),
         rows,
         "Sorted by the error on test rows, which chose nothing: a side is represented by the one that folds or "
-        "validation preferred, not by the lucky one.",
+        "validation preferred, not by the lucky one; kernels seed by seed, so that it is named by the one of most seeds.",
     )
     return figure, largest, table
 
@@ -117,7 +117,7 @@ def _best(c: Comparison) -> tuple[Block, ...]:
     shown = crossing.n is not None and crossing.kind == "seen"
     figure = Figure(
         "The best kernel and the best network",
-        "The one that five folds preferred and the one that validation preferred, at every size. Bands: one standard "
+        "The one that five folds preferred, for every seed, and the one that validation preferred, at every size. Bands: one standard "
         "error.",
         "training rows", _measure(c), curves, "log", _scale(np.concatenate([kernel, network])),
         (Line("estimated crossing", x=crossing.n),) if shown else (),
@@ -125,11 +125,12 @@ def _best(c: Comparison) -> tuple[Block, ...]:
     table = Table(
         ("n", "best kernel", "error", "best network", "error", "network − kernel, points", f"{CONFIDENCE:.0%} interval"),
         tuple(
-            (gap.n, one, percent(gap.kernel, FINE), other, percent(gap.network, FINE), points(gap.difference),
-             f"{points(gap.lower)} to {points(gap.upper)}")
-            for gap, one, other in zip(c.gaps, c.best_kernels, c.best_networks, strict=True)
+            (gap.n, c.best_kernels[i] if one_kernel(c, i) else f"most often {c.best_kernels[i]}", percent(gap.kernel, FINE),
+             c.best_networks[i], percent(gap.network, FINE), points(gap.difference), f"{points(gap.lower)} to {points(gap.upper)}")
+            for i, gap in enumerate(c.gaps)
         ),
-        "Differences are taken row by row over the same test rows. Below 0 the network is better.",
+        "Differences are taken row by row over the same test rows. Below 0 the network is better. Where seeds preferred different kernels, "
+        "each counts with its own, and the name is that of most of them.",
     )  # fmt: skip
     blocks: list[Block] = [figure, table]
     if crossing.kernel_slope is not None and crossing.network_slope is not None:

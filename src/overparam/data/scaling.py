@@ -281,19 +281,22 @@ def preprocess(data: Dataset, how: str = "auto") -> Dataset:
 def standardise_targets(data: Dataset) -> Dataset:
     """Regression targets centred and scaled to variance 1, test targets as those of the training rows; classes stay as they are.
 
+    Several targets are centred each, and scaled together, to a mean variance of 1.
+
     >>> standardise_targets(Dataset(np.ones((2, 1)), np.array([1.0, 3.0]), labels=np.array([1.0, 3.0]), task="regression")).y
     array([-1.,  1.])
     """
     if data.task != "regression":
         return data
-    if float(np.ptp(data.y)) == 0:
-        raise ValueError(f"{data.name}: every training target is {data.y[0]:g}; there is nothing to learn")
+    if float(np.ptp(data.y, axis=0).max()) == 0:
+        raise ValueError(f"{data.name}: every training target is {np.ravel(data.y)[0]:g}; there is nothing to learn")
     top = float(np.abs(data.y).max())  # first to size 1, so that squares neither over- nor underflow
-    mean, spread = float((data.y / top).mean()), float((data.y / top).std()) or 1.0
+    y = data.y / top
+    mean = y.mean(axis=0)
+    spread = float(np.sqrt(np.mean((y - mean) ** 2))) or 1.0
     test = data.test and data.test.replace(y=(data.test.y / top - mean) / spread)
-    return data.replace(
-        y=(data.y / top - mean) / spread, test=test, note="targets were centred and scaled to variance 1"
-    )
+    several = "each, and scaled together to a mean variance of 1" if y.ndim > 1 else "and scaled to variance 1"
+    return data.replace(y=(y - mean) / spread, test=test, note=f"targets were centred {several}")
 
 
 def _both(

@@ -127,6 +127,20 @@ def tuned_regression(
         raise ValueError("leave-one-out needs at least 2 rows; there is 1")
     given = None if ridges is None else checked_ridges(ridges, "ridges")
     H = gram(kernel, X, "dense", get=get, device=chosen_device(device), progress=_part(tell, 0.0, 0.4))
+    return tuned_on(H, kernel, y, Z, ridges=given, progress=tell)
+
+
+def tuned_on(
+    H: AbstractGram,
+    kernel: AbstractKernel,
+    y: np.ndarray,
+    Z: np.ndarray,
+    *,
+    ridges: Sequence[float] | None = None,
+    progress: Progress = silent,
+) -> TunedRegression:
+    """`tuned_regression` where the dense matrix of a kernel is there, from arguments that were checked."""
+    tell, given = progress, ridges
     grid = default_ridges(H) if given is None else given
     path = RidgePath(H, y, several=len(grid))
     tell(0.6, 1.0, "leave-one-out")
@@ -139,7 +153,7 @@ def tuned_regression(
     outputs = _outputs(kernel, H, Z, coefficients)
     tell(1.0, 1.0, "outputs")
     return tuned(
-        y, residuals, coefficients, outputs, ridge, tried, kernel=str(spec_of(kernel)), get=get, device=H.device
+        y, residuals, coefficients, outputs, ridge, tried, kernel=str(spec_of(kernel)), get=H.get, device=H.device
     )
 
 
