@@ -31,9 +31,11 @@ _ROOMS = (
 _NAMES = {
     "Analysis": "analysis",
     "Comparison": "analysis",
+    "LabelIssues": "analysis",
     "RunComparison": "analysis",
     "analyze": "analysis",
     "compare": "analysis",
+    "find_label_issues": "analysis",
     "read": "frame",
     "train_and_compare": "analysis",
     "Audit": "audits",

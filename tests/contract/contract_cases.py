@@ -31,8 +31,8 @@ class Verb:
     options: Mapping[str, Any] = field(default_factory=dict)
     wrong: Mapping[str, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
     """By name: options that cannot be, and what the line says."""
-    command: tuple[str, ...] = ()
-    """The same question on the command line, without data."""
+    command: tuple[str, ...] | None = ()
+    """The same question on the command line, without data; None where only Python asks it."""
     kind: str = ""
     """Of its answer, where that is not the name of the verb."""
 
@@ -42,7 +42,12 @@ class Verb:
 
 
 def _verbs() -> dict[str, Verb]:
-    from overparam.analysis import prepare_analyze, prepare_compare, prepare_train_and_compare
+    from overparam.analysis import (
+        prepare_analyze,
+        prepare_compare,
+        prepare_find_label_issues,
+        prepare_train_and_compare,
+    )
     from overparam.audits import prepare_audit
     from overparam.landscapes import prepare_landscape
     from overparam.studies import STUDIES, prepare_reproduce
@@ -86,6 +91,12 @@ def _verbs() -> dict[str, Verb]:
             prepare_analyze,
             wrong={"few rows": ({"max_rows": 2}, "`max_rows`"), "few digits": ({"dtype": "float32"}, "`dtype`")},
             kind="analysis",
+        ),
+        "find_label_issues": Verb(
+            prepare_find_label_issues,
+            wrong={"few rows": ({"max_rows": 2}, "`max_rows`"), "few digits": ({"dtype": "float32"}, "`dtype`")},
+            command=None,
+            kind="label-issues",
         ),
         "compare": Verb(
             prepare_compare,

@@ -23,6 +23,8 @@ from overparam.frame import AbstractAnswer, Job, Plan
 every = pytest.mark.parametrize("name", list(VERBS))
 with_data = pytest.mark.parametrize("name", [name for name, verb in VERBS.items() if verb.data is not None])
 
+commanded = pytest.mark.parametrize("name", [n for n, verb in VERBS.items() if verb.data and verb.command is not None])
+
 
 def same(one: AbstractAnswer, other: AbstractAnswer) -> None:
     """The same numbers to the last bit, times aside."""
@@ -192,7 +194,7 @@ def test_bad_options_are_one_line(name: str, how: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@with_data
+@commanded
 def test_the_command_line_asks_the_same_question(
     name: str,
     taken_up: Callable[[str], TakenUp],
@@ -202,6 +204,7 @@ def test_the_command_line_asks_the_same_question(
 ) -> None:
     verb = VERBS[name]
     assert verb.data is not None
+    assert verb.command is not None
     monkeypatch.chdir(tmp_path)
     np.savez("table.npz", X=verb.data[0], y=verb.data[1])
     first = [word for word in verb.command[:1] if not word.startswith("--")]  # a network

@@ -9,16 +9,22 @@ from overparam.analysis.data_analysis import Analysis, analyze, prepare_analyze
 
 if TYPE_CHECKING:
     from overparam.analysis.comparison import Comparison, compare, prepare_compare
+    from overparam.analysis.label_decisions import apply_decisions
+    from overparam.analysis.label_issues import LabelIssues, find_label_issues, prepare_find_label_issues
     from overparam.analysis.run_comparison import RunComparison, prepare_train_and_compare, train_and_compare
 
 __all__ = [
     "Analysis",
     "Comparison",
+    "LabelIssues",
     "RunComparison",
     "analyze",
+    "apply_decisions",
     "compare",
+    "find_label_issues",
     "prepare_analyze",
     "prepare_compare",
+    "prepare_find_label_issues",
     "prepare_train_and_compare",
     "train_and_compare",
 ]
@@ -27,11 +33,15 @@ _RUNS = {
     "Comparison": "comparison",
     "compare": "comparison",
     "prepare_compare": "comparison",
+    "LabelIssues": "label_issues",
+    "apply_decisions": "label_decisions",
+    "find_label_issues": "label_issues",
+    "prepare_find_label_issues": "label_issues",
     "RunComparison": "run_comparison",
     "prepare_train_and_compare": "run_comparison",
     "train_and_compare": "run_comparison",
 }
-"""Imported when first used: they need JAX, which an analysis on a CPU does without."""
+"""Imported when first used: they need JAX or what else takes time, which an analysis on a CPU does without."""
 
 
 def __getattr__(name: str) -> Any:

@@ -96,7 +96,6 @@ def row_copies(data: Dataset | Any) -> RowCopies:
     >>> [rows.tolist() for rows in found.equal], [rows.tolist() for rows in found.near]
     ([[0, 302]], [[0, 300, 302], [1, 301]])
     """
-    image = isinstance(data, Dataset) and data.kind == "image"
     X = checks.finite_matrix(data.X if isinstance(data, Dataset) else data)
     equal = duplicate_groups(X)
     repeated = np.zeros(len(X), dtype=bool)
@@ -104,17 +103,24 @@ def row_copies(data: Dataset | Any) -> RowCopies:
         repeated[rows[1:]] = True
     first = np.flatnonzero(~repeated)
     steps = _steps(X, first, np.array([rows[0] for rows in equal])) if equal else None
-    Z = _centred(X)[first] if image else standardise(X)[first]
-    near, dimension = _near(Z)
+    near, dimension = _near(comparable_rows(data)[first])
     members = {int(rows[0]): rows for rows in equal}
     whole = [np.sort(np.concatenate([members.get(int(i), [i]) for i in first[rows]])).astype(np.int64) for rows in near]
     return RowCopies(len(X), tuple(equal), tuple(sorted(whole, key=lambda rows: rows[0])), dimension, steps)
 
 
-def _centred(X: np.ndarray) -> np.ndarray:
-    """Columns centred, all in one unit in which no square under- or overflows."""
-    largest = np.abs(X).max() or 1.0
-    return X / largest - (X / largest).mean(axis=0)
+def comparable_rows(data: Dataset | Any) -> np.ndarray:
+    """Rows whose distances mean something: columns of tables standardised, pixels centred, all of them in one unit.
+
+    >>> comparable_rows([[1.0, 100.0], [3.0, 300.0]])
+    array([[-1., -1.],
+           [ 1.,  1.]])
+    """
+    if not isinstance(data, Dataset) or data.kind != "image":
+        return standardise(checks.finite_matrix(data.X if isinstance(data, Dataset) else data))
+    X = np.asarray(data.X, dtype=np.float64)
+    X = X / (np.abs(X).max() or 1.0)  # no square under- or overflows
+    return X - X.mean(axis=0)
 
 
 def _near(Z: np.ndarray) -> tuple[list[np.ndarray], float | None]:

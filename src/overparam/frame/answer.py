@@ -24,6 +24,7 @@ KINDS: dict[str, str] = {
     "analysis": "overparam.analysis.data_analysis.Analysis",
     "audit": "overparam.audits.auditing.Audit",
     "landscape": "overparam.landscapes.surveying.Landscape",
+    "label-issues": "overparam.analysis.label_issues.LabelIssues",
     "comparison": "overparam.analysis.comparison.Comparison",
     "run-comparison": "overparam.analysis.run_comparison.RunComparison",
     "trajectory": "overparam.training.trajectory.Trajectory",
@@ -68,6 +69,10 @@ class AbstractAnswer(abc.ABC):
         """The result without the weights of networks, which `save(weights=False)` writes; most have none."""
         return self
 
+    def tables(self) -> Mapping[str, bytes]:
+        """Files by name for people to work with, which `save` writes beside the page; nothing is read from them."""
+        return {}
+
     def parts(self) -> folder.Parts:
         """The result taken apart, as it goes into a folder."""
         values, arrays = take_apart(self)
@@ -82,15 +87,17 @@ class AbstractAnswer(abc.ABC):
         return put_together(cls, {**parts.values, "provenance": parts.provenance.to_json()}, parts.arrays)
 
     def save(self, place: str | os.PathLike[str], *, samples: bool = True, weights: bool = True) -> Path:
-        """Write result.json, arrays.npz and report.html; without plotly a line in place of the page.
+        """Write result.json, arrays.npz, report.html and tables; without plotly a line in place of the page.
 
         Args:
             place: the folder, made where it is not there.
-            samples: whether the page shows the user's own rows and labels.
+            samples: whether the page shows the user's own rows and labels, and tables of them are written.
             weights: whether arrays.npz holds the weights of networks.
         """
         saved = self if weights else self.without_weights()
         path = folder.write(saved.parts(), place)
+        for name, content in saved.tables().items() if samples else ():
+            files.write_whole(path / name, content)
         from overparam.report import write_page
 
         note, page = path / NOTE, path / folder.REPORT

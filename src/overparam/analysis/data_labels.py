@@ -1,0 +1,284 @@
+"""How far the other rows contradict every label: scores from rows left out, and how many labels are wrong in all."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.stats import beta, t
+
+from overparam.core.progress import Progress, silent
+from overparam.data import Dataset, generator
+from overparam.data.copies import comparable_rows
+
+TREES = 400
+"""Of the forest; a row is judged by those that did not see its group, about one in three."""
+CLEAN = 0.05
+"""A rate of wrong labels is told where the classes would be confused less than this without them."""
+SURE = 0.5
+"""The share of rows, the surest of every class, on which a wrong prediction is held for a wrong label."""
+SURER = (0.25, 0.1)
+"""Where nothing else is known, the smallest of these."""
+LIKELY, OUTLYING = 0.5, 0.95
+"""From which `wrong` on a label counts as an issue: of classes, and of a regression, where it is of all beyond."""
+FREEDOM = np.concatenate([np.geomspace(1, 100, 41), [1e6]])
+"""Degrees of freedom that residuals may have."""
+PANEL = 500
+
+
+@final
+@dataclass(frozen=True)
+class NoiseRate:
+    """How many labels are wrong.
+
+    kind: "rate" where wrong labels can be told from classes that overlap; "at most" where they cannot: then `rate`
+    is the share of rows that the others contradict, for either reason.
+    lower, upper: a 95% interval of `rate`; of "at most" the upper end alone.
+    clean_error: how often the classes would be confused if no label were wrong.
+    """
+
+    kind: Literal["rate", "at most"]
+    rate: float
+    lower: float
+    upper: float
+    clean_error: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ScoredLabels:
+    """Every row with its label, worst first.
+
+    rows: numbers in the source, from 0. given, suggested: class numbers, or targets of a regression (the suggestion is
+    what the other rows predict). margin: the probability of the given label less that of the likeliest other; of a
+    regression minus the size of the residual, in robust standard deviations. wrong: the probability that the label is
+    wrong. same, other: the nearest row of the same label and of another (regression: nearest row; none), −1 for none.
+    noise: None for regression.
+    """
+
+    rows: np.ndarray
+    given: np.ndarray
+    suggested: np.ndarray
+    margin: np.ndarray
+    wrong: np.ndarray
+    same: np.ndarray
+    other: np.ndarray
+    classes: tuple[str, ...]
+    noise: NoiseRate | None
+
+    @property
+    def issues(self) -> int:
+        """How many labels are rather wrong than right; of a regression, outliers."""
+        return int(np.sum(self.wrong > (LIKELY if self.classes else OUTLYING)))
+
+    def label(self, value: float) -> str:
+        """A class number or a target as people read it."""
+        return self.classes[int(value)] if self.classes else f"{value:.6g}"
+
+
+def score_labels(data: Dataset, probabilities: np.ndarray) -> ScoredLabels:
+    """Every label of a classification scored.
+
+    The score is the probability of the given label: the margin orders ties of the classes by chance, and found fewer
+    of the wrong labels of Fashion-MNIST. If a share ε of labels is drawn anew among the k − 1 others, and p is the
+    probability of the label as given, p = (1 − ε)q + ε(1 − q)/(k − 1) with q that of the class, and the label is wrong
+    with probability ε(1 − q)/((k − 1)p).
+
+    Args:
+        data: the rows as they were loaded.
+        probabilities: (n, classes), in the order of `data.classes`, given with each row's group left out.
+    """
+    codes, k, each = data.codes, len(data.classes), np.arange(data.n)
+    own = probabilities[each, codes]
+    others = probabilities.copy()
+    others[each, codes] = -1.0
+    suggested = others.argmax(axis=1)
+    margin = own - others[each, suggested]
+    suggested = np.where(margin > 0, codes, suggested)
+    noise, share = noise_rate(codes, probabilities)
+    each_other = share / (k - 1)
+    right = np.clip((own - each_other) / max(1 - share - each_other, 1e-9), 0.0, 1.0)
+    wrong = np.clip(each_other * (1 - right) / np.maximum(own, 1e-12), 0.0, 1.0)
+    same, other = nearest_by_label(comparable_rows(data), codes)
+    order = np.argsort(own, kind="stable")
+    return ScoredLabels(
+        rows=data.rows[order] if data.rows is not None else order,
+        given=codes[order],
+        suggested=suggested[order],
+        margin=margin[order],
+        wrong=wrong[order],
+        same=_in_source(data, same)[order],
+        other=_in_source(data, other)[order],
+        classes=tuple(str(name) for name in data.classes),
+        noise=noise,
+    )
+
+
+def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
+    """Every target of a regression scored by its left-out residual; of several targets by the largest.
+
+    Residuals are divided by their robust standard deviation (1.4826 times the median size). `wrong` is 1 less the
+    false discovery rate of Benjamini and Hochberg if residuals were otherwise those of Student's distribution whose
+    median size and nine-tenths quantile are theirs: heavy tails alone make no outliers.
+
+    Args:
+        data: the rows as they were loaded.
+        outputs: predictions in the units of `data.y`, given with each row's group left out.
+    """
+    residuals = (data.y - outputs).reshape(data.n, -1)
+    scale = 1.4826 * np.median(np.abs(residuals), axis=0)
+    scale = np.where(scale > 0, scale, np.maximum(residuals.std(axis=0), 1e-300))
+    sizes = np.abs(residuals) / scale
+    worst, each = sizes.argmax(axis=1), np.arange(data.n)
+    size = sizes[each, worst]
+    order = np.argsort(-size, kind="stable")
+    chance = _tails(sizes)[each, worst][order] * sizes.shape[1]
+    found = np.minimum.accumulate((chance * data.n / (each + 1))[::-1])[::-1]
+    given, predicted = data.y.reshape(data.n, -1)[each, worst], outputs.reshape(data.n, -1)[each, worst]
+    same, _ = nearest_by_label(comparable_rows(data), np.zeros(data.n, dtype=np.int64))
+    return ScoredLabels(
+        rows=data.rows[order] if data.rows is not None else order,
+        given=given[order],
+        suggested=predicted[order],
+        margin=-size[order],
+        wrong=np.clip(1 - found, 0.0, 1.0),
+        same=_in_source(data, same)[order],
+        other=np.full(data.n, -1),
+        classes=(),
+        noise=None,
+    )
+
+
+def _tails(sizes: np.ndarray) -> np.ndarray:
+    """How likely residuals are as large as these, column by column; sizes in robust standard deviations."""
+    found = np.empty_like(sizes)
+    for column, size in enumerate(sizes.T):
+        middle, far = np.quantile(size, [0.5, 0.9])
+        ratios = t.ppf(0.95, FREEDOM) / t.ppf(0.75, FREEDOM)
+        freedom = FREEDOM[int(np.abs(ratios - far / middle).argmin())] if middle > 0 else FREEDOM[-1]
+        unit = float(t.ppf(0.75, freedom)) / middle if middle > 0 else 1.0
+        found[:, column] = 2 * t.sf(size * unit, freedom)
+    return found
+
+
+def _in_source(data: Dataset, places: np.ndarray) -> np.ndarray:
+    return places if data.rows is None else np.where(places >= 0, data.rows[places], -1)
+
+
+def noise_rate(codes: np.ndarray, probabilities: np.ndarray) -> tuple[NoiseRate, float]:
+    """The rate of wrong labels, and the share of them that scores should reckon with.
+
+    Where predictions are surest (half of the rows of every predicted class) classes are hardly confused, and a label
+    that differs is wrong: that is the share ε. Over all rows a share e differs; without wrong labels it would be
+    c = (e − ε)/(1 − εk/(k − 1)). The rate is told where c is below 5% and below a quarter of the error of guessing, and
+    ε well below that error; else wrong labels and overlapping classes look alike, and e bounds both. Scores then reckon
+    with the share among the surest rows of all.
+
+    >>> p = np.repeat([[0.99, 0.01], [0.01, 0.99]], 200, axis=0)
+    >>> found, share = noise_rate(np.where(np.arange(400) % 10 == 0, 1, 0) ^ (np.arange(400) >= 200), p)
+    >>> found.kind, round(found.rate, 3), share == found.rate
+    ('rate', 0.1, True)
+    """
+    n, k = probabilities.shape
+    differs = probabilities.argmax(axis=1) != codes
+    share, rows = _differing_where_sure(probabilities, differs, SURE)
+    everywhere, guess = float(differs.mean()), 1 - float(np.bincount(codes).max()) / n
+    clean = float(np.clip((everywhere - share) / max(1 - share * k / (k - 1), 1e-9), 0.0, 1.0))
+    lower, upper = _binomial(share, rows)
+    if clean < min(CLEAN, guess / 4) and upper < 0.7 * guess:
+        return NoiseRate("rate", share, lower, upper, clean), share
+    surest = [_differing_where_sure(probabilities, differs, part) for part in SURER]
+    least = min([share, *(found for found, rows in surest if rows >= 50)])
+    bound = _binomial(everywhere, n)[1]
+    return NoiseRate("at most", everywhere, 0.0, bound, clean), min(least, max(guess - share, 0.0))
+
+
+def _differing_where_sure(probabilities: np.ndarray, differs: np.ndarray, part: float) -> tuple[float, int]:
+    """The share of differing labels among the surest part of every predicted class, and how many rows that part has."""
+    predicted, sureness = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    share, count = 0.0, 0
+    for code in np.unique(predicted):
+        rows = np.flatnonzero(predicted == code)
+        chosen = rows[np.argsort(-sureness[rows], kind="stable")[: max(1, round(part * len(rows)))]]
+        share += len(rows) / len(differs) * float(differs[chosen].mean())
+        count += len(chosen)
+    return share, count
+
+
+def _binomial(share: float, n: int) -> tuple[float, float]:
+    """The 95% interval of Clopper and Pearson."""
+    found = share * n
+    lower = float(beta.ppf(0.025, found, n - found + 1)) if found >= 1 else 0.0
+    return lower, float(beta.ppf(0.975, found + 1, n - found)) if found < n else 1.0
+
+
+def combined_probabilities(codes: np.ndarray, kernel: np.ndarray, forest: np.ndarray) -> np.ndarray:
+    """The mean of both, the forest's raised to the power under which the labels are likeliest: its votes are timid."""
+    each = np.arange(len(codes))
+
+    def raised(logarithm: float) -> np.ndarray:
+        powers = np.exp(np.exp(logarithm) * np.log(forest / forest.max(axis=1, keepdims=True)))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def surprise(logarithm: float) -> float:
+        return -float(np.log(np.maximum(raised(logarithm)[each, codes], 1e-300)).mean())
+
+    found: Any = minimize_scalar(surprise, bounds=(-4.0, 2.0), method="bounded", options={"xatol": 1e-3})
+    return (kernel + raised(float(found.x))) / 2
+
+
+def forest_probabilities(
+    X: Any, codes: np.ndarray, groups: np.ndarray, classes: int, *, key: int = 0, progress: Progress = silent
+) -> np.ndarray:
+    """(n, classes): the votes of extremely randomised trees (Geurts, Ernst and Wehenkel) that did not see a row's group.
+
+    Every tree is grown on groups drawn with replacement, as many as there are; one vote is shared among all classes.
+    """
+    from sklearn.tree import ExtraTreeClassifier  # takes half a second to import: only for those who ask
+
+    rows = np.asarray(X, dtype=np.float32)
+    group = np.unique(groups, return_inverse=True)[1]
+    count = int(group.max()) + 1
+
+    def grown(tree: int) -> tuple[np.ndarray, np.ndarray]:
+        times = np.bincount(generator(key, 31, tree).integers(count, size=count), minlength=count)[group]
+        seen, unseen = np.flatnonzero(times), np.flatnonzero(times == 0)
+        if not len(unseen) or not len(seen):
+            return unseen, np.zeros((len(unseen), classes))
+        model = ExtraTreeClassifier(max_features="sqrt", random_state=tree)
+        model.fit(rows[seen], codes[seen], sample_weight=times[seen].astype(np.float64))
+        votes = np.zeros((len(unseen), classes))
+        votes[:, np.asarray(model.classes_, dtype=np.int64)] = model.predict_proba(rows[unseen])
+        return unseen, votes
+
+    votes = np.full((len(rows), classes), 1 / classes)
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
+        for done, (unseen, own) in enumerate(pool.map(grown, range(TREES)), start=1):
+            votes[unseen] += own
+            progress(float(done), float(TREES), "forest")
+    return votes / votes.sum(axis=1, keepdims=True)
+
+
+def nearest_by_label(Z: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest other row of the same class, and the nearest of another; −1 where there is none.
+
+    >>> nearest_by_label(np.array([[0.0], [1.0], [3.0], [9.0]]), np.array([0, 1, 0, 2]))
+    (array([ 2, -1,  0, -1]), array([1, 0, 1, 2]))
+    """
+    n = len(Z)
+    squares = np.einsum("ij,ij->i", Z, Z)
+    same, other = np.full(n, -1), np.full(n, -1)
+    for start in range(0, n, PANEL):
+        rows = np.arange(start, min(start + PANEL, n))
+        around = squares - 2 * Z[rows] @ Z.T
+        around[np.arange(len(rows)), rows] = np.inf
+        alike = codes[rows, None] == codes
+        for found, mask in ((same, alike), (other, ~alike)):
+            apart = np.where(mask, around, np.inf)
+            place = apart.argmin(axis=1)
+            found[rows] = np.where(np.isfinite(apart[np.arange(len(rows)), place]), place, -1)
+    return same, other
