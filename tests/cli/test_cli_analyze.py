@@ -156,3 +156,16 @@ def test_a_team_can_make_a_check_of_it(table, tmp_path, capsys):
     assert err == "overparam: --fail-if: n>10 (n is 60)\n"
     assert run([*ask, "nonsense>10"]) == 2
     assert "which the result does not have" in capsys.readouterr().err
+
+
+def test_decisions_on_labels_are_applied_before_the_analysis(table, tmp_path, capsys):
+    (tmp_path / "labels.csv").write_text("row,decision\n3,drop\n4,dog\n")
+    question = ["analyze", str(table), "--labels", str(tmp_path / "labels.csv"), "--out", str(tmp_path / "out")]
+    assert run([*question, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["values"]["n"] == 59
+    assert document["provenance"]["configuration"]["labels"].endswith("labels.csv")
+    assert any("1 row dropped by labels.csv" in note for note in document["values"]["notes"])
+    (tmp_path / "labels.csv").write_text("row,decision\n3,bird\n")
+    assert run(question) == 2
+    assert "expected keep, drop or one of cat and dog" in " ".join(capsys.readouterr().err.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,8 +20,18 @@ def command(
     preprocess: Preprocess = "auto",
     max_rows: MaxRows = None,
     threads: Annotated[int | None, typer.Option("--threads", help="BLAS threads.")] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option("--labels", help="labels.csv with its column `decision` filled: keep, drop or a label."),
+    ] = None,
 ) -> Job[Analysis]:
     """Tell what a wide network will do with DATA, and why to believe it. Writes a page."""
     from overparam.analysis import prepare_analyze
 
-    return prepare_analyze(given.read(), preprocess=preprocess, max_rows=max_rows, threads=threads, **given.shared)
+    data = given.read()
+    if labels is not None:
+        from overparam.analysis import apply_decisions
+
+        data = apply_decisions(data, labels)
+        given.asked["labels"] = str(labels)
+    return prepare_analyze(data, preprocess=preprocess, max_rows=max_rows, threads=threads, **given.shared)
