@@ -35,9 +35,20 @@ def test_ids_are_left_out_by_name_and_by_what_they_are():
     assert kinds(kept) == {("number", "id")}
     measured = load(frame(population=RNG.choice(100_000, N, replace=False), paid=np.arange(N) * 977))
     assert measured.features == ("a", "b", "population", "paid")
+    assert load(frame(year=np.arange(N) + 1960)).features == ("a", "b", "year"), "a time may count"
     alone = load(pd.DataFrame({"t": np.arange(N), "label": Y}))
     assert alone.features == ("t",), "what is left to learn from is kept"
     assert kinds(alone) == {("t", "id")}
+
+
+def test_numbers_that_name_groups_are_kept_and_named():
+    data = load(frame(patient_id=np.arange(N) // 4 * 31))
+    assert data.features == ("a", "b", "patient_id")
+    assert kinds(data) == {("patient_id", "id")}
+    assert "group='patient_id' keeps them together" in " ".join(data.notes)
+    order = RNG.permutation(N)  # every patient has one label
+    told = pd.DataFrame({"patient_id": np.arange(N) // 6, "a": A, "b": B, "label": np.arange(N) // 6 % 2}).iloc[order]
+    assert kinds(load(told), "order") == {("patient_id", "order")}
 
 
 def test_free_text_is_left_out_and_short_lists_are_not():
@@ -144,6 +155,10 @@ INCOME = RNG.lognormal(size=N)
 def test_a_column_that_gives_the_target_away_is_named_and_kept(column, label):
     data = load(pd.DataFrame({"a": A, "b": B, "outcome": column, "label": label}))
     assert kinds(data, "leak") == {("outcome", "leak")}
+    words = next(note.words for note in data.column_notes if note.kind == "leak")
+    assert words.startswith(
+        ("column 'outcome' gives the target away: it is the ", "column 'outcome' gives the target away: a t")
+    )
     assert any(name.startswith("outcome") for name in data.features)
     clean = load(pd.DataFrame({"a": A, "b": B, "outcome": RNG.permutation(column), "label": label}))
     assert not kinds(clean, "leak")

@@ -87,6 +87,16 @@ def test_file_frame_and_array_are_the_same(name, missing, tmp_path):
     assert data.features == plain.features
 
 
+def test_months_and_arrow_dates_are_dates():
+    days = pd.DataFrame({"d": pd.to_datetime(["2020-01-01", "2020-03-01", "1960-02-01"]), "label": [0, 1, 0]})
+    whole = load(days).digest
+    assert load(days.assign(d=pd.PeriodIndex(days["d"], freq="M"))).digest == whole
+    for kind in ("timestamp[ms][pyarrow]", "timestamp[ns, tz=UTC][pyarrow]", "date32[pyarrow]"):
+        moments = days["d"].dt.tz_localize("UTC") if "tz" in kind else days["d"]
+        moments = moments.dt.date if "date32" in kind else moments
+        assert load(days.assign(d=moments.astype(kind))).digest == whole, kind
+
+
 def test_numbers_of_an_array_are_those_of_its_file(tmp_path):
     X, y = RNG.normal(size=(N, 3)), np.arange(N) % 2
     X[3, 1] = X[7, 2] = np.nan
@@ -161,6 +171,8 @@ def test_test_files_that_do_not_fit_are_one_line(tmp_path):
             {"X_train": np.eye(3), "y_train": [0, 1, 0], "X_test": np.eye(3), "y_test": [0, 1, 0]},
             test_file=(np.eye(3), [0, 1, 0]),
         )
+    with pytest.raises(ValueError, match="so that both are encoded alike"):
+        load(load(train), test_file=train.assign(d=["x", "y", "z"]))
     with pytest.raises(ValueError, match="training rows have 2 features, test rows 3"):
         load(np.ones((3, 2)), [0, 1, 0], test_file=(np.eye(3), [0, 1, 0]))
 

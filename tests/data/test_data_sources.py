@@ -143,6 +143,7 @@ def test_torch_data(torch):
         utils.DataLoader(whole, batch_size=7, drop_last=True),
         utils.DataLoader(Stream(), batch_size=4),
         utils.DataLoader(Rows(), batch_size=4),
+        utils.DataLoader(whole, batch_size=None),
     )
     for source in sources:
         data = load(source)

@@ -89,9 +89,7 @@ def _leaks(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[Colu
         if k == 2 and not found:
             found = _stands_out(X, names, targets)
     return [
-        ColumnNote(
-            name, "leak", f"column {name!r} gives the target away: it is {what}; is it known before the target is?"
-        )
+        ColumnNote(name, "leak", f"column {name!r} gives the target away: {what}; is it known before the target is?")
         for name, what in found.items()
     ][:MOST_NAMED]
 

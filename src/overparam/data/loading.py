@@ -211,6 +211,11 @@ def _with_test_file(raw: Raw, test_file: Any, asked: dict[str, Any]) -> Raw:
     if raw.test is not None:
         raise ValueError(f"`test_file` is given and {raw.name!r} has test rows of its own; leave it out")
     test = _read(test_file, **asked, test_file=None, train=None, test=None, key=0)
+    if test.features is not None and raw.features is not None and test.features != raw.features:
+        raise ValueError(
+            f"`test_file` has the features {shown_values(test.features, 3)} and {raw.name!r} {shown_values(raw.features, 3)}; "
+            "give the training table as a file or a frame, so that both are encoded alike"
+        )
     return replace(raw, test=replace(test, name=raw.name, test=None))
 
 

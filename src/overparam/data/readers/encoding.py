@@ -3,61 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, final
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from overparam.core import checks
 from overparam.core.words import count_of
 from overparam.data.column_notes import Notebook
-from overparam.data.labels import as_labels, shown_values, whole_numbers
-from overparam.data.readers.identifiers import LEAST_IDS, counted_words, looks_counted
+from overparam.data.labels import whole_numbers
+from overparam.data.readers.encoders import Chosen, Encoder, given_labels, values_as
+from overparam.data.readers.held_out_tables import like_training, tell_unknown
+from overparam.data.readers.identifiers import LEAST_IDS, counted_words, looks_counted, looks_grouped
 from overparam.data.readers.reader import IDS, MISSING_VALUES, Raw
 from overparam.data.readers.tables import Column, Table, find_column
 
 MANY_TEXTS = 50
 """A text column with more distinct values than this, and than half the rows, is left out: free text or an identifier."""
-
-
-@final
-@dataclass(frozen=True)
-class Encoder:
-    """How one column becomes features. fill: for missing numbers; categories: of text; gap: the one that stands for missing."""
-
-    column: str
-    kind: str
-    fill: float = 0.0
-    categories: tuple[str, ...] = ()
-    gap: str | None = None
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The categories that have a column: all, or the second of two."""
-        return self.categories if len(self.categories) != 2 else self.categories[1:]
-
-    @property
-    def features(self) -> list[str]:
-        """The names of its features."""
-        return [f"{self.column}={value}" for value in self.shown] if self.kind == "text" else [self.column]
-
-    def block(self, values: np.ndarray, holes: np.ndarray) -> np.ndarray:
-        """The features of these values. A category not met before is 0 in all columns, and between the two in the one of two."""
-        if self.kind != "text":
-            return (np.where(holes, self.fill, values) if holes.any() else values)[:, None]
-        texts = np.where(holes, self.gap or "", values.astype(object)).astype(str)
-        block = np.column_stack([texts == category for category in self.shown]).astype(np.float64)
-        if len(self.categories) == 2:
-            block[~np.isin(texts, self.categories)] = 0.5
-        return block
-
-
-class Chosen(NamedTuple):
-    """The columns of a table by their part in it."""
-
-    labels: list[Column]
-    group: Column | None
-    features: list[Column]
 
 
 def table_to_raw(
@@ -92,9 +54,9 @@ def table_to_raw(
         raise ValueError(f"{table.name} has no usable feature columns ({'; '.join(book.words[-3:])})")
     raw = _encoded(table, chosen, encoders, rows)
     if test is not None:
-        held = _test_columns(test, table, chosen, encoders, test_y, book)
+        held = like_training(test, table, chosen, encoders, test_y, book)
         kept = _rows_kept(test, held.features, held, missing, book)
-        _tell_unknown(test, held, encoders, kept, book)
+        tell_unknown(test, held, encoders, kept, book)
         raw = replace(raw, test=_encoded(test, held, encoders, kept))
     identifiers = tuple((column.name, column.values[rows]) for column in chosen.features if column.name in numbered)
     return replace(raw, notes=tuple(book.words), column_notes=tuple(book.columns), identifiers=identifiers)
@@ -106,7 +68,7 @@ def _encoded(table: Table, chosen: Chosen, encoders: Sequence[Encoder], rows: np
     for encoder in encoders:
         column = columns[encoder.column]
         _require_finite(table, column, rows)
-        blocks.append(encoder.block(_as_kind(column, encoder.kind)[rows], column.missing[rows]))
+        blocks.append(encoder.block(values_as(column, encoder.kind)[rows], column.missing[rows]))
     return Raw(
         X=np.column_stack(blocks),
         labels=_labels(table, chosen.labels, rows),
@@ -142,19 +104,12 @@ def _chosen(table: Table, label: Any, group: Any, y: Any) -> Chosen:
     taken = None if group is None else find_column(names, group, "group", table.name)
     own: list[int] = []
     if y is not None:
-        labels = [_given_labels(y, len(table.places))]
+        labels = [given_labels(y, len(table.places))]
     else:
         own = label_columns(names, label, taken, table.name)
         labels = [table.columns[i] for i in own]
     features = [column for i, column in enumerate(table.columns) if i not in own and i != taken]
     return Chosen(labels, None if taken is None else table.columns[taken], features)
-
-
-def _given_labels(y: Any, n: int) -> Column:
-    labels = as_labels(y, n)
-    kind = {"U": "text", "b": "boolean"}.get(labels.dtype.kind, "number")
-    values = labels if kind == "text" else labels.astype(np.float64)
-    return Column("y", values, np.zeros(len(labels), dtype=bool), kind=kind)
 
 
 def label_columns(names: Sequence[str], label: Any, taken: int | None, table: str) -> list[int]:
@@ -194,17 +149,19 @@ def _without_row_numbers(features: Sequence[Column], book: Notebook) -> list[Col
 def _without_ids(features: Sequence[Column], rows: np.ndarray, ids: str, book: Notebook) -> list[Column]:
     """Leaves out identifiers and texts that are too many; but a column that counts where nothing else is left."""
     kept = [column for column in features if not _is_name(column, rows, book)]
-    counted = [
-        column
-        for column in kept
-        if column.kind == "number"
-        and not column.missing[rows].any()
-        and looks_counted(column.name, column.values[rows])
-    ]
+    numbers = [column for column in kept if column.kind == "number" and not column.missing[rows].any()]
+    counted = [column for column in numbers if looks_counted(column.name, column.values[rows])]
     keep = ids == "keep" or len(counted) == len(kept)
     for column in counted:
         done, fix = ("kept", "") if keep else ("left out", "ids='keep' keeps it")
         book.add(column.name, "id", counted_words(column.name, column.values[rows], done, fix))
+    for column in numbers:
+        if looks_grouped(column.name, column.values[rows]):
+            k = len(np.unique(column.values[rows]))
+            what = f"{k} numbers in {len(rows)} rows name groups of rows"
+            book.add(
+                column.name, "id", f"kept column {column.name!r}: {what}; group={column.name!r} keeps them together"
+            )
     return kept if keep else [column for column in kept if column not in counted]
 
 
@@ -311,72 +268,3 @@ def mean_of(values: np.ndarray) -> float:
     """The mean of a column, right up to 1e308, in the same bits wherever the column came from."""
     largest = float(np.abs(values).max()) or 1.0  # sums of 1e308 overflow
     return float((np.ascontiguousarray(values, dtype=np.float64) / largest).mean() * largest)
-
-
-def _test_columns(
-    test: Table, table: Table, chosen: Chosen, encoders: Sequence[Encoder], y: Any, book: Notebook
-) -> Chosen:
-    """The columns of a test table by those of the training table; one line where one is not there or of another kind."""
-    book.words.extend(note for note in test.notes if note not in book.words)
-    columns = {column.name: column for column in test.columns}
-    wanted = [encoder.column for encoder in encoders]
-    if y is None:
-        wanted += [column.name for column in chosen.labels]
-    absent = [name for name in wanted if name not in columns]
-    if absent:
-        raise ValueError(
-            f"the test file {test.name} has no column {shown_values(absent)}, which {table.name} has; it needs the same columns, "
-            "the label too"
-        )
-    features = []
-    for encoder in encoders:
-        column = columns[encoder.column]
-        there = np.flatnonzero(~column.missing)
-        fits = {"text": True, "date": column.kind == "date"}.get(encoder.kind, column.kind in ("number", "boolean"))
-        if not fits and len(there):
-            place = f"{test.place_word} {test.places[there[0]]}"
-            raise ValueError(
-                f"column {column.name!r} is {_said(encoder.kind)} in {table.name} and {_said(column.kind)} in the test file "
-                f"{test.name} (first: {place}); make them alike"
-            )
-        features.append(column)
-    labels = [columns[column.name] for column in chosen.labels] if y is None else [_given_labels(y, len(test.places))]
-    group = None if chosen.group is None else columns.get(chosen.group.name)
-    known = {column.name for column in table.columns}
-    for name in [name for name in columns if name not in known]:
-        book.add(name, "ignored", f"column {name!r} is only in the test file {test.name}: ignored")
-    return Chosen(labels, group, features)
-
-
-def _said(kind: str) -> str:
-    return {"number": "numbers", "boolean": "true and false", "date": "dates"}.get(kind, kind)
-
-
-def _tell_unknown(test: Table, held: Chosen, encoders: Sequence[Encoder], rows: np.ndarray, book: Notebook) -> None:
-    """Notes on what the training table does not have: categories, and missing values."""
-    for encoder, column in zip(encoders, held.features, strict=True):
-        holes = column.missing[rows]
-        if encoder.kind != "text":
-            if holes.any():
-                count = count_of(int(holes.sum()), "test value")
-                words = f"filled {count} of {column.name!r} with the training mean {encoder.fill:.6g}"
-                book.add(column.name, "missing", words)
-            continue
-        values = np.where(holes, encoder.gap or "missing", _as_kind(column, "text")[rows].astype(object)).astype(str)
-        unknown = ~np.isin(values, encoder.categories)
-        if unknown.any():
-            place = "halfway between its two values" if len(encoder.categories) == 2 else "0 in all its columns"
-            count = count_of(int(unknown.sum()), "test row")
-            which = shown_values(np.unique(values[unknown]).tolist(), 3)
-            words = (
-                f"{count} of {test.name} with a value of {column.name!r} that no training row has ({which}): {place}"
-            )
-            book.add(column.name, "category", words)
-
-
-def _as_kind(column: Column, kind: str) -> np.ndarray:
-    """The values of a column; numbers as text where the training table has text."""
-    if kind != "text" or column.is_text:
-        return column.values
-    plain = whole_numbers(np.nan_to_num(column.values, nan=0.0))
-    return np.array([str(value) for value in plain.tolist()], dtype=str)

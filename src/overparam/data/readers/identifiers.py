@@ -15,6 +15,10 @@ LEAST_IDS = 20
 """Of fewer rows than this, values that count or that are all different are no sign of an identifier."""
 ID_NAME = re.compile(r"(?:.*[\W_])?(?:(?i:id|idx|index|uuid|guid))|.*[a-z]I[dD]")
 """Names such as id, customer_id, PassengerId; not paid."""
+MEASURES = frozenset(
+    ("year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "date", "step", "age", "rank")
+)
+"""Words in the name of a column that may count and is a measurement all the same."""
 
 
 def looks_counted(name: str, values: np.ndarray) -> bool:
@@ -25,6 +29,8 @@ def looks_counted(name: str, values: np.ndarray) -> bool:
 
     >>> looks_counted("a", np.arange(30.0) + 100), looks_counted("a", np.arange(30.0) ** 2)
     (True, False)
+    >>> looks_counted("Year built", np.arange(30.0) + 1990)
+    False
     >>> looks_counted("PassengerId", np.array([7.0, 301.0, 12.0])), looks_counted("paid", np.array([7.0, 301.0, 12.0]))
     (True, False)
     """
@@ -37,7 +43,21 @@ def looks_counted(name: str, values: np.ndarray) -> bool:
         return False
     if not (values == np.round(values)).all() or len(np.unique(values)) < n:
         return False
-    return named or bool(np.ptp(values) < 2 * n)
+    if named:
+        return True
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
+    return bool(np.ptp(values) < 2 * n) and not words & MEASURES
+
+
+def looks_grouped(name: str, values: np.ndarray) -> bool:
+    """Whether whole numbers in a column called id come back: they name groups of rows, such as patients.
+
+    >>> looks_grouped("patient_id", np.repeat([3.0, 8.0, 5.0, 1.0], 5)), looks_grouped("age", np.repeat([3.0, 8.0], 10))
+    (True, False)
+    """
+    if len(values) < LEAST_IDS or ID_NAME.fullmatch(name) is None or not (values == np.round(values)).all():
+        return False
+    return 2 < len(np.unique(values)) < len(values)
 
 
 def counted_words(name: str, values: np.ndarray, done: str, fix: str) -> str:

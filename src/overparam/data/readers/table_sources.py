@@ -246,6 +246,8 @@ def _table(frame: Any, name: str) -> Table:
 def _column(name: str, series: Any, kind: str | None, table: str) -> Column:
     """A column of a frame: numbers and dates as it stores them, everything else by its Python values."""
     if kind == "pandas":
+        if type(series.dtype).__name__ == "PeriodDtype":  # months, quarters: by their first moment
+            series = series.dt.to_timestamp()
         code = getattr(series.dtype, "kind", "O")
         missing = np.asarray(series.isna(), dtype=bool)
         if code in "mM":

@@ -35,11 +35,11 @@ def read_torch_data(data: Any, *, missing: str = "error") -> Raw:
     batches = _is_loader(data)
     if batches and _plain_loader(data):
         data, batches = data.dataset, False
-    tensors = getattr(data, "tensors", None)
-    if tensors is not None and type(data).__name__ == "TensorDataset":
-        if len(tensors) != 2:
-            raise ValueError(f"`data` is a TensorDataset of {count_of(len(tensors), 'tensor')}; expected two, X and y")
-        X, y = (_array(tensor, name) for tensor in tensors)
+    if type(data) is sys.modules["torch.utils.data"].TensorDataset:
+        if len(data.tensors) != 2:
+            count = count_of(len(data.tensors), "tensor")
+            raise ValueError(f"`data` is a TensorDataset of {count}; expected two, X and y")
+        X, y = (_array(tensor, name) for tensor in data.tensors)
     else:
         X, y = _stacked(_pairs(data, name, batches), name)
     return replace(raw_from_arrays(X, y, missing=missing), name=name)
@@ -71,7 +71,7 @@ def _pairs(data: Any, name: str, batches: bool) -> Iterator[tuple[np.ndarray, np
     try:
         for item in items:
             x, y = _parts(item, name)
-            yield (x, y) if batches else (x[None], y[None])
+            yield (x, y) if batches and y.ndim else (x[None], y[None])  # a loader may give rows one by one
     except (NotImplementedError, TypeError) as error:
         raise ValueError(f"`data` is a {name} whose rows cannot be read ({one_line(error)[:120]})") from None
 
