@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.lapack import dpotri, dpotrs  # pyright: ignore[reportAttributeAccessIssue]
+from scipy.linalg.lapack import dpotri, dpotrs, dtrtri  # pyright: ignore[reportAttributeAccessIssue]
 
 from overparam.core import checks
 from overparam.core.machine import available_memory
@@ -102,8 +102,8 @@ class Leaving:
         self.label = _means(self.part, Y, counts)
         sizes = np.bincount(group)
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        self.batches = [starts[sizes == size][:, None] + np.arange(size) for size in np.unique(sizes)]
-        """(groups, parts) of every size of group: these are solved at once."""
+        self.batches = [starts[sizes == size][:, None] + np.arange(size) for size in np.unique(sizes)[::-1]]
+        """(groups, parts) of every size of group, falling: these are solved at once."""
 
 
 @final
@@ -265,12 +265,16 @@ class EigenInverse(AbstractInverse):
 
 @final
 class FactorInverse(AbstractInverse):
-    """By a factor a ridge: the whole inverse on the host, on a device the columns that are asked for."""
+    """By a factor a ridge. Single rows need the diagonal of the inverse alone; for groups it is made whole on the host, and
+    on a device in the columns that are asked for."""
 
     def __init__(self, H: AbstractGram, Y: np.ndarray) -> None:
         self._H, self._Y = H, Y
         self._at, self._solved = -1.0, Y
-        self._made: Any = None
+        self._factor: Any = None
+        self._diagonal: Any = None
+        self._whole: Any = None
+        """Of the inverse: its diagonal, its lower triangle."""
 
     def solved(self, ridge: float) -> np.ndarray:
         self._go_to(ridge)
@@ -278,36 +282,56 @@ class FactorInverse(AbstractInverse):
 
     def blocks(self, ridge: float, rows: np.ndarray) -> np.ndarray:
         self._go_to(ridge)
-        if isinstance(self._made, np.ndarray):
-            one, other = rows[:, :, None], rows[:, None, :]
-            return self._made[np.maximum(one, other), np.minimum(one, other)]  # the lower triangle alone was made
-        if rows.shape[1] == 1:
-            return self._made.inverse_diagonal()[rows][..., None]
+        host = self._H.xp is np
+        if rows.shape[1] == 1 and self._whole is None:
+            if self._diagonal is None:
+                self._diagonal = self._made_diagonal() if host else self._factor.inverse_diagonal()
+            return self._diagonal[rows][..., None]
+        if not host:
+            return self._columns(rows)
+        if self._whole is None:
+            self._whole, _ = dpotri(self._taken(), lower=1, overwrite_c=1)
+        one, other = rows[:, :, None], rows[:, None, :]
+        return self._whole[np.maximum(one, other), np.minimum(one, other)]
+
+    def _columns(self, rows: np.ndarray) -> np.ndarray:
         piece = max(1, PIECE // (rows.shape[1] * self._H.n))
         made = []
         for start in range(0, len(rows), piece):
             part = rows[start : start + piece]
             unit = np.zeros((self._H.n, part.size))
             unit[part.ravel(), np.arange(part.size)] = 1.0
-            columns = self._made.solve(unit).reshape(self._H.n, *part.shape)
+            columns = self._factor.solve(unit).reshape(self._H.n, *part.shape)
             made.append(columns[part[:, :, None], np.arange(len(part))[:, None, None], np.arange(part.shape[1])])
         return np.concatenate(made)
+
+    def _made_diagonal(self) -> np.ndarray:
+        """The squared columns of L⁻¹."""
+        inverse, _ = dtrtri(self._taken(), lower=1, overwrite_c=1)
+        return np.concatenate(
+            [np.sum(np.tril(inverse[i:, i : i + 512]) ** 2, axis=0) for i in range(0, len(inverse), 512)]
+        )
+
+    def _taken(self) -> np.ndarray:
+        """The factor, to be overwritten: it is as large as the matrix. Made again where it was taken before."""
+        taken: Any = factor_values(self._H, self._at) if self._factor is None else self._factor
+        self._factor = None
+        return taken
 
     def _go_to(self, ridge: float) -> None:
         if self._at == ridge:
             return
-        self._made = None  # a factor is as large as the matrix: one at a time
+        self._factor = self._diagonal = self._whole = None
         if self._H.xp is np:
             if ridge <= negligible(self._H):
                 factor(self._H, ridge)  # whether it can be inverted at all
-            L = factor_values(self._H, ridge)
-            if L is None:
+            self._factor = factor_values(self._H, ridge)
+            if self._factor is None:
                 raise not_definite(self._H, ridge)
-            self._solved, _ = dpotrs(L, self._Y, lower=1)
-            self._made, _ = dpotri(L, lower=1, overwrite_c=1)
+            self._solved, _ = dpotrs(self._factor, self._Y, lower=1)
         else:
-            self._made = factor(self._H, ridge)
-            self._solved = self._made.solve(self._Y)
+            self._factor = factor(self._H, ridge)
+            self._solved = self._factor.solve(self._Y)
         self._at = ridge
 
 

@@ -55,7 +55,8 @@ from overparam.theory.regression import (
     tuned_regression,
 )
 from overparam.theory.subset_certificates import subset_certificate
-from overparam.theory.tuning import Setting, TunedFit, default_candidates, tuned_fit
+from overparam.theory.tuned_rows import Setting
+from overparam.theory.tuning import TunedFit, default_candidates, tuned_fit
 from overparam.theory.width import (
     Conditions,
     Requirement,

@@ -15,52 +15,28 @@ from overparam.core.kernel import AbstractKernel
 from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
 from overparam.data import generator
-from overparam.engines import AbstractGram, cross_matrix, gram
-from overparam.engines.cross import require_alike, require_kernel
-from overparam.engines.matrix import chosen_device
+from overparam.engines.cross import require_kernel
+from overparam.spectrum import left_out_groups
 from overparam.spectrum.left_out import class_margins
-from overparam.spectrum.left_out_groups import EIGEN_ROWS, GroupsLeftOut, equal_rows, group_numbers, left_out_without
+from overparam.spectrum.left_out_groups import group_numbers
+from overparam.theory.tuned_rows import ONE_THREAD, AtRidges, ChosenFit, FittedRows, Setting, share_wrong
 
 DEPTHS = ((1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (1, 1), (3, 2), (5, 3))
 """Tangent kernels tried: how many hidden layers, and how many of the first layers stay as they are at the start."""
 WIDTHS = (0.5, 1.0, 2.0, 4.0)
 """Bandwidths tried, times the median distance of two rows."""
-LEAST_RIDGE, MOST_RIDGE, RIDGES = 1e-7, 30.0, 16
-"""Ridges tried, times the mean diagonal, and how many; the largest is n/10 where that is more."""
 ALL_IN_FULL = 1_200
 """Rows up to which every kernel is fitted to all rows."""
 SCREENED_ON, COMPARED_ON = 700, 2_000
 """Rows on which kernels are screened; rows on which the best three are compared where only one can be fitted to all."""
 IN_FULL = 3
 """Kernels that are then fitted to all rows, up to EIGEN_ROWS of them."""
-AROUND = (0.3, 1.0, 3.0)
-"""Ridges tried above that, times the best on `COMPARED_ON` rows; at the end of it one more."""
 ONE_RIDGE = 12_000
 """Rows above which the one that was best there is taken."""
 KEPT = 96
 """Settings, the best ones, whose predictions are kept: others are never chosen when rows are drawn again."""
-ONE_THREAD = 2_500
-"""Rows up to which one thread is used: several gain little there, and lose much where other programs run beside."""
-NEW_ROWS = 4_096
-"""New rows at once."""
-
 Candidates = Mapping[str, AbstractKernel | tuple[AbstractKernel, str]]
 """name → kernel, or (kernel, "ntk" or "nngp")."""
-
-
-@final
-@dataclass(frozen=True)
-class Setting:
-    """A kernel with a ridge that was tried, and how it did on rows left out."""
-
-    name: str
-    ridge: float
-    mean_square: float
-    """Of the residuals, summed over outputs; for regression each over the variance of its target."""
-    error: float | None
-    """The share of rows put into a wrong class; None for regression."""
-    rows: int
-    """How many rows it was tried on."""
 
 
 @final
@@ -87,7 +63,7 @@ class TunedFit:
     """(outputs,) what residuals are divided by before they are squared: 1 for classes."""
     notes: tuple[str, ...]
     """What was not done on all rows, in words."""
-    _final: _Final
+    _final: ChosenFit
 
     @property
     def chosen(self) -> str:
@@ -106,12 +82,12 @@ class TunedFit:
     @property
     def error(self) -> float | None:
         """The share of rows put into a wrong class without their group; None for regression; flattered a little by the choice."""
-        return _error(self.y, self.outputs) if self.task == "classes" else None
+        return share_wrong(self.y, self.outputs) if self.task == "classes" else None
 
     @property
     def error_alone(self) -> float | None:
         """The same where every row leaves alone."""
-        return _error(self.y, self.alone) if self.task == "classes" else None
+        return share_wrong(self.y, self.alone) if self.task == "classes" else None
 
     def leaving(self, groups: Any) -> np.ndarray:
         """Predictions of the chosen setting where other rows leave together: (n,) names of groups. Costs one factor."""
@@ -200,8 +176,8 @@ def tuned_fit(
     """The kernel and ridge with the least mean square on rows left out, fitted to all rows.
 
     Up to 1,200 rows every kernel is tried with sixteen ridges on all of them; up to 4,000 the three that were best on 700
-    rows; above, the best of these on 2,000 rows, with three or four ridges around the one that was best there (above
-    12,000 with that one). `notes` says so.
+    rows; above, the best of these on 2,000 rows, with three ridges around the one that was best there (above 12,000 with that
+    one). `notes` says so.
 
     Args:
         X: n rows, prepared: tables standardised, divided by √d and a 1 appended, images of norm 1, do well.
@@ -234,16 +210,16 @@ def tuned_fit(
     named = {name: given if isinstance(given, tuple) else (given, "ntk") for name, given in kernels.items()}
     for kernel, _ in named.values():
         require_kernel(kernel)
-    fitter = _Fitter(X, y, numbers, "classes" if classes else "regression", named, device)
+    fitter = FittedRows(X, y, numbers, "classes" if classes else "regression", named, device)
     n = len(X)
     with blas_threads(1 if n <= ONE_THREAD else None):
         return _search(fitter, n, key, tell)
 
 
-def _search(fitter: _Fitter, n: int, key: int, tell: Progress) -> TunedFit:
+def _search(fitter: FittedRows, n: int, key: int, tell: Progress) -> TunedFit:
     names, notes, screened = list(fitter.kernels), [], []
-    ridges: Sequence[float] | None = None
-    if n > ALL_IN_FULL and len(names) > (IN_FULL if n <= EIGEN_ROWS else 1):
+    guess: float | None = None
+    if n > ALL_IN_FULL and len(names) > (IN_FULL if n <= left_out_groups.EIGEN_ROWS else 1):
         few = fitter.part(SCREENED_ON, generator(key, 2))
         with blas_threads(1):
             for place, name in enumerate(names):
@@ -251,165 +227,44 @@ def _search(fitter: _Fitter, n: int, key: int, tell: Progress) -> TunedFit:
                 screened += few.at_ridges(name).settings
         names = _best_names(screened)[:IN_FULL]
         notes.append(f"{len(fitter.kernels)} kernels were screened on {len(few.y):,} of {n:,} rows")
-    if n > EIGEN_ROWS:
+    if n > left_out_groups.EIGEN_ROWS:
         some, compared = fitter.part(COMPARED_ON, generator(key, 3)), []
         for place, name in enumerate(names):
             tell(0.2 + 0.2 * place / len(names), 1.0, f"{name}, {len(some.y):,} rows")
             compared += some.at_ridges(name).settings
         best = min(compared, key=lambda one: one.mean_square)
-        names, screened = [best.name], screened + compared
-        ridges = [best.ridge] if n > ONE_RIDGE else [best.ridge * share for share in AROUND]
+        names, screened, guess = [best.name], screened + compared, best.ridge
         notes.append(f"the kernel and the ridges were chosen on {len(some.y):,} of {n:,} rows")
-    fits: list[_AtRidges] = []
+    fits: list[AtRidges] = []
     for place, name in enumerate(names):
         tell(0.4 + 0.6 * place / len(names), 1.0, f"{name}, {n:,} rows")
-        fits.append(fitter.at_ridges(name, ridges))
+        fits.append(fitter.at_ridges(name, guess, around=n <= ONE_RIDGE))
     tell(1.0, 1.0, "kernels")
-    return fitter.conclude(fits, screened, tuple(notes))
+    return _concluded(fitter, fits, screened, tuple(notes))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _AtRidges:
-    """One kernel at its ridges: scores, and predictions for rows left out, (ridges, n, outputs)."""
-
-    settings: list[Setting]
-    outputs: np.ndarray
-    alone: np.ndarray
-    """Of the best ridge."""
-    coefficients: np.ndarray
-    """Of the best ridge."""
-
-
-@final
-class _Fitter:
-    """Rows and labels with what is known of them before any kernel: equal rows, groups, the units of the targets."""
-
-    def __init__(
-        self, X: np.ndarray, y: np.ndarray, groups: np.ndarray, task: Literal["classes", "regression"],
-        kernels: Mapping[str, tuple[AbstractKernel, str]], device: str | None, units: np.ndarray | None = None,
-    ) -> None:  # fmt: skip
-        self.X, self.y, self.groups, self.kernels, self.device = X, y, groups, kernels, device
-        self.task: Literal["classes", "regression"] = task
-        self.first, self.same = equal_rows(X)
-        columns = y.reshape(len(y), -1)
-        self.shift = np.zeros(columns.shape[1]) if task == "classes" else columns.mean(axis=0)
-        spread = np.ones(columns.shape[1]) if task == "classes" else columns.std(axis=0)
-        self.units = np.where(spread > 0, spread, 1.0) if units is None else units
-        self.scaled = (columns - self.shift) / self.units
-
-    def part(self, rows: int, random: np.random.Generator) -> _Fitter:
-        """About so many rows, whole groups of them, at least two groups."""
-        order = random.permutation(self.groups.max() + 1)
-        sizes = np.bincount(self.groups)[order]
-        count = max(2, int(np.searchsorted(np.cumsum(sizes), rows)) + 1)
-        chosen = np.flatnonzero(np.isin(self.groups, order[:count]))
-        groups = np.unique(self.groups[chosen], return_inverse=True)[1]
-        return _Fitter(self.X[chosen], self.y[chosen], groups, self.task, self.kernels, self.device, self.units)
-
-    def at_ridges(self, name: str, ridges: Sequence[float] | None = None) -> _AtRidges:
-        """One kernel on all rows; one decomposition serves all ridges where there are not many rows."""
-        H = self.matrix(name)
-        path = GroupsLeftOut(H, self.scaled, self.same)
-        leaving, singles = path.leaving(self.groups), path.leaving()
-        singled = len(leaving.batches) == 1 and len(leaving.share) == len(self.y)
-        settings, outputs = [], []
-        grid = self.grid(H) if ridges is None else list(ridges)
-        best: tuple[float, np.ndarray, np.ndarray] | None = None
-
-        def attempt(ridge: float) -> None:
-            nonlocal best
-            found = path.outputs(ridge, leaving)
-            score = float(np.sum((self.scaled - found) ** 2) / len(found))
-            settings.append(Setting(name, ridge, score, self.error(found), len(found)))
-            outputs.append(found)
-            if best is None or score < best[0]:
-                best = score, found if singled else path.outputs(ridge, singles), path.coefficients(ridge)
-
-        for ridge in grid:
-            attempt(ridge)
-        if ridges is not None and len(grid) > 1:  # a few around a guess: one more where the best is at an end
-            place = int(np.argmin([one.mean_square for one in settings]))
-            if place in (0, len(grid) - 1):
-                attempt(grid[0] ** 2 / grid[1] if place == 0 else grid[-1] ** 2 / grid[-2])
-        assert best is not None
-        return _AtRidges(settings, np.stack(outputs), best[1], best[2])
-
-    def matrix(self, name: str) -> AbstractGram:
-        """Of the distinct rows."""
-        kernel, get = self.kernels[name]
-        rows = self.X[self.first]
-        return gram(
-            kernel, rows, "dense", get=get, device="cpu" if len(rows) <= EIGEN_ROWS else chosen_device(self.device)
-        )
-
-    def grid(self, H: AbstractGram) -> list[float]:
-        """Rising ridges, evenly on a logarithmic scale."""
-        mean = float(H.diagonal().mean()) or 1.0
-        return list(mean * np.geomspace(LEAST_RIDGE, max(MOST_RIDGE, len(self.y) / 10), RIDGES))
-
-    def error(self, scaled: np.ndarray) -> float | None:
-        return _error(self.y, scaled.reshape(self.y.shape)) if self.task == "classes" else None
-
-    def conclude(self, fits: Sequence[_AtRidges], screened: Sequence[Setting], notes: tuple[str, ...]) -> TunedFit:
-        settings = [one for fit in fits for one in fit.settings]
-        order = np.argsort([one.mean_square for one in settings], kind="stable")[:KEPT]
-        outputs = np.concatenate([fit.outputs for fit in fits])[order] * self.units + self.shift
-        best = settings[order[0]]
-        fit = next(fit for fit in fits if best in fit.settings)
-        shape = self.y.shape
-        kernel, get = self.kernels[best.name]
-        final = _Final(self, kernel, get, best, fit.coefficients)
-        left_out = outputs.reshape(len(outputs), *shape)
-        return TunedFit(
-            y=self.y,
-            groups=self.groups,
-            outputs=left_out[0],
-            alone=(fit.alone * self.units + self.shift).reshape(shape),
-            left_out=left_out,
-            settings=tuple(settings[i] for i in order),
-            tried=(*screened, *settings),
-            task=self.task,
-            units=self.units,
-            notes=notes,
-            _final=final,
-        )
-
-
-@final
-class _Final:
-    """The chosen kernel and ridge on all rows."""
-
-    def __init__(self, rows: _Fitter, kernel: AbstractKernel, get: str, setting: Setting, coefficients: np.ndarray):
-        self._rows, self._kernel, self._get, self._setting = rows, kernel, get, setting
-        self._coefficients = coefficients
-
-    def predict(self, Z: Any) -> np.ndarray:
-        Z, known = self._kernel.inputs(Z, "Z"), self._rows.X[self._rows.first]
-        require_alike(Z, known, "Z")
-        parts = [
-            cross_matrix(self._kernel, Z[i : i + NEW_ROWS], known, get=self._get) @ self._coefficients
-            for i in range(0, len(Z), NEW_ROWS)
-        ]
-        return self._in_units(np.concatenate(parts))
-
-    def left_out(self, groups: Any) -> np.ndarray:
-        rows = self._rows
-        path = GroupsLeftOut(rows.matrix(self._setting.name), rows.scaled, rows.same, several=False)
-        return self._in_units(path.outputs(self._setting.ridge, path.leaving(groups)))
-
-    def without(
-        self, rows: np.ndarray, groups: np.ndarray, blocks: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        known = self._rows
-        K = cross_matrix(self._kernel, known.X[rows], known.X[rows], get=self._get)
-        with blas_threads(1 if len(K) <= ONE_THREAD else None):
-            for kept, found in left_out_without((K + K.T) / 2, known.scaled[rows], groups, self._setting.ridge, blocks):
-                yield rows[kept], self._in_units(found)
-
-    def _in_units(self, scaled: np.ndarray) -> np.ndarray:
-        rows = self._rows
-        return (scaled * rows.units + rows.shift).reshape(len(scaled), *rows.y.shape[1:])
+def _concluded(
+    rows: FittedRows, fits: Sequence[AtRidges], screened: Sequence[Setting], notes: tuple[str, ...]
+) -> TunedFit:
+    settings = [one for fit in fits for one in fit.settings]
+    order = np.argsort([one.mean_square for one in settings], kind="stable")[:KEPT]
+    best = settings[order[0]]
+    fit = next(fit for fit in fits if best in fit.settings)
+    final = ChosenFit(rows, best, fit.coefficients)
+    left_out = np.stack([final.in_units(one) for one in np.concatenate([fit.outputs for fit in fits])[order]])
+    return TunedFit(
+        y=rows.y,
+        groups=rows.groups,
+        outputs=left_out[0],
+        alone=left_out[0] if fit.alone is None else final.in_units(fit.alone),
+        left_out=left_out,
+        settings=tuple(settings[i] for i in order),
+        tried=(*screened, *settings),
+        task=rows.task,
+        units=rows.units,
+        notes=notes,
+        _final=final,
+    )
 
 
 def _best_names(settings: Sequence[Setting]) -> list[str]:
@@ -418,12 +273,6 @@ def _best_names(settings: Sequence[Setting]) -> list[str]:
     for one in settings:
         least[one.name] = min(one.mean_square, least.get(one.name, np.inf))
     return sorted(least, key=lambda name: least[name])
-
-
-def _error(y: np.ndarray, outputs: np.ndarray) -> float:
-    margins = class_margins(y, outputs)
-    assert margins is not None
-    return float(np.mean(margins <= 0))
 
 
 def _scores(outputs: np.ndarray) -> np.ndarray:

@@ -1,0 +1,171 @@
+"""Rows and labels on which kernels are tried with ridges, and the fit that was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+
+from overparam.core.kernel import AbstractKernel
+from overparam.core.machine import blas_threads
+from overparam.engines import AbstractGram, cross_matrix, gram
+from overparam.engines.cross import require_alike
+from overparam.engines.matrix import chosen_device
+from overparam.spectrum import left_out_groups
+from overparam.spectrum.left_out import class_margins
+from overparam.spectrum.left_out_groups import GroupsLeftOut, equal_rows, left_out_without
+
+LEAST_RIDGE, MOST_RIDGE, RIDGES = 1e-7, 30.0, 16
+"""Ridges tried, times the mean diagonal, and how many; the largest is n/10 where that is more."""
+STEP = 3.0
+"""Where a ridge is guessed, one this much larger is tried, and one more beyond the better of the two."""
+ONE_THREAD = 2_500
+"""Rows up to which one thread is used: several gain little there, and lose much where other programs run beside."""
+NEW_ROWS = 4_096
+"""New rows at once."""
+
+
+@final
+@dataclass(frozen=True)
+class Setting:
+    """A kernel with a ridge that was tried, and how it did on rows left out."""
+
+    name: str
+    ridge: float
+    mean_square: float
+    """Of the residuals, summed over outputs; for regression each over the variance of its target."""
+    error: float | None
+    """The share of rows put into a wrong class; None for regression."""
+    rows: int
+    """How many rows it was tried on."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AtRidges:
+    """One kernel at its ridges: scores, and predictions for rows left out, (ridges, n, outputs)."""
+
+    settings: list[Setting]
+    outputs: np.ndarray
+    alone: np.ndarray | None
+    """Those where rows leave alone, of the best ridge; None where they do anyway."""
+    coefficients: np.ndarray
+    """Of the best ridge."""
+
+
+@final
+class FittedRows:
+    """Rows and labels with what is known of them before any kernel: equal rows, groups, the units of the targets."""
+
+    def __init__(
+        self, X: np.ndarray, y: np.ndarray, groups: np.ndarray, task: Literal["classes", "regression"],
+        kernels: Mapping[str, tuple[AbstractKernel, str]], device: str | None, units: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        self.X, self.y, self.groups, self.kernels, self.device = X, y, groups, kernels, device
+        self.task: Literal["classes", "regression"] = task
+        self.first, self.same = equal_rows(X)
+        columns = y.reshape(len(y), -1)
+        self.shift = np.zeros(columns.shape[1]) if task == "classes" else columns.mean(axis=0)
+        spread = np.ones(columns.shape[1]) if task == "classes" else columns.std(axis=0)
+        self.units = np.where(spread > 0, spread, 1.0) if units is None else units
+        self.scaled = (columns - self.shift) / self.units
+
+    def part(self, rows: int, random: np.random.Generator) -> FittedRows:
+        """About so many rows, whole groups of them, at least two groups."""
+        order = random.permutation(self.groups.max() + 1)
+        sizes = np.bincount(self.groups)[order]
+        count = max(2, int(np.searchsorted(np.cumsum(sizes), rows)) + 1)
+        chosen = np.flatnonzero(np.isin(self.groups, order[:count]))
+        groups = np.unique(self.groups[chosen], return_inverse=True)[1]
+        return FittedRows(self.X[chosen], self.y[chosen], groups, self.task, self.kernels, self.device, self.units)
+
+    def at_ridges(self, name: str, guess: float | None = None, *, around: bool = True) -> AtRidges:
+        """One kernel with all ridges of the grid; or with a guess, each costing a factor, and two around it where asked."""
+        H = self.matrix(name)
+        path = GroupsLeftOut(H, self.scaled, self.same)
+        leaving, singles = path.leaving(self.groups), path.leaving()
+        singled = len(leaving.batches) == 1 and len(leaving.share) == len(self.y)
+        settings, outputs = [], []
+        best: tuple[float, np.ndarray | None, np.ndarray] | None = None
+
+        def attempt(ridge: float) -> None:
+            nonlocal best
+            found = path.outputs(ridge, leaving)
+            score = float(np.sum((self.scaled - found) ** 2) / len(found))
+            settings.append(Setting(name, ridge, score, self.error(found), len(found)))
+            outputs.append(found)
+            if best is None or score < best[0]:
+                best = score, None if singled else path.outputs(ridge, singles), path.coefficients(ridge)
+
+        for ridge in self.grid(H) if guess is None else [guess]:
+            attempt(ridge)
+        if guess is not None and around:
+            attempt(guess * STEP)
+            first, second = settings
+            attempt(guess * STEP**2 if second.mean_square < first.mean_square else guess / STEP)
+        assert best is not None
+        return AtRidges(settings, np.stack(outputs), best[1], best[2])
+
+    def matrix(self, name: str) -> AbstractGram:
+        """Of the distinct rows."""
+        kernel, get = self.kernels[name]
+        rows = self.X[self.first]
+        few = len(rows) <= left_out_groups.EIGEN_ROWS
+        return gram(kernel, rows, "dense", get=get, device="cpu" if few else chosen_device(self.device))
+
+    def grid(self, H: AbstractGram) -> list[float]:
+        """Rising ridges, evenly on a logarithmic scale."""
+        mean = float(H.diagonal().mean()) or 1.0
+        return list(mean * np.geomspace(LEAST_RIDGE, max(MOST_RIDGE, len(self.y) / 10), RIDGES))
+
+    def error(self, scaled: np.ndarray) -> float | None:
+        return share_wrong(self.y, scaled.reshape(self.y.shape)) if self.task == "classes" else None
+
+
+@final
+class ChosenFit:
+    """The chosen kernel and ridge on all rows."""
+
+    def __init__(self, rows: FittedRows, setting: Setting, coefficients: np.ndarray) -> None:
+        self._rows, self._setting, self._coefficients = rows, setting, coefficients
+        self._kernel, self._get = rows.kernels[setting.name]
+
+    def predict(self, Z: Any) -> np.ndarray:
+        """As `TunedFit.predict`."""
+        Z, known = self._kernel.inputs(Z, "Z"), self._rows.X[self._rows.first]
+        require_alike(Z, known, "Z")
+        parts = [
+            cross_matrix(self._kernel, Z[i : i + NEW_ROWS], known, get=self._get) @ self._coefficients
+            for i in range(0, len(Z), NEW_ROWS)
+        ]
+        return self.in_units(np.concatenate(parts))
+
+    def left_out(self, groups: Any) -> np.ndarray:
+        """As `TunedFit.leaving`."""
+        rows = self._rows
+        path = GroupsLeftOut(rows.matrix(self._setting.name), rows.scaled, rows.same, several=False)
+        return self.in_units(path.outputs(self._setting.ridge, path.leaving(groups)))
+
+    def without(
+        self, rows: np.ndarray, groups: np.ndarray, blocks: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """As `TunedFit.without`."""
+        known = self._rows
+        K = cross_matrix(self._kernel, known.X[rows], known.X[rows], get=self._get)
+        with blas_threads(1 if len(K) <= ONE_THREAD else None):
+            for kept, found in left_out_without((K + K.T) / 2, known.scaled[rows], groups, self._setting.ridge, blocks):
+                yield rows[kept], self.in_units(found)
+
+    def in_units(self, scaled: np.ndarray) -> np.ndarray:
+        """In the shape and units of y."""
+        rows = self._rows
+        return (scaled * rows.units + rows.shift).reshape(len(scaled), *rows.y.shape[1:])
+
+
+def share_wrong(y: np.ndarray, outputs: np.ndarray) -> float:
+    """The share of rows put into a wrong class."""
+    margins = class_margins(y, outputs)
+    assert margins is not None
+    return float(np.mean(margins <= 0))
