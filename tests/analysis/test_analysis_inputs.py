@@ -46,6 +46,25 @@ def test_arrays_lists_a_csv_and_a_frame_agree(tmp_path):
         assert other.complexity.value == pytest.approx(by_pair.complexity.value, rel=1e-6)
 
 
+def test_sparse_matrices_loaders_images_and_features_are_analysed(tmp_path):
+    from PIL import Image
+    from scipy.sparse import csr_array
+
+    torch = pytest.importorskip("torch")
+    plain = op.analyze(X40, SIGNS)
+    rows = torch.utils.data.TensorDataset(torch.tensor(X40), torch.tensor(SIGNS))
+    for source in ((csr_array(X40), SIGNS), rows, torch.utils.data.DataLoader(rows, batch_size=9, shuffle=True)):
+        assert finite(op.analyze(source)).complexity.value == plain.complexity.value
+    for i, label in enumerate(SIGNS):
+        (tmp_path / str(label)).mkdir(exist_ok=True)
+        pixels = np.random.default_rng(i).integers(100 * label, 120 + 100 * label, (5, 4), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / str(label) / f"{i:02}.png")
+    assert finite(op.analyze(tmp_path)).classes == ("0", "1")
+    order = np.argsort(SIGNS, kind="stable")  # as the files stand: by class, then by name
+    by_features = finite(op.analyze(tmp_path, features=X40[order]))
+    assert by_features.complexity.value == pytest.approx(plain.complexity.value, rel=1e-6)
+
+
 @pytest.mark.parametrize("rows", [4, 5, 10, 12])
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
 def test_few_rows(rows, task):

@@ -97,6 +97,15 @@ def test_months_and_arrow_dates_are_dates():
         assert load(days.assign(d=moments.astype(kind))).digest == whole, kind
 
 
+def test_arrays_of_dates_and_dates_as_labels():
+    days = np.array([["2020-01-01", "2020-01-03"], ["2020-01-02", "1969-12-31"]], dtype="datetime64[D]")
+    assert load(days, [0, 1]).X.tolist() == [[18262, 18264], [18263, -1]]
+    due = load(pd.DataFrame({"a": [1.5, 2.5, 4.0], "due": ["2020-01-01", "2020-01-05", "2021-01-01"]}))
+    assert due.task == "regression"
+    assert due.in_source_order().y.tolist() == [18262, 18266, 18628]
+    assert [(note.column, note.kind) for note in due.column_notes] == [("due", "date")]
+
+
 def test_numbers_of_an_array_are_those_of_its_file(tmp_path):
     X, y = RNG.normal(size=(N, 3)), np.arange(N) % 2
     X[3, 1] = X[7, 2] = np.nan

@@ -52,6 +52,9 @@ def table_to_raw(
     encoders = [encoder for column in features if (encoder := _fitted(table, column, rows, book)) is not None]
     if not encoders:
         raise ValueError(f"{table.name} has no usable feature columns ({'; '.join(book.words[-3:])})")
+    for column in chosen.labels:
+        if column.kind == "date":
+            book.add(column.name, "date", f"label {column.name!r} is a date: {column.words}")
     raw = _encoded(table, chosen, encoders, rows)
     if test is not None:
         held = like_training(test, table, chosen, encoders, test_y, book)

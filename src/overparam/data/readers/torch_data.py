@@ -118,7 +118,7 @@ def _stacked(pairs: Iterator[tuple[np.ndarray, np.ndarray]], name: str) -> tuple
         rows, size = rows + len(x), size + x.nbytes
         if rows > MOST_ROWS:
             raise ValueError(f"`data` is a {name} that goes on after {MOST_ROWS:,} rows; give one that ends")
-        if not rows % 1024:
+        if rows // 1024 > (rows - len(x)) // 1024:
             checks.require_memory(
                 2.0 * size, free, f"`data`, a {name}, after {rows:,} rows", "give fewer rows", part=0.5
             )
