@@ -16,6 +16,8 @@ from overparam.theory.descent_laws import AccuracyLaw, DescentLaw, iterations_ne
 from overparam.theory.dynamics import LossCurve, StepsToLoss, predict_loss, predict_loss_flow, steps_to_loss
 from overparam.theory.error_intervals import error_interval
 from overparam.theory.generalization import Certificate, GeneralizationBound, Term, certificate, generalization_bound
+from overparam.theory.growth_curves import GrowthCurve, growth_curve
+from overparam.theory.growth_laws import GrowthLaw, GrowthVerdict, growth_law
 from overparam.theory.integrands import Flow
 from overparam.theory.iteration_laws import IterationLaw, LinearRate, iteration_law, linear_rate
 from overparam.theory.kernel_certificates import (
@@ -84,6 +86,9 @@ __all__ = [
     "Flips",
     "Flow",
     "GeneralizationBound",
+    "GrowthCurve",
+    "GrowthLaw",
+    "GrowthVerdict",
     "IterationLaw",
     "Laziness",
     "LearningCurve",
@@ -118,6 +123,8 @@ __all__ = [
     "expected_flips",
     "generalization_bound",
     "generalization_conditions",
+    "growth_curve",
+    "growth_law",
     "iteration_law",
     "iterations_needed",
     "kappa_for_laziness",

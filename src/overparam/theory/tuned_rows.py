@@ -130,14 +130,14 @@ class ChosenFit:
 
     def __init__(self, rows: FittedRows, setting: Setting, coefficients: np.ndarray) -> None:
         self._rows, self._setting, self._coefficients = rows, setting, coefficients
-        self._kernel, self._get = rows.kernels[setting.name]
+        self.kernel, self.get = rows.kernels[setting.name]
 
     def predict(self, Z: Any) -> np.ndarray:
         """As `TunedFit.predict`."""
-        Z, known = self._kernel.inputs(Z, "Z"), self._rows.X[self._rows.first]
+        Z, known = self.kernel.inputs(Z, "Z"), self._rows.X[self._rows.first]
         require_alike(Z, known, "Z")
         parts = [
-            cross_matrix(self._kernel, Z[i : i + NEW_ROWS], known, get=self._get) @ self._coefficients
+            cross_matrix(self.kernel, Z[i : i + NEW_ROWS], known, get=self.get) @ self._coefficients
             for i in range(0, len(Z), NEW_ROWS)
         ]
         return self.in_units(np.concatenate(parts))
@@ -153,7 +153,7 @@ class ChosenFit:
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As `TunedFit.without`."""
         known = self._rows
-        K = cross_matrix(self._kernel, known.X[rows], known.X[rows], get=self._get)
+        K = cross_matrix(self.kernel, known.X[rows], known.X[rows], get=self.get)
         with blas_threads(1 if len(K) <= ONE_THREAD else None):
             for kept, found in left_out_without((K + K.T) / 2, known.scaled[rows], groups, self._setting.ridge, blocks):
                 yield rows[kept], self.in_units(found)

@@ -75,6 +75,16 @@ class TunedFit:
         return self.settings[0].ridge
 
     @property
+    def kernel(self) -> AbstractKernel:
+        """The one chosen."""
+        return self._final.kernel
+
+    @property
+    def get(self) -> str:
+        """Which of its matrices was fitted, "ntk" or "nngp"."""
+        return self._final.get
+
+    @property
     def mean_square(self) -> float:
         """Of y − outputs, summed over outputs, in the units of y; flattered a little by the choice."""
         return float(np.sum((self.y - self.outputs) ** 2) / len(self.y))
