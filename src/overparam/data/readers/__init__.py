@@ -19,12 +19,14 @@ from overparam.data.readers.images import (
 from overparam.data.readers.reader import Raw, Reader, unpacked_name
 from overparam.data.readers.table_sources import read_delimited, read_parquet
 
-COLUMNS = ("label", "group", "missing", "ids", "test_file")
+COLUMNS = ("label", "group", "missing")
+"""What readers of named arrays take."""
+TABLE = (*COLUMNS, "ids", "test_file")
 """What readers of tables take."""
 READERS = (
-    Reader(read_delimited, takes=COLUMNS, endings=(".csv", ".tsv"), listed=True),
-    Reader(read_npz, takes=("label", "group", "missing"), endings=(".npz",), listed=True),
-    Reader(read_parquet, takes=COLUMNS, endings=(".parquet", ".pq"), listed=True, needs=("pyarrow", "parquet")),
+    Reader(read_delimited, takes=TABLE, endings=(".csv", ".tsv"), listed=True),
+    Reader(read_npz, takes=COLUMNS, endings=(".npz",), listed=True),
+    Reader(read_parquet, takes=TABLE, endings=(".parquet", ".pq"), listed=True, needs=("pyarrow", "parquet")),
     Reader(read_npy_file, takes=("missing",), endings=(".npy",)),
     Reader(read_cifar_file, endings=(".bin",)),
     Reader(read_idx_folder, "train-images-idx3-ubyte.gz and its kin", fits=is_idx_folder),
