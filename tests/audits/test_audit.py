@@ -42,7 +42,8 @@ def test_what_an_audit_holds(found):
     assert [name for _, _, name in told] == ["reading", SUBJECT, *result.measurements, "done"]
     assert told[-1][0] == told[-1][1]
     assert result.find("forward norms")[0].verdict == "holds"
-    assert "laws that were measured hold" in result.verdict.sentences[0]
+    assert result.verdict.sentences[0].startswith("The theory of wide networks")
+    assert "laws that were measured hold" in result.verdict.sentences[1]
     with pytest.raises(ValueError, match="no finding of 'nothing'"):
         result.find("nothing")
 

@@ -56,6 +56,34 @@ def test_a_kernel_that_has_changed_at_the_smallest_radius_is_said_to_have():
     assert "A tenth of the tangent kernel has changed by ω = 0.1 along the direction of training" in said(*late)
 
 
+@pytest.mark.parametrize(
+    ("drift", "words"),
+    [
+        (
+            [0.001, 0.01, 0.1, 1.0],
+            "until training has moved its weight matrices by about 0.1 in spectral norm; after that",
+        ),
+        ([0.2, 0.5, 0.9, 1.0], "almost at once, before its weight matrices have moved by 0.001 in spectral norm"),
+        (
+            [0.001, 0.002, 0.01, 0.05],
+            "as far as was looked, until training has moved its weight matrices by 1 in spectral norm.",
+        ),
+    ],
+)
+def test_it_opens_with_what_it_means_for_training(drift, words):
+    moment = measured("kernel drift", drift, 1 / 3, "training")
+    first, second, *_ = give_words(SimpleNamespace(findings=(moment,), unseen=())).sentences
+    assert first.startswith("The theory of wide networks describes this network")
+    assert words in second
+    holds = measured("as stated", 0.3 * RADII)
+    fails = measured("far off", 1e3 * RADII)
+    assert fails.verdict == "fails"
+    assert said(holds, fails).startswith("Do not count on the theory of wide networks here")
+    beyond = measured("far off", 1e3 * RADII, range=(checked("m is large", False),))
+    assert said(holds, beyond).startswith("The theory of wide networks is a rough guide to this network only")
+    assert said() == "No law could be measured on this network."
+
+
 def test_a_length_is_called_kept_only_where_it_is():
     def norms(low, high):
         law = Law("forward norms", "convergence, Lemma 7.1", "‖h‖", "upper", {}, explicit=1.0)

@@ -1,5 +1,7 @@
 """`op.landscape` as users call it: planes, moments of a run, folders, pages, the same digits twice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from landscape_cases import NET, rows, weights
@@ -7,6 +9,7 @@ from landscape_cases import NET, rows, weights
 import overparam as op
 from overparam.core import folder
 from overparam.landscapes import Landscape, landscape, prepare_landscape
+from overparam.landscapes.page import give_words
 
 OPTIONS = {"points": 5, "oja_steps": 10, "layer_steps": 4}
 
@@ -109,6 +112,20 @@ def test_the_verdict_is_about_the_numbers(found):
     assert first.startswith("The gradient is enough") == all(ahead)
     assert f"({gradient:.0%} gone)" in first or f"({gradient:.2%} gone)" in first
     assert f"({curved:.0%})" in first or f"({curved:.2%})" in first
+
+
+@pytest.mark.parametrize(("curvature", "is_negative"), [(9e-7, False), (-0.5, True)])
+@pytest.mark.parametrize("falls", [(0.5, 0.1), (0.1, 0.5)])
+def test_negative_is_said_of_what_is(found, curvature, is_negative, falls):
+    """Of a curvature of 9e-7 nothing on the page says that it is negative, whichever direction falls further."""
+    views = tuple(
+        replace(view, smoothed=curvature, smoothed_error=1e-8, least=view.here * (1 - np.array(falls)))
+        for view in found.views
+    )
+    told = replace(found, views=views)
+    told = replace(told, verdict=give_words(told))
+    assert ("negative curvature" in str(told.sections()).lower()) == is_negative
+    assert ("least curvature" in told.verdict.sentences[0]) != is_negative
 
 
 def test_random_and_trajectory_planes(run):

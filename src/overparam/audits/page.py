@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from overparam.audits.auditing import Audit
 
 HOLDS = ("holds", "holds with constant")
+TENTH = 0.1
+"""A change by this share ends what is called nearly lazy."""
+DRIFTS = {"kernel drift": "the tangent kernel", "gradient drift": "the gradient"}
+"""Laws of which the first that was measured says how far training is lazy, and what they are of."""
 KEPT = 0.8, 1.25
 """Between these a length is called kept."""
 ROUGH = 0.25
@@ -26,14 +30,47 @@ LOOSE = 0.1
 def give_words(audit: Audit) -> Verdict:
     """The verdict: how many laws hold, what fails, how the start is, how fast things change, what was not seen."""
     measured = [f for f in audit.findings if f.verdict != "not measured"]
-    sentences = [_count(measured), *_failing(measured), *_start(measured), *_movement(measured), *_exponents(measured)]
-    sentences += [*_range(measured), *_missing(audit)]
     tone: Tone = "good"
     if not measured or any(f.verdict == "out of range" for f in measured):
         tone = "warning"
     if any(f.verdict == "fails" for f in measured):
         tone = "bad"
+    sentences = [
+        *_practice(measured, tone),
+        _count(measured),
+        *_failing(measured),
+        *_start(measured),
+        *_movement(measured),
+    ]
+    sentences += [*_exponents(measured), *_range(measured), *_missing(audit)]
     return Verdict(tone, tuple(sentences))
+
+
+def _practice(measured: Sequence[Finding], tone: Tone) -> list[str]:
+    """What it means for someone who trains this network: whether the theory is a guide, and how long training is like a linear model's."""
+    if not measured:
+        return []
+    means = {
+        "good": "The theory of wide networks describes this network where it was looked at, so what it says of training is a fair guide.",
+        "warning": "The theory of wide networks is a rough guide to this network only: some of its laws do not hold, at a width or "
+        "a distance from the start of which the theorems do not speak.",
+        "bad": "Do not count on the theory of wide networks here: a law that its proofs of training rest on fails for this network.",
+    }[tone]
+    drift = next((f for name in DRIFTS for f in measured if (f.law.name, f.moment) == (name, "training")), None)
+    if drift is None:
+        return [means]
+    reach, most = _reach(drift, TENTH), float(drift.omegas.max())
+    unlike = "after that it learns features of its own, and curves foretold from its start no longer hold"
+    if reach is None:
+        until = (
+            f"as far as was looked, until training has moved its weight matrices by {number(most, 2)} in spectral norm"
+        )
+    elif drift.values[0] >= TENTH:
+        return [means, f"It stops training like a linear model of its start almost at once, before its weight matrices have moved by "
+                f"{number(float(drift.omegas[0]), 2)} in spectral norm; {unlike}."]  # fmt: skip
+    else:
+        until = f"until training has moved its weight matrices by about {number(reach, 2)} in spectral norm; {unlike}"
+    return [means, f"It trains nearly like a linear model of its start {until}."]
 
 
 def by_law(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
@@ -130,13 +167,13 @@ def _start(measured: Sequence[Finding]) -> list[str]:
 def _movement(measured: Sequence[Finding]) -> list[str]:
     """The radius at which the kernel, or else the gradient, has changed by a tenth."""
     words = []
-    for name, quantity in (("kernel drift", "the tangent kernel"), ("gradient drift", "the gradient")):
+    for name, quantity in DRIFTS.items():
         own = {f.moment: f for f in measured if f.law.name == name}
         if "training" not in own or "adversarial" not in own:
             continue
-        reach = {moment: _reach(own[moment], 0.1) for moment in ("training", "adversarial")}
+        reach = {moment: _reach(own[moment], TENTH) for moment in ("training", "adversarial")}
         told = [f"ω = {reach[m]:.2g} {MOMENTS[m]}" for m in reach if reach[m] is not None]
-        early = [MOMENTS[m] for m in reach if reach[m] is not None and own[m].values[0] >= 0.1]
+        early = [MOMENTS[m] for m in reach if reach[m] is not None and own[m].values[0] >= TENTH]
         if early:
             first = own["training"].omegas[0]
             words.append(

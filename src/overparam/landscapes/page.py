@@ -74,13 +74,16 @@ def _of_gradient(found: Landscape) -> Verdict:
     elif several and any(ahead):
         tone, first = "warning", f"The gradient is ahead at {sum(ahead)} of {len(ahead)} moments: {fall}."
     else:
-        tone, first = "warning", f"Negative curvature would help: {fall}."
+        helps = "Negative curvature" if curves_down(view) else "Another direction than the gradient"
+        tone, first = "warning", f"{helps} would help: {fall}."
     sentences.append(first)
     if several:
         pairs = ", ".join(
             f"{percent(one.decreases[0])} and {percent(one.decreases[1])} {moment(one)}" for one in found.views
         )
-        sentences.append(f"Gone along the gradient and along negative curvature: {pairs}.")
+        down_everywhere = all(curves_down(one) for one in found.views)
+        other = "negative curvature" if down_everywhere else "the direction of least curvature"
+        sentences.append(f"Gone along the gradient and along {other}: {pairs}.")
     sentences.append(_curvature_words(found, view))
     return Verdict(tone, tuple(sentences))
 
@@ -130,18 +133,19 @@ def _of_trajectory(found: Landscape) -> Verdict:
     return Verdict("good" if held > 0.5 else "warning", (first, second))
 
 
-AXES = {
-    "gradient-curvature": ("distance along the gradient", "distance along negative curvature"),
-    "random": ("first random direction", "second random direction"),
-    "trajectory": ("first direction of the run", "second direction of the run"),
-}
 NAMES = {
-    "gradient-curvature": ("gradient", "negative curvature"),
     "random": ("first random direction", "second random direction"),
     "trajectory": ("first direction of the run", "second direction of the run"),
 }
 LOG_FROM = 5.0
 """Heights are drawn on a log scale where the highest is so many times the lowest."""
+
+
+def _names(found: Landscape, view: View) -> tuple[str, str]:
+    """The two directions; the second is called what it is: without one that curves down it is that of least curvature."""
+    if found.plane != "gradient-curvature":
+        return NAMES[found.plane]
+    return "gradient", "negative curvature" if curves_down(view) else "least curvature"
 
 
 def make_landscape_sections(found: Landscape) -> tuple[Section, ...]:
@@ -157,7 +161,9 @@ def make_landscape_sections(found: Landscape) -> tuple[Section, ...]:
 
 
 def _surface(found: Landscape, view: View) -> Surface:
-    x_label, y_label = AXES[found.plane]
+    x_label, y_label = _names(found, view)
+    if found.plane == "gradient-curvature":
+        x_label, y_label = f"distance along the {x_label}", f"distance along {y_label}"
     scale = _scale(view.values)
     caption = f"F, the {found.objective}, {moment(view)}; the point is where the weights are."
     if found.plane == "gradient-curvature":
@@ -179,10 +185,9 @@ def _scale(values: np.ndarray) -> Scale:
 
 
 def _falls(found: Landscape) -> tuple[Block, ...]:
-    names = NAMES[found.plane]
     rows = []
     for view in found.views:
-        for i, name in enumerate(names):
+        for i, name in enumerate(_names(found, view)):
             rows.append((moment(view), name, view.here, float(view.least[i]), float(view.decreases[i]),
                          float(view.distance[i]), float(view.curvatures[i])))  # fmt: skip
     down = ", of the gradient downhill" if found.plane == "gradient-curvature" else ""
@@ -197,7 +202,7 @@ def _falls(found: Landscape) -> tuple[Block, ...]:
 
 def _lines(found: Landscape, view: View) -> Figure:
     curves = []
-    for i, name in enumerate(NAMES[found.plane]):
+    for i, name in enumerate(_names(found, view)):
         for sign, word in ((1, "forwards"), (-1, "backwards")):
             there = sign * view.distances[i] > 0
             order = np.argsort(np.abs(view.distances[i][there]))
@@ -274,7 +279,7 @@ def _done(found: Landscape) -> tuple[Block, ...]:
     if found.plane == "gradient-curvature":
         rows = "all rows" if found.batch is None else f"{found.batch:,} rows"
         words += (
-            f" Negative curvature: {found.oja_steps} steps of Oja's method on {rows} a step, the first half with momentum, "
+            f" Direction of least curvature: {found.oja_steps} steps of Oja's method on {rows} a step, the first half with momentum, "
             f"noise of σ = {found.smoothing:.3g} for every weight."
         )
     elif found.plane == "random":
