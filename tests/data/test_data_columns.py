@@ -36,9 +36,9 @@ def test_ids_are_left_out_by_name_and_by_what_they_are():
     measured = load(frame(population=RNG.choice(100_000, N, replace=False), paid=np.arange(N) * 977))
     assert measured.features == ("a", "b", "population", "paid")
     assert load(frame(year=np.arange(N) + 1960)).features == ("a", "b", "year"), "a time may count"
-    alone = load(pd.DataFrame({"t": np.arange(N), "label": Y}))
-    assert alone.features == ("t",), "what is left to learn from is kept"
-    assert kinds(alone) == {("t", "id")}
+    alone = load(pd.DataFrame({"n": np.arange(N), "label": Y}))
+    assert alone.features == ("n",), "what is left to learn from is kept"
+    assert kinds(alone) == {("n", "id")}
 
 
 def test_numbers_that_name_groups_are_kept_and_named():
@@ -208,6 +208,7 @@ def test_true_and_false_are_the_same_in_all_forms(tmp_path):
         assert kinds(data) == {("flag", "boolean")}
         assert data.digest == forms[0].digest
     assert load(tmp_path / "t.csv", classes=["True", "False"]).classes == (True, False)
+    assert load(tmp_path / "t.csv", classes=["true", "false"]).classes == (True, False)
 
 
 def test_a_kind_of_note_is_one_of_those_there_are():

@@ -102,7 +102,7 @@ def _match(name: Any, there: tuple[Any, ...]) -> Any:
         if value == name:
             return value
     for value in there:
-        if str(value) == str(name).strip():
+        if str(value) == str(name).strip() or (isinstance(value, bool) and str(value).lower() == str(name).lower()):
             return value
     raise ValueError(f"`classes` names {name!r}, which is not among the labels: {shown_values(there)}")
 

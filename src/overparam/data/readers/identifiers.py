@@ -16,7 +16,23 @@ LEAST_IDS = 20
 ID_NAME = re.compile(r"(?:.*[\W_])?(?:(?i:id|idx|index|uuid|guid))|.*[a-z]I[dD]")
 """Names such as id, customer_id, PassengerId; not paid."""
 MEASURES = frozenset(
-    ("year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "date", "step", "age", "rank")
+    (
+        "year",
+        "years",
+        "month",
+        "week",
+        "day",
+        "days",
+        "hour",
+        "minute",
+        "second",
+        "time",
+        "date",
+        "step",
+        "t",
+        "age",
+        "rank",
+    )
 )
 """Words in the name of a column that may count and is a measurement all the same."""
 
@@ -82,7 +98,7 @@ def see_to_ids(raw: Raw, ids: str) -> Raw:
         return raw
     drop = ids == "drop" and len(counted) < X.shape[1]
     done, fix = (
-        ("left out", "ids='keep' keeps it") if drop else ("kept", "" if ids == "keep" else "ids='drop' leaves it out")
+        ("left out", "ids='keep' keeps it") if drop else ("kept", "ids='drop' leaves it out" if ids == "auto" else "")
     )
     notes = tuple(ColumnNote(names[i], "id", counted_words(names[i], v, done, fix)) for i, v in counted.items())
     raw = replace(
