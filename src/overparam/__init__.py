@@ -36,6 +36,8 @@ _NAMES = {
     "analyze": "analysis",
     "compare": "analysis",
     "find_label_issues": "analysis",
+    "Forecast": "analysis",
+    "foresee": "analysis",
     "read": "frame",
     "train_and_compare": "analysis",
     "Audit": "audits",

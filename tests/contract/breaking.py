@@ -256,6 +256,10 @@ BREAKS = (
         f"{COMMAND}[train]", "--steps is not handed on", "cli/train.py", "        steps=steps,\n", "",
     ),
     Break(
+        f"{BAD_OPTION}[foresee-no such optimiser]", "any optimiser is taken for SGD", "analysis/model_forecast.py",
+        'elif not isinstance(optimizer, str) or optimizer.lower() not in ("sgd", "plain"):', "elif False:",
+    ),
+    Break(
         f"{COMMAND}[audit]", "--effort is not handed on", "cli/audit.py", "        effort=effort,\n", "",
     ),
     Break(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ def _verbs() -> dict[str, Verb]:
         prepare_analyze,
         prepare_compare,
         prepare_find_label_issues,
+        prepare_foresee,
         prepare_train_and_compare,
     )
     from overparam.audits import prepare_audit
@@ -78,6 +80,16 @@ def _verbs() -> dict[str, Verb]:
                 *("fully-connected", "--width", "8", "--points", "3", "--oja-steps", "4"),
                 *("--preprocess", "none", "--test", "0"),
             ),
+        ),
+        "foresee": Verb(
+            prepare_foresee,
+            before=(deep,),
+            wrong={
+                "no such objective": ({"objective": "hinge"}, "`objective`"),
+                "no such optimiser": ({"optimizer": "adam"}, "`optimizer`"),
+            },
+            command=(f"{Path(__file__).with_name('contract_model.py')}:make",),
+            kind="forecast",
         ),
         "reproduce": Verb(
             prepare_reproduce,

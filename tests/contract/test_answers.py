@@ -23,7 +23,7 @@ from overparam.report import render_page
 from overparam.report.blocks import shown
 
 FIRST = Path(__file__).resolve().parents[1] / "frame" / "schema1"
-"""A folder of every kind as version 0.1 wrote it."""
+"""A folder of every kind that version 0.1 had, as it wrote it."""
 every = pytest.mark.parametrize("kind", list(KINDS))
 
 

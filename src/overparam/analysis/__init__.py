@@ -11,20 +11,24 @@ if TYPE_CHECKING:
     from overparam.analysis.comparison import Comparison, compare, prepare_compare
     from overparam.analysis.label_decisions import apply_decisions
     from overparam.analysis.label_issues import LabelIssues, find_label_issues, prepare_find_label_issues
+    from overparam.analysis.model_forecast import Forecast, foresee, prepare_foresee
     from overparam.analysis.run_comparison import RunComparison, prepare_train_and_compare, train_and_compare
 
 __all__ = [
     "Analysis",
     "Comparison",
+    "Forecast",
     "LabelIssues",
     "RunComparison",
     "analyze",
     "apply_decisions",
     "compare",
     "find_label_issues",
+    "foresee",
     "prepare_analyze",
     "prepare_compare",
     "prepare_find_label_issues",
+    "prepare_foresee",
     "prepare_train_and_compare",
     "train_and_compare",
 ]
@@ -37,6 +41,9 @@ _RUNS = {
     "apply_decisions": "label_decisions",
     "find_label_issues": "label_issues",
     "prepare_find_label_issues": "label_issues",
+    "Forecast": "model_forecast",
+    "foresee": "model_forecast",
+    "prepare_foresee": "model_forecast",
     "RunComparison": "run_comparison",
     "prepare_train_and_compare": "run_comparison",
     "train_and_compare": "run_comparison",

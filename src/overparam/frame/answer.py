@@ -23,6 +23,7 @@ NOTE = "report.txt"
 KINDS: dict[str, str] = {
     "analysis": "overparam.analysis.data_analysis.Analysis",
     "audit": "overparam.audits.auditing.Audit",
+    "forecast": "overparam.analysis.model_forecast.Forecast",
     "landscape": "overparam.landscapes.surveying.Landscape",
     "label-issues": "overparam.analysis.label_issues.LabelIssues",
     "comparison": "overparam.analysis.comparison.Comparison",

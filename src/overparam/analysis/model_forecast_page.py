@@ -1,0 +1,243 @@
+"""A forecast in words and as a page: which rates, how fast, until when to believe it, and how it was found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, Tone, Verdict, series
+from overparam.core.words import count_of, number
+
+if TYPE_CHECKING:
+    from overparam.analysis.model_forecast import Forecast
+
+FEW = 10
+"""A law that holds for fewer steps than this says little of training."""
+SHOWN = 1e-6
+"""Losses below this share of the first one are not drawn."""
+
+
+def give_forecast_words(f: Forecast) -> Verdict:
+    """The verdict: what rate to take, then how fast, then how far that is to be believed."""
+    if f.objective == "cross_entropy" or f.batch_norm:
+        return Verdict(_tone_without_law(f), (*_without_law(f), *_kept_off(f)))
+    tone: Tone = "good"
+    told = f.diverges
+    assert told is not None
+    assert f.followed is not None
+    early = told.upper is not None and told.upper < f.limit.value
+    if early or f.followed.until < FEW or f.rate > told.lower:
+        tone = "warning"
+    if told.upper is not None and f.rate >= told.upper:
+        tone = "bad"
+    return Verdict(tone, (_stable(f), _diverging(f), _speed(f), _believed(f), *_kept_off(f)))
+
+
+def _stable(f: Forecast) -> str:
+    """The first sentence: the rate that the curvature allows."""
+    with_momentum = f" with momentum {f.momentum:g}" if f.momentum else ""
+    return (
+        f"Rates up to {_rate(f.limit.value)}{with_momentum} are stable as long as the model stays near its start: {_formula(f)} of its "
+        f"own tangent kernel, for the {f.loss}."
+    )
+
+
+def _diverging(f: Forecast) -> str:
+    told = f.diverges
+    assert told is not None
+    how = (
+        f"measured: {count_of(len(f.runs.rates), 'run')} of {f.runs.losses.shape[1] - 1} steps, {f.runs.by}"
+        if f.runs is not None
+        else "the usual multiples, not measured on this model: `probe=True` measures it"
+    )
+    if told.upper is None:
+        return f"No rate up to {_rate(told.lower)} diverged ({how})."
+    where = f"Training begins to diverge somewhere from {_rate(told.lower)} to {_rate(told.upper)} ({how})"
+    if told.lower >= f.limit.value:
+        return f"{where}; from {_rate(f.limit.value)} to there the loss first shoots up and then settles."
+    if told.upper > f.limit.value:
+        return f"{where}, about at that rate."
+    return f"{where}, below that rate: the curvature grows while this model trains."
+
+
+def _speed(f: Forecast) -> str:
+    by = f", {f.rate_by}," if f.rate_by else ""
+    reached = [f"{r.share:.0%} of it after {count_of(r.steps, 'step')}" for r in f.reached if r.steps is not None]
+    told = f.diverges
+    if f.rate > f.limit.value:
+        return f"At the rate {_rate(f.rate)} the linear law grows: it foretells no curve."
+    words = f"to {', to '.join(reached)}" if reached else "by less than half in ten million steps"
+    warn = " (at that rate training may diverge)" if told is not None and f.rate > told.lower else ""
+    return f"At the rate {_rate(f.rate)}{by} the law lets the loss fall from {number(f.first_loss, 3)} {words}{warn}."
+
+
+def _believed(f: Forecast) -> str:
+    followed = f.followed
+    assert followed is not None
+    if followed.open:
+        return (
+            f"Believe that curve for all {count_of(followed.until, 'step')} looked at: the model's own loss stays within "
+            f"{followed.tolerance:.0%} of it."
+        )
+    return (
+        f"Believe that curve until step {followed.until:,}: from then on the model's own loss is more than "
+        f"{followed.tolerance:.0%} away, since at {count_of(f.weights, 'weight')} its kernel changes."
+    )
+
+
+def _tone_without_law(f: Forecast) -> Tone:
+    if f.runs is None:
+        return "warning"
+    return "good" if f.runs.falls.any() else "bad"
+
+
+def _without_law(f: Forecast) -> list[str]:
+    """Cross-entropy and batch norm: what the curvature is, what it does not say, and what was measured."""
+    why = (
+        "for the cross-entropy true thresholds were 0.8 to 63 times that, so it says little about divergence"
+        if f.objective == "cross_entropy"
+        else "batch norm averages over the batch in training and has its running averages here, so it says little"
+    )
+    curvature = f"The curvature at the start gives a rate of {_rate(f.limit.value)} ({_formula(f)}, {f.loss}); {why}"
+    if f.runs is None:
+        return [f"{curvature}: `probe=True` measures which rates train this model."]
+    runs = f.runs
+    head = f"Measured, {count_of(len(runs.rates), 'run')} of {runs.losses.shape[1] - 1} steps, {runs.by}"
+    if not runs.falls.any():
+        return [
+            f"{head}: at every rate from {_rate(float(runs.rates[0]))} to {_rate(float(runs.rates[-1]))} the loss rose."
+        ]
+    best, largest = runs.best, float(runs.rates[runs.falls][-1])
+    least = float(runs.losses[np.argmin(runs.losses[:, -1]), -1])
+    told = f"{head}: the loss fell at rates up to {_rate(largest)}"
+    lost = runs.rates[runs.diverged]
+    told += f" and went to infinity at {_rate(float(lost[0]))}" if len(lost) else ""
+    return [
+        f"{told}; lowest after that many steps at {_rate(best or 0.0)}, from {number(f.first_loss, 3)} to {number(least, 3)}.",
+        f"{curvature}.",
+    ]
+
+
+def _kept_off(f: Forecast) -> list[str]:
+    """What was switched off and what was left out, where there is something."""
+    said = []
+    if f.dropout:
+        said.append("Dropout was off throughout: with it the loss is higher and noisier than all of this.")
+    if f.rows < f.source_rows:
+        said.append(f"From {f.rows:,} of {f.source_rows:,} rows: full batches of all of them behave much alike.")
+    return said
+
+
+def _formula(f: Forecast) -> str:
+    return "2(1 + μ)/λ_max" if f.momentum else "2/λ_max"
+
+
+def _rate(value: float) -> str:
+    return number(float(value), 3)
+
+
+def make_forecast_sections(f: Forecast) -> tuple[Section, ...]:
+    """All sections, verdict first; what was not computed is left out."""
+    sections = [f.verdict.section, Section("Which rates?", _rates(f))]
+    if f.followed is not None:
+        sections.append(Section("How fast, and until when to believe it?", _curve(f)))
+    if f.runs is not None:
+        sections.append(Section("The short runs", _short_runs(f)))
+    sections.append(Section("What was done", _done(f)))
+    return tuple(sections)
+
+
+def _rates(f: Forecast) -> tuple[Block, ...]:
+    certain = "rounding included" if f.limit.certified else f.limit.reason
+    rows: list[tuple[str | float | int | None, ...]] = [
+        (
+            f"largest stable near the start, {_formula(f)}",
+            _rate(f.limit.value),
+            f"λ_max = {number(f.lambda_max, 4)}; {certain}",
+        )
+    ]
+    if f.diverges is not None:
+        upper = "…" if f.diverges.upper is None else _rate(f.diverges.upper)
+        how = "from short runs of this model" if f.diverges.measured else "usual multiples, not measured here"
+        rows.append(("training begins to diverge within", f"{_rate(f.diverges.lower)} to {upper}", how))
+    rows.append(("of the curve", _rate(f.rate), f.rate_by or "as asked"))
+    return (
+        Table(
+            ("Rate", "value", "how it is known"),
+            tuple(rows),
+            f"Every rate is for the {f.loss}; another scaling of the loss divides or multiplies them. Full batches"
+            + (f", momentum {f.momentum:g}." if f.momentum else "."),
+        ),
+    )
+
+
+def _curve(f: Forecast) -> tuple[Block, ...]:
+    followed = f.followed
+    assert followed is not None
+    drawn = (f.curve_steps > 0) & (f.curve > SHOWN * f.first_loss) & (f.curve < 1e3 * max(f.first_loss, 1e-300))
+    own = followed.steps > 0
+    curves: list[Series] = [
+        series("the law of its kernel at the start", f.curve_steps[drawn], f.curve[drawn], role="true"),
+        series("the model itself", followed.steps[own], followed.losses[own], mark="points", role="observed"),
+    ]
+    lines = () if followed.open else (Line(f"believe until {followed.until:,}", x=float(max(followed.until, 1))),)
+    figure = Figure(
+        "Training loss, foretold",
+        f"The loss after each step at the rate {_rate(f.rate)}. Points are the model's own steps: the first {followed.exact} one "
+        "by one, then jumps that follow the law from the weights reached.",
+        "step", "loss", tuple(curves), x_scale="log", y_scale="log", lines=lines,
+    )  # fmt: skip
+    table = Table(
+        ("Loss falls to", "that is", "after steps", "to be believed"),
+        tuple(
+            (f"{r.share:.0%}", r.loss, r.steps, "–" if r.believed is None else "yes" if r.believed else "no")
+            for r in f.reached
+        ),
+        "By the law; a dash: not within ten million steps.",
+    )
+    return figure, table
+
+
+def _short_runs(f: Forecast) -> tuple[Block, ...]:
+    runs = f.runs
+    assert runs is not None
+    steps = np.arange(runs.losses.shape[1])
+    most = len(runs.rates)
+    shown = np.unique(np.linspace(0, most - 1, min(most, 8)).round().astype(int))
+    figure = Figure(
+        "Measured: loss of short runs",
+        f"A full-batch run of {steps[-1]} steps at each rate, by {runs.by}; a line that ends has diverged.",
+        "step", "loss",
+        tuple(series(f"rate {_rate(float(runs.rates[i]))}", steps, runs.losses[i], role="muted" if runs.diverged[i] else "accent") for i in shown),
+        y_scale="log",
+    )  # fmt: skip
+    words = [
+        "diverged" if lost else "settled" if fell else "above its start"
+        for lost, fell in zip(runs.diverged, runs.falls, strict=True)
+    ]
+    highest = np.where(np.isfinite(runs.losses), runs.losses, np.nan)
+    table = Table(
+        ("Rate", "over the stable rate", "highest loss", "loss at the end", "ended"),
+        tuple(
+            (_rate(rate), round(float(rate / f.limit.value), 3), float(np.nanmax(top)), None if lost else float(own[-1]), word)
+            for rate, top, own, lost, word in zip(runs.rates, highest, runs.losses, runs.diverged, words, strict=True)
+        ),
+        "Measured on this model, batch norm averaging over the batch, dropout off.",
+    )  # fmt: skip
+    return figure, table
+
+
+def _done(f: Forecast) -> tuple[Block, ...]:
+    matrix = (
+        f"its matrix of {f.rows * f.outputs:,} rows and outputs, decomposed"
+        if not f.products
+        else f"{f.products} products with Jacobians, since the matrix would have {f.rows * f.outputs:,} rows"
+    )
+    mode = "in evaluation mode: dropout off, batch norm with its running averages"
+    text = (
+        f"{f.model} ({f.framework}, {count_of(f.weights, 'trained weight')}) on {count_of(f.rows, 'row')} of {f.data}, "
+        f"{count_of(f.features, 'feature')}; targets {f.targets}. The tangent kernel by {matrix}; the model {mode}. Nothing of "
+        "the model was changed."
+    )
+    return (Text(text), *(Text(note) for note in f.notes))
