@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import itertools
+import json
 import sys
 import time
 from typing import Any
@@ -162,7 +163,7 @@ def main(asked: list[str]) -> None:
         for what, model in models(data).items():
             for momentum in (0.0, 0.9):
                 rows.append(measure(name, what, model, data, momentum))
-                print(rows[-1], flush=True)
+                print(json.dumps(rows[-1]), flush=True)
     if not asked:
         save("foresee", processor(), rows, "300 rows a set, default initialisation, MSELoss, full batches")
 

@@ -195,6 +195,7 @@ def test_short_runs_are_pytorchs_and_the_range_holds_what_they_saw() -> None:
     assert runs is not None
     assert told is not None
     assert "torch.optim.SGD" in runs.by
+    assert runs.constant == pytest.approx(np.var(targets(TWO, 1)))
     assert runs.diverged.tolist() == [False] * (len(runs.rates) - 1) + [True]
     assert told.lower < runs.rates[-2] < runs.rates[-1] < told.upper
     assert told.upper / told.lower <= 3

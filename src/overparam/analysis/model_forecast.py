@@ -30,15 +30,15 @@ MOST_ROWS = 1_000
 OBJECTIVES = ("squared", "cross_entropy")
 TARGETS = (0.5, 0.1, 0.01)
 """Shares of the first loss whose steps are told."""
-RUN_STEPS = 50
-"""Of every short run."""
+RUN_STEPS = {False: 50, True: 150}
+"""Of every short run, without and with momentum, whose divergence comes late."""
 FINE, WIDE = 2**0.5, 2.0
 """From one rate of the short runs to the next: squared loss, cross-entropy."""
 FIRST, LOWEST, HIGHEST = 0.25, 2.0**-8, 128.0
 """Rates of the short runs over the stable one: where they begin, and how far they go."""
-BELOW, ABOVE = 1.2, 1.2
+BELOW, ABOVE = 1.7, 1.24
 """The range told: the largest rate that settled in the short runs over this, the first that did not times this."""
-UNTRIED = {False: (1.1, 3.3), True: (0.4, 1.2)}
+UNTRIED = {False: (1.25, 3.75), True: (0.45, 1.35)}
 """The range over the stable rate where no runs are made, without and with momentum."""
 LAW, RUNS, DESCENT = "tangent kernel", "short runs", "the model's own steps"
 """The parts of the work."""
@@ -49,12 +49,13 @@ LAW, RUNS, DESCENT = "tangent kernel", "short runs", "the model's own steps"
 class ShortRuns:
     """Runs of a few full-batch steps, one a rate, rates rising: `losses` is (rates, steps + 1), infinite once diverged.
 
-    by: whose steps they were.
+    by: whose steps they were. constant: the least loss of a model that gives every row the same outputs.
     """
 
     rates: np.ndarray
     losses: np.ndarray
     by: str
+    constant: float
 
     @property
     def diverged(self) -> np.ndarray:
@@ -65,6 +66,11 @@ class ShortRuns:
     def falls(self) -> np.ndarray:
         """(rates,) whether the loss ended below where it began."""
         return self.losses[:, -1] < self.losses[:, 0]
+
+    @property
+    def learns(self) -> np.ndarray:
+        """(rates,) whether the loss ended below that of a constant: at high rates units may die and nothing else."""
+        return self.losses[:, -1] < np.minimum(self.losses[:, 0], self.constant)
 
     @property
     def best(self) -> float | None:
@@ -225,8 +231,8 @@ def prepare_foresee(
             `GradientDescent`. It is read, never stepped.
         lr: the rate of the curve; half of what is safe if None.
         momentum: of heavy ball, as PyTorch's SGD has it; 0 if None.
-        probe: whether short runs of fifty steps over a grid of rates are made, on a copy; None makes them for the squared
-            loss alone.
+        probe: whether short runs over a grid of rates are made, on a copy: fifty steps each, with momentum 150; None makes
+            them for the squared loss alone.
         params: weights of a network of the house or of a function; fresh ones from `key` if None.
         preprocess: how rows are scaled first, as in `op.analyze`; regression targets are then scaled too.
         max_rows: most rows to use; 1,000 if None.
@@ -268,7 +274,11 @@ def prepare_foresee(
         )
     ]
     if tries:
-        parts.append(Part(RUNS, _runs, (subject, criterion, *settings), (LAW,), 12 * RUN_STEPS * seconds, ShortRuns))
+        parts.append(
+            Part(
+                RUNS, _runs, (subject, criterion, *settings), (LAW,), 12 * RUN_STEPS[momentum > 0] * seconds, ShortRuns
+            )
+        )
     if law:
         needs = (LAW, RUNS) if tries else (LAW,)
         parts.append(Part(DESCENT, _followed, (subject, criterion, lr, momentum), needs, 200 * seconds, Followed))
@@ -400,7 +410,7 @@ def _runs(
 
     def diverges(ratio: float) -> bool:
         work.progress(len(found), 14, "")
-        found[ratio] = subject.run(criterion, ratio * limit, momentum, RUN_STEPS)
+        found[ratio] = subject.run(criterion, ratio * limit, momentum, RUN_STEPS[momentum > 0])
         return not np.isfinite(found[ratio][-1])
 
     ratio = FIRST
@@ -412,7 +422,7 @@ def _runs(
             pass
     ratios = sorted(found)
     by = "torch.optim.SGD on a copy of the module" if subject.module is not None else "steps of overparam in float64"
-    return ShortRuns(np.array(ratios) * limit, np.stack([found[one] for one in ratios]), by)
+    return ShortRuns(np.array(ratios) * limit, np.stack([found[one] for one in ratios]), by, criterion.constant)
 
 
 def _followed(

@@ -53,12 +53,23 @@ def _diverging(f: Forecast) -> str:
     )
     if told.upper is None:
         return f"No rate up to {_rate(told.lower)} diverged ({how})."
+    dead = _dead(f)
     where = f"Training begins to diverge somewhere from {_rate(told.lower)} to {_rate(told.upper)} ({how})"
     if told.lower >= f.limit.value:
-        return f"{where}; from {_rate(f.limit.value)} to there the loss first shoots up and then settles."
+        return f"{where}; from {_rate(f.limit.value)} to there the loss first shoots up and then settles{dead}."
     if told.upper > f.limit.value:
-        return f"{where}, about at that rate."
-    return f"{where}, below that rate: the curvature grows while this model trains."
+        return f"{where}, about at that rate{dead}."
+    return f"{where}, below that rate: the curvature grows while this model trains{dead}."
+
+
+def _dead(f: Forecast) -> str:
+    """Said where runs did not diverge and yet ended no better than a constant."""
+    if f.runs is None or not f.runs.learns.any():
+        return ""
+    largest = int(np.flatnonzero(f.runs.learns)[-1])
+    if largest + 1 >= len(f.runs.rates) or f.runs.diverged[largest + 1]:
+        return ""
+    return f", above {_rate(float(f.runs.rates[largest]))} no better than a constant"
 
 
 def _speed(f: Forecast) -> str:
@@ -213,8 +224,8 @@ def _short_runs(f: Forecast) -> tuple[Block, ...]:
         y_scale="log",
     )  # fmt: skip
     words = [
-        "diverged" if lost else "settled" if fell else "above its start"
-        for lost, fell in zip(runs.diverged, runs.falls, strict=True)
+        "diverged" if lost else "above its start" if not fell else "settled" if learnt else "no better than a constant"
+        for lost, fell, learnt in zip(runs.diverged, runs.falls, runs.learns, strict=True)
     ]
     highest = np.where(np.isfinite(runs.losses), runs.losses, np.nan)
     table = Table(

@@ -50,6 +50,14 @@ class Criterion:
         own = "BCEWithLogitsLoss" if self.targets.shape[1] == 1 else "CrossEntropyLoss"
         return f"cross-entropy, the mean over rows, as torch.nn.{own}() has it"
 
+    @property
+    def constant(self) -> float:
+        """The least loss of outputs that are the same for every row."""
+        if self.classes is None:
+            return self.value(np.broadcast_to(self.targets.mean(axis=0), self.targets.shape))
+        shares = np.bincount(self.classes) / len(self.classes)
+        return float(-np.sum(shares[shares > 0] * np.log(shares[shares > 0])))
+
     def value(self, u: np.ndarray) -> float:
         """The loss."""
         with np.errstate(over="ignore", invalid="ignore"):

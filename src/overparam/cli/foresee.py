@@ -34,7 +34,7 @@ def command(
         bool | None,
         typer.Option(
             "--probe/--no-probe",
-            help="Train fifty steps at each of several rates, on a copy; for the squared loss alone if not given.",
+            help="Train fifty steps (150 with momentum) at each of several rates, on a copy; for the squared loss alone if not given.",
         ),
     ] = None,
     preprocess: Annotated[
