@@ -150,14 +150,14 @@ def _fast(a: Analysis) -> tuple[Block, ...]:
     if s.lambda_min.upper and not s.lambda_min.lower:
         least = f"≤ {number(s.lambda_min.upper)}"
     rates = Table(
-        ("Learning rate", "summed loss ½Σ(y−u)²", "mean loss, that over n", "PyTorch's MSELoss", "certified (summed)"),
+        ("Learning rate", "summed loss ½Σ(y−u)²", "mean loss, that over n", "certified (summed)"),
         (
             ("largest stable, 2/λ_max", *_rates(a, s.largest_rate.value), _between(s.largest_rate)),
             ("best single, 2/(λ_max + λ_min)", *_rates(a, s.best_rate.value), _between(s.best_rate)),
             ("used here", *_rates(a, s.rate), "half the certified limit"),
         ),
         f"λ_max = {s.lambda_max.value:.5g}, λ_min {least}. Above the largest stable rate the linear prediction diverges. Rates are for the network of the theory, "
-        "f(x) = Σ a σ(w·x)/√m with only w trained; a network scaled otherwise needs others.",
+        "f(x) = Σ a σ(w·x)/√m with only w trained; for a model of your own, such as one of PyTorch, `op.foresee(model, data)` gives those.",
     )
     words = {"true": "true", "random": "random", "worst": "worst case"}
     targets = Table(
@@ -195,10 +195,9 @@ def _fast(a: Analysis) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _rates(a: Analysis, rate: float) -> tuple[float, float, float]:
-    """The same rate for the summed loss, its mean over rows, and the mean over rows and outputs without the ½."""
-    outputs = len(a.classes) if len(a.classes) > 2 else 1
-    return rate, rate * a.n, rate * a.n * outputs / 2
+def _rates(a: Analysis, rate: float) -> tuple[float, float]:
+    """The same rate for the summed loss and for its mean over rows."""
+    return rate, rate * a.n
 
 
 def _curve(name: str, steps: np.ndarray, band: np.ndarray, role: Any) -> Any:
