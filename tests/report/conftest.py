@@ -9,7 +9,19 @@ import pytest
 
 from overparam.core.folder import Parts
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Figure, Line, Pictures, Section, Table, Text, picture, series
+from overparam.core.sections import (
+    Controls,
+    Dial,
+    Figure,
+    Line,
+    Measure,
+    Pictures,
+    Section,
+    Table,
+    Text,
+    picture,
+    series,
+)
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<b>%{x}$a$"
 
@@ -114,6 +126,12 @@ def example() -> Parts:
     )
     states = Table(("Assumption", "State"), (("Unit rows", "met"), ("Width", "unmet"), ("Rank", "not checked")))
     samples = Table(("Row", "Label"), ((17, "seven-of-the-user"), (1234567, None)), "Rows.", has_samples=True)
+    measure = Measure((0.5, 2.0), (1.0, 4.0))
+    dials = Controls(
+        "Set it yourself", "Computed in this page.", measure, measure, "mean loss", 0.001, (1000.0, 990.0, 1010.0), 1e-12, 0.3,
+        Dial(500.0, 1.0, 1200.0), Dial(100.0, 1.0, 1e7), Dial(1000.0, 10.0, 1e7), Dial(1.0, 0.001, 10.0), Dial(0.2, 0.0, 1.0),
+        Table(("steps", "loss"), ((10, 0.5),), "A few values."),
+    )  # fmt: skip
     rows = [(7, "seven", 0.5), (23, '=one, or "two"', -1.25e-9), (1201, "three", None)]
     faces = [picture(draws.random((8, 8)), f"row {row}", f"row {row}") for row, _, _ in rows]
     suspects = Table(
@@ -132,7 +150,7 @@ def example() -> Parts:
         (
             Section("Verdict", (Text("A wide network learns these labels: expect 1.2 % error.", "good"), Text("Why."))),
             Section("Can it be learned?", (Text("Yes. " * 60), bars, wide, spectrum)),
-            Section("How fast?", (curves, Text("Above 0.2468 training diverges.", "bad"))),
+            Section("How fast?", (curves, dials, Text("Above 0.2468 training diverges.", "bad"))),
             Section("When may this be believed?", (states, samples, sweep, Text("Mind the width.", "warning"))),
             Section(
                 "Theory", (suspects, Pictures(tuple(faces), "Some rows."), replace(bars, title="Again")), folded=True

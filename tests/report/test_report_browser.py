@@ -223,6 +223,7 @@ def test_on_paper_the_page_is_light_and_still(browser, address):
         assert visit.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert not visit.page.locator(".plot").first.is_visible()
         assert visit.page.locator(".still svg").first.is_visible()
+        assert visit.page.locator("#s4 .thumbnail").first.is_visible()  # folds are open, scripts or not
         assert visit.page.evaluate(CONTRAST)["low"] == []
         assert len(visit.page.pdf(format="A4")) > 20_000
 

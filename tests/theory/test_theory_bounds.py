@@ -62,6 +62,7 @@ def test_outputs_are_bounded_each_with_a_share_of_delta():
     c = case("digits ten classes")
     q = quadrature(c.H, c.y)
     bound = generalization_bound(q, delta=0.1)
+    assert bound.terms[1].formula == "√(2 yᵣᵀH⁻¹yᵣ/n), the largest of one output r"  # not that of all together
     alone = [generalization_bound(quadrature(c.H, y), delta=0.01, lambda_min=q.bounds.lower).total for y in c.y.T]
     assert np.allclose(bound.per_output, alone, rtol=1e-5)
     assert bound.total == max(bound.per_output)

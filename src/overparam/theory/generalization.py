@@ -106,7 +106,8 @@ def generalization_bound(
     uppers = np.asarray(forms.upper)
     share = delta / q.outputs
     grid = int(np.ceil(grid_constant * np.sqrt(q.n / lam))) + 1 if lam > 0 else None
-    tables = [_terms(q.n, float(form), share, grid, lam, width, kappa, neuron_constant) for form in uppers]
+    labels = "y" if q.outputs == 1 else "yᵣ"  # each output has its own, unlike the complexity of all of them
+    tables = [_terms(q.n, float(form), labels, share, grid, lam, width, kappa, neuron_constant) for form in uppers]
     totals = [float(sum(term.value for term in table)) for table in tables]
     worst = int(np.argmax(totals))
     return GeneralizationBound(
@@ -138,6 +139,7 @@ def generalization_bound(
 def _terms(
     n: int,
     form: float,
+    labels: str,
     delta: float,
     grid: int | None,
     lam: float,
@@ -148,9 +150,10 @@ def _terms(
     radius = float(np.sqrt(form))
     where = "fine_grained, Thm 5.1, App. D.3"
     sampling = 3 * np.sqrt(np.log(2 * grid * 3 / delta) / (2 * n)) if grid is not None else np.inf
+    complexity = f"√(2 {labels}ᵀH⁻¹{labels}/n)" + ("" if labels == "y" else ", the largest of one output r")
     terms = [
         Term("training loss", float(1 / np.sqrt(n)), "1/√n", where),
-        Term("label complexity", float(np.sqrt(2 / n) * radius), "√(2 yᵀH⁻¹y/n)", "fine_grained, Eq. (10)"),
+        Term("label complexity", float(np.sqrt(2 / n) * radius), complexity, "fine_grained, Eq. (10)"),
         Term("integer grid of radii", float(np.sqrt(2 / n)), "2 · 1/√(2n)", where),
         Term("sampling", float(sampling), "3 √(log(2 G/δ′)/(2n)), δ′ = δ/3", "fine_grained, Thm B.1"),
     ]
