@@ -228,6 +228,13 @@ def test_without_plotly_one_line_names_the_install(monkeypatch, example):
     assert render_fragment(example)  # notebooks do not need it
 
 
+def test_a_python_without_lzma_says_so_when_a_page_is_asked_for(monkeypatch, example):
+    bundle._packed.cache_clear()
+    monkeypatch.setitem(sys.modules, "lzma", None)
+    with pytest.raises(ImportError, match="needs Python's lzma module"):
+        render_page(example)
+
+
 def test_large_results_still_fit():
     x = np.arange(1, 60_001)
     cloud = tuple(

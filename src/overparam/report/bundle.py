@@ -1,15 +1,17 @@
-"""The program of the installed plotly as text a page can carry: a quarter of its size, without a network and without a copy of it here."""
+"""The program of the installed plotly as text a page can carry: a third of its size, no network, no copy of it here."""
 
 from __future__ import annotations
 
-import lzma
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-FILTER = {"id": lzma.FILTER_LZMA1, "preset": 1, "dict_size": 1 << 23, "lc": 3, "lp": 0, "pb": 0}
-"""As `unpack.js` reads it. Deflate, which browsers know, makes a page of more than 2 MB; higher presets take seconds."""
+FILTER = {"id": 0x4000000000000001, "preset": 1, "dict_size": 1 << 23, "lc": 3, "lp": 0, "pb": 0}
+"""`lzma.FILTER_LZMA1` as `unpack.js` reads it; a number, since some builds of Python have no lzma and need no page.
+
+Deflate, which browsers know, makes a page of more than 2 MB; higher presets take seconds.
+"""
 _DIGITS = np.array([code for code in range(35, 127) if code != ord("<")], dtype=np.uint8)
 """91 characters, none of which can end a script element; 91² is a little more than 2¹³."""
 
@@ -35,12 +37,20 @@ def plotly_bundle() -> Bundle:
         raise ImportError(
             "the page needs plotly to draw its figures; `pip install plotly`, then `overparam report FOLDER`"
         ) from None
-    return _packed(get_plotlyjs())
+    try:
+        return _packed(get_plotlyjs())
+    except ModuleNotFoundError:
+        raise ImportError(
+            "the page needs Python's lzma module, without which this Python was built; use another build, then "
+            "`overparam report FOLDER`"
+        ) from None
 
 
 @lru_cache(maxsize=1)
 def _packed(program: str) -> Bundle:
     """Once in a process: it takes half a second."""
+    import lzma
+
     return Bundle(program, as_text(lzma.compress(program.encode(), format=lzma.FORMAT_RAW, filters=[FILTER])))
 
 
