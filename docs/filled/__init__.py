@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from filled import beyond_kernels, beyond_two_layers, convergence, fine_grained, pages, theorems
+from filled import beyond_kernels, beyond_two_layers, convergence, fine_grained, growth, pages, theorems
 from filled.committed import Result
 
 SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
@@ -23,6 +23,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "rates-small": ("docs/studies/convergence-rates-small", convergence.rates_small),
     "audit": ("docs/audits/fully-connected-digits", pages.audit),
     "compare": ("docs/comparisons", pages.compare),
+    "growth": ("docs/growth", growth.growth),
     "thm-two-layers": ("docs/studies/fine-grained-fig1", theorems.two_layers),
     "thm-two-layer-laws": ("docs/studies/fine-grained-laws", theorems.two_layer_laws),
     "thm-noise": ("docs/studies/fine-grained-fig2", theorems.noise),

@@ -29,7 +29,7 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["studies.md", "audit.md", "compare.md", "theorems.md"])
+@pytest.mark.parametrize("name", ["studies.md", "audit.md", "compare.md", "growth.md", "theorems.md"])
 def test_pages_are_filled_from_committed_results(fill, names, name):
     text = page(name)
     assert fill.filled(text, names) == text, f"docs/{name} is stale; run `{fill.COMMAND}`"
@@ -54,6 +54,7 @@ def change(values, path, factor):
         ("theorem2", "result.json", ["found", "exponents", 4, "slope"], "studies.md"),
         ("audit", "result.json", ["findings", 0, "constant"], "audit.md"),
         ("compare", "parity/result.json", ["gaps", -1, "difference"], "compare.md"),
+        ("growth", "result.json", ["rows", 0, "error", "told4", 0], "growth.md"),
         ("thm-rates", "result.json", ["found", "width_asked", "separation"], "theorems.md"),
     ],
 )
