@@ -284,9 +284,9 @@ def make_audit_sections(audit: Audit) -> tuple[Section, ...]:
         Section("The laws", (Text(_about(audit)), _laws(laws), Text(_how_to_read()))),
         Section("Away from the start", _figures(laws)),
         Section("Layer by layer, at the start", _layers(audit.findings)),
-        Section("Every measurement", (_everything(audit.findings),)),
-        Section("What the statements say and ask for", (_statements(laws), _conditions(laws))),
-        Section("How it was measured", _how(audit)),
+        Section("Every measurement", (_everything(audit.findings),), folded=True),
+        Section("What the statements say and ask for", (_statements(laws), _conditions(laws)), folded=True),
+        Section("How it was measured", _how(audit), folded=True),
     )
 
 

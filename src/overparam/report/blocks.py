@@ -160,6 +160,8 @@ def _number_class(is_number: bool) -> str:
 
 
 def _length_class(value: Any) -> str:
+    if value == "":
+        return ' class="empty"'
     return ' class="long-text"' if isinstance(value, str) and len(value) > 20 else ""
 
 
