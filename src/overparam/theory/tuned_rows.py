@@ -118,7 +118,8 @@ class FittedRows:
     def grid(self, H: AbstractGram) -> list[float]:
         """Rising ridges, evenly on a logarithmic scale."""
         mean = float(H.diagonal().mean()) or 1.0
-        return list(mean * np.geomspace(LEAST_RIDGE, max(MOST_RIDGE, len(self.y) / 10), RIDGES))
+        shares = np.geomspace(LEAST_RIDGE, max(MOST_RIDGE, len(self.y) / 10), RIDGES)
+        return [mean * float(share) for share in shares]
 
     def error(self, scaled: np.ndarray) -> float | None:
         return share_wrong(self.y, scaled.reshape(self.y.shape)) if self.task == "classes" else None
