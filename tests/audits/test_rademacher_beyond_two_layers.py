@@ -1,4 +1,5 @@
-"""Rademacher complexities from below: exact suprema in one dimension, all signs, closed forms, and the bounds beside them."""
+"""Rademacher complexities from below: exact suprema in one dimension, all signs, closed forms, and the bounds beside
+them."""
 
 import numpy as np
 import pytest
@@ -23,7 +24,8 @@ from overparam.networks import BiasedTwoLayer, ThreeLayer
 
 
 def exact_supremum(learner, X, radius, signs):
-    """In one dimension what a neuron adds is piecewise linear in its move: the best of all kinks and both ends, neuron by neuron."""
+    """In one dimension what a neuron adds is piecewise linear in its move: the best of all kinks and both ends, neuron
+    by neuron."""
     total, x = 0.0, X[:, 0]
     for a, w, b in zip(learner.a[0], learner.W[:, 0], learner.b, strict=True):
         kinks = -(w * x + b) / x
@@ -35,7 +37,8 @@ def exact_supremum(learner, X, radius, signs):
 
 @pytest.mark.parametrize("radius", [0.1, 0.6, 3.0])
 def test_two_layers_in_one_dimension_against_the_exact_supremum(radius):
-    """Found is never above the supremum, and most of it; the mean supremum over all signs is below the bound with constant 1."""
+    """Found is never above the supremum, and most of it; the mean supremum over all signs is below the bound with
+    constant 1."""
     rng = np.random.default_rng(0)
     learner = TwoLayerLearner(rng.standard_normal((8, 1)), rng.standard_normal(8), rng.standard_normal((1, 8)), 1.0)
     X = rng.standard_normal((5, 1)) + 0.1

@@ -110,6 +110,19 @@ def test_error_falls_like_one_over_the_root_of_the_width():
     assert np.all(np.abs(found.noisy / found.errors - 1) < 0.5)
 
 
+@pytest.mark.parametrize(("power", "holds"), [(8, True), (16, False)])
+def test_the_norms_of_40_hold_with_the_split_at_the_eighth_power_and_not_at_the_printed_sixteenth(power, holds):
+    """(40) with ε_a = ε, C_0 four times the largest h: rows of W* at most C_0²/(ε¹¹m₁), of V* at most ε⁸√m₁/m₂."""
+    epsilon, (m1, m2) = 0.1, (64, 96)
+    W, b1, V, b2, a = start(np.random.default_rng(4), m1, m2, scale=epsilon)
+    large = 4 * math.exp(max(h.log_bound for h in (PLAN.outer, *PLAN.factor)))
+    norms = three_layer_existence(
+        PLAN, W, b1, V, b2, a, output_scale=epsilon, split=epsilon**power / large
+    ).norms  # fmt: skip
+    assert norms["V row"] <= epsilon**8 * math.sqrt(m1) / m2
+    assert (norms["W row"] <= large**2 / (epsilon**11 * m1)) == holds
+
+
 def test_bad_input_in_one_line():
     W, b1, V, b2, a = start(np.random.default_rng(0), 20, 8)
     cases = {

@@ -21,7 +21,7 @@ TWO = Law(
 )  # fmt: skip
 THREE_BY_W = Law(
     "Rademacher complexity of three layers, W′", "beyond_two_layers, Lemma 5.9",
-    "R_S ≤ Õ(ε_a (τ_w τ_v m₁^{1/4} √m₂ + 1)/√N), τ_v = √(m₁/m₂)", "upper", {"omega": 1.0, "m": 0.75, "n": -0.5},
+    "R_S ≤ Õ(ε_a (τ_w τ_v m₁^{1/4} √m₂ + 1)/√N), τ_v = √(m₁/m₂)", "upper", {"n": -0.5},
     quantity="R_S, from below",
 )  # fmt: skip
 BILINEAR = Law(
@@ -105,7 +105,8 @@ def two_layers_from_below(
 
 
 def rademacher_of_three_layers(subject: Subject) -> list[Finding]:
-    """Lemma 5.9 for radii τ_w: E_Σ f(x; W⁰ + ΣW′, V⁰ + V′Σ) over ‖W′‖_{2,4} ≤ τ_w, ‖V′‖_F ≤ τ_v, and the bilinear part of it.
+    """Lemma 5.9 for radii τ_w: E_Σ f(x; W⁰ + ΣW′, V⁰ + V′Σ) over ‖W′‖_{2,4} ≤ τ_w, ‖V′‖_F ≤ τ_v, and the bilinear part
+    of it.
 
     For drawn ξ the bilinear part is maximised in W′ and V′ in turn, each exactly: W′ has rows in proportion to
     ‖G_i‖^{1/3}, V′ is along its gradient. What the whole network makes of these W′ and V′ is the mean over fresh pairs
@@ -139,7 +140,8 @@ def rademacher_of_three_layers(subject: Subject) -> list[Finding]:
 def three_layers_from_below(
     case: ThreeLayerCase, tau_w: float, tau_v: float, draws: int, starts: int, steps: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For 2·draws of ξ: what ascent finds of the bilinear part, what the whole network makes of it, and the mean distance
+    """For 2·draws of ξ: what ascent finds of the bilinear part, what the whole network makes of it, and the mean
+    distance
     |E_Σ f − f_0 − bilinear| over rows.
 
     Ref: beyond_two_layers, Lemma 5.9
@@ -171,7 +173,8 @@ def climbed(
     steps: int,
     rng: np.random.Generator,
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """The best of Σ_j weights_jᵀ V′ (on_j ∘ W′x_j) that turns at W′ and V′ find, with both: never down from turn to turn.
+    """The best of Σ_j weights_jᵀ V′ (on_j ∘ W′x_j) that turns at W′ and V′ find, with both: never down from turn to
+    turn.
 
     Args:
         weights: (N, m₂). on: (N, m₁) of 0 and 1. X: (N, d).
@@ -200,7 +203,8 @@ def climbed(
 
 
 def longest_within(G: np.ndarray, radius: float) -> np.ndarray:
-    """The W with ‖W‖_{2,4} ≤ radius at which ⟨G, W⟩ is largest: rows along G's, of lengths in proportion to ‖G_i‖^{1/3}.
+    """The W with ‖W‖_{2,4} ≤ radius at which ⟨G, W⟩ is largest: rows along G's, of lengths in proportion to
+    ‖G_i‖^{1/3}.
 
     >>> W = longest_within(np.array([[8.0, 0.0], [0.0, 1.0]]), 17**0.25)
     >>> W.round(12).tolist()  # lengths 2 and 1, 2⁴ + 1 = 17
