@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_unconfigure() -> None:
     if _KEPT:
         shutil.rmtree(_KEPT, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _few_trees() -> Iterator[None]:
+    """A forest of 200 trees beside every analysis would be most of the time of the tests; they are not about it."""
+    from overparam.analysis import data_labels, data_rival
+
+    kept = data_rival.TREES, data_labels.TREES
+    data_rival.TREES, data_labels.TREES = 20, 100
+    yield
+    data_rival.TREES, data_labels.TREES = kept
 
 
 @pytest.fixture

@@ -38,6 +38,8 @@ _NAMES = {
     "find_label_issues": "analysis",
     "Forecast": "analysis",
     "foresee": "analysis",
+    "Difference": "analysis",
+    "diff": "analysis",
     "read": "frame",
     "train_and_compare": "analysis",
     "Audit": "audits",

@@ -84,7 +84,7 @@ SETS = {
 
 @cache
 def checked(name: str) -> Checked:
-    data = SETS[name]()
+    data = SETS[name]().in_source_order()
     X = prepared(data, data.X)
     y, y_test = np.asarray(data.y), None if data.test is None else np.asarray(data.test.y)
     if data.task == "regression":

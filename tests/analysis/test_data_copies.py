@@ -61,9 +61,14 @@ def test_random_labels_on_jittered_copies_are_copies(columns):
     X, codes = twice(np.random.default_rng(1).standard_normal((200, columns)), coins(200))
     X[200:] += 1e-4 * np.random.default_rng(2).standard_normal((200, columns))
     found = judged(X, codes)
-    assert found.verdict == "copies"
     assert set(found.kinds) == {"near"}
-    assert found.copied > 190
+    if columns < 3:  # nobody can tell, but the labels of near rows agree too often for chance
+        assert found.verdict == "unclear"
+        assert found.near_z > 3
+        assert len(np.unique(found.groups)) < 210
+    else:
+        assert found.verdict == "copies"
+        assert found.copied > 190
 
 
 def test_a_dense_plane_is_unclear():

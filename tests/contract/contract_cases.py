@@ -46,6 +46,7 @@ def _verbs() -> dict[str, Verb]:
     from overparam.analysis import (
         prepare_analyze,
         prepare_compare,
+        prepare_diff,
         prepare_find_label_issues,
         prepare_foresee,
         prepare_train_and_compare,
@@ -109,6 +110,14 @@ def _verbs() -> dict[str, Verb]:
             wrong={"few rows": ({"max_rows": 2}, "`max_rows`"), "few digits": ({"dtype": "float32"}, "`dtype`")},
             command=None,
             kind="label-issues",
+        ),
+        "diff": Verb(
+            prepare_diff,
+            before=(rows(24), rows(32)),
+            data=None,
+            wrong={"few rows": ({"max_rows": 2}, "`max_rows`"), "no such column": ({"by": "id"}, "id")},
+            command=None,
+            kind="difference",
         ),
         "compare": Verb(
             prepare_compare,

@@ -218,5 +218,7 @@ def test_the_command_line_asks_the_same_question(
     out, err = capsys.readouterr()
     assert err == ""
     assert json.loads(out) == json.loads((place / "result.json").read_text())
-    assert sorted(path.name for path in place.iterdir()) == ["arrays.npz", "report.html", "result.json"]
+    assert sorted(path.name for path in place.iterdir()) == sorted(
+        ["arrays.npz", "report.html", "result.json", *answer(name).tables()]
+    )
     same(op.read(place), answer(name))

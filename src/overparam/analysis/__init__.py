@@ -9,6 +9,7 @@ from overparam.analysis.data_analysis import Analysis, analyze, prepare_analyze
 
 if TYPE_CHECKING:
     from overparam.analysis.comparison import Comparison, compare, prepare_compare
+    from overparam.analysis.data_difference import Difference, diff, prepare_diff
     from overparam.analysis.label_decisions import apply_decisions
     from overparam.analysis.label_issues import LabelIssues, find_label_issues, prepare_find_label_issues
     from overparam.analysis.model_forecast import Forecast, foresee, prepare_foresee
@@ -17,16 +18,19 @@ if TYPE_CHECKING:
 __all__ = [
     "Analysis",
     "Comparison",
+    "Difference",
     "Forecast",
     "LabelIssues",
     "RunComparison",
     "analyze",
     "apply_decisions",
     "compare",
+    "diff",
     "find_label_issues",
     "foresee",
     "prepare_analyze",
     "prepare_compare",
+    "prepare_diff",
     "prepare_find_label_issues",
     "prepare_foresee",
     "prepare_train_and_compare",
@@ -44,6 +48,9 @@ _RUNS = {
     "Forecast": "model_forecast",
     "foresee": "model_forecast",
     "prepare_foresee": "model_forecast",
+    "Difference": "data_difference",
+    "diff": "data_difference",
+    "prepare_diff": "data_difference",
     "RunComparison": "run_comparison",
     "prepare_train_and_compare": "run_comparison",
     "train_and_compare": "run_comparison",

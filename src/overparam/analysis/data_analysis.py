@@ -10,12 +10,30 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from overparam.analysis.data_answers import Learnability, NewData, NoiseSweep, Problems, Spectrum, Speed, Trust
+from overparam.analysis.data_answers import (
+    Copies,
+    ErrorEstimate,
+    Learnability,
+    NewData,
+    NoiseSweep,
+    Problems,
+    Rival,
+    Spectrum,
+    Speed,
+    Trust,
+)
+from overparam.analysis.data_controls import ControlNumbers, live_numbers
 from overparam.analysis.data_doubts import find_problems, noise_sweep, trust
+from overparam.analysis.data_estimate import MOST_ROWS, error_estimate, fit_rows, told_copies
+from overparam.analysis.data_growth import Growth, growth
+from overparam.analysis.data_labels import FILE, ScoredLabels, scored_labels
 from overparam.analysis.data_learning import learnability, make_sweeps, new_data, spectrum, speed
 from overparam.analysis.data_page import make_sections
+from overparam.analysis.data_rival import forest
 from overparam.analysis.data_rows import PreparedRows, make_trial, prepare_rows
-from overparam.analysis.data_verdict import give_verdict
+from overparam.analysis.data_thumbnails import Thumbnails, thumbnails
+from overparam.analysis.data_verdict import give_verdict, leaks, theory_says
+from overparam.analysis.label_decisions import csv_bytes
 from overparam.core.bracketed import Bracketed
 from overparam.core.checks import one_of, whole_number
 from overparam.core.deprecated import accepts_old
@@ -25,6 +43,7 @@ from overparam.core.provenance import Provenance
 from overparam.core.sections import Section, Verdict
 from overparam.core.words import count_of
 from overparam.data import as_dataset
+from overparam.data.column_notes import ColumnNote
 from overparam.engines import AbstractGram, gram
 from overparam.engines.matrix import chosen_device
 from overparam.engines.plan import make_plan
@@ -35,7 +54,7 @@ CPU_ROWS = 10_000
 """More rows than this are subsampled on a CPU unless asked for: the factors cost n³."""
 LEAST_ROWS = 4
 SHARES = {"sweeps": 0.5, "learnability": 0.14, "speed": 0.14, "new data": 0.02, "trust": 0.1, "noise": 0.1}
-"""Of the time beyond the matrix itself, which parts take how much; the others take nearly none."""
+"""Of the theory's time beyond the matrix itself, which parts take how much; the others take nearly none."""
 
 
 @final
@@ -55,6 +74,22 @@ class Analysis(AbstractAnswer):
     classes: tuple[str, ...]
     notes: tuple[str, ...]
     verdict: Verdict
+    theory: tuple[str, ...]
+    """What the theory of wide networks adds, in sentences."""
+    error: ErrorEstimate
+    copies: int
+    """Rows that are copies of others."""
+    copy_groups: Copies
+    leak: tuple[str, ...]
+    """Columns that give the target away."""
+    columns: tuple[ColumnNote, ...]
+    """What was done to columns, or found in them."""
+    growth: Growth
+    """Whether more rows would help."""
+    labels: ScoredLabels
+    """Every label scored, worst first; `save` writes them as labels.csv."""
+    thumbnails: Thumbnails | None
+    """Of the worst labels, where rows are images."""
     learnability: Learnability
     speed: Speed
     new_data: NewData
@@ -62,7 +97,11 @@ class Analysis(AbstractAnswer):
     trust: Trust
     noise: NoiseSweep | None
     spectrum: Spectrum
+    controls: ControlNumbers | None
     provenance: Provenance
+
+    def tables(self) -> Mapping[str, bytes]:
+        return {FILE: csv_bytes(self.labels)}
 
     @property
     def complexity(self) -> Bracketed:
@@ -71,7 +110,7 @@ class Analysis(AbstractAnswer):
 
     @property
     def title(self) -> str:
-        return f"{self.name}: what a wide network will do with it"
+        return f"{self.name}: what a model will do with it"
 
     @property
     def done(self) -> str:
@@ -135,7 +174,13 @@ def prepare_analyze(
     def timed() -> Mapping[str, float]:
         flops = 2.0 * rows.n**2 * rows.data.d / max(cost.gram_seconds, 1e-9) if rows.n > 500 else 2e10
         beyond = 1.5 + 600 * cost.product_seconds + 4 * (2 / 3) * float(rows.n) ** 3 / flops
-        return {"matrix": cost.gram_seconds} | {name: share * beyond for name, share in SHARES.items()}
+        few = min(rows.n, MOST_ROWS) / 1000
+        own = {
+            "fit": 0.5 + 6 * few**2 if few <= 1.2 else 4 + 3 * few**1.6,
+            "rival": 0.5 + 2.5 * min(few, 3.0),
+            "labels": 0.5 + 2 * few,
+        }
+        return {"matrix": cost.gram_seconds} | {name: share * beyond for name, share in SHARES.items()} | own
 
     return Job(
         "analyze",
@@ -164,6 +209,13 @@ def _parts(rows: PreparedRows, threads: int | None, where: str) -> list[Part]:
     """The matrix and what costs are made once and serve the answers, which are kept."""
     of = (rows,)
     return [
+        Part("fit", fit_rows, of, seconds=2.0, kept=False),
+        Part("copies", told_copies, of, ("fit",), gives=Copies),
+        Part("rival", forest, of, ("fit",), 1.0, Rival),
+        Part("error", error_estimate, of, ("fit", "rival"), gives=ErrorEstimate),
+        Part("growth", growth, of, ("fit",), 0.5, Growth),
+        Part("labels", scored_labels, of, ("fit",), 1.0, ScoredLabels),
+        Part("thumbnails", thumbnails, of, ("labels",), gives=Thumbnails),
         Part("matrix", _matrix, (rows, where), seconds=0.1, kept=False, beside={"threads": threads}),
         Part("sweeps", make_sweeps, of, ("matrix",), seconds=SHARES["sweeps"], kept=False),
         Part("trial", make_trial, of, ("matrix",), kept=False),
@@ -174,6 +226,7 @@ def _parts(rows: PreparedRows, threads: int | None, where: str) -> list[Part]:
         Part("trust", trust, of, ("sweeps", "speed", "problems"), SHARES["trust"], Trust),
         Part("noise", noise_sweep, of, ("sweeps", "trial"), SHARES["noise"], NoiseSweep),
         Part("spectrum", spectrum, of, ("sweeps",), gives=Spectrum),
+        Part("controls", live_numbers, of, ("sweeps", "speed", "trust"), gives=ControlNumbers),
     ]
 
 
@@ -191,7 +244,18 @@ def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made:
         task=rows.source.task,
         classes=tuple(str(c) for c in rows.source.classes),
         notes=rows.notes,
-        verdict=give_verdict(rows, learn, fast, new, found["problems"], found["trust"]),
+        verdict=give_verdict(
+            rows, found["error"], found["copies"], found["problems"], found["labels"], found["growth"]
+        ),
+        theory=theory_says(rows.classes, rows.n, learn, fast, new, found["problems"], found["trust"]),
+        error=found["error"],
+        copies=found["copies"].copied,
+        copy_groups=found["copies"],
+        leak=leaks(rows),
+        columns=rows.data.column_notes,
+        growth=found["growth"],
+        labels=found["labels"],
+        thumbnails=found["thumbnails"],
         learnability=learn,
         speed=fast,
         new_data=new,
@@ -199,6 +263,7 @@ def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made:
         trust=found["trust"],
         noise=found["noise"],
         spectrum=found["spectrum"],
+        controls=found["controls"],
         provenance=made,
     )
 

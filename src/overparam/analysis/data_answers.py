@@ -3,12 +3,99 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from overparam.core.bracketed import Assumption, Bracketed
+from overparam.core.bracketed import Assumption, Bracketed, Interval
 from overparam.theory import StepsToLoss, Term
 from overparam.theory.lazy_regime import ALIGNMENT
+
+
+@dataclass(frozen=True, eq=False)
+class Rival:
+    """A model of another kind on the same rows: what a random forest gets wrong in folds it has not seen."""
+
+    error: Interval
+    rows: int
+    trees: int
+    folds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Rows that must not answer for each other; numbered as in the source."""
+
+    verdict: Literal["none", "copies", "coincidences", "unclear"]
+    """"coincidences": rows of a few discrete columns happen to be equal; "unclear": near rows in fewer than three
+    dimensions, where copies cannot be told from chance."""
+    copied: int
+    """Rows beyond the first of each that is copied."""
+    equal_rows: int
+    near_rows: int
+    z: float | None
+    """By how many standard errors the labels of equal rows agree more often than chance would have it."""
+    near_z: float | None
+    dimension: float | None
+    """In which the rows lie around one another."""
+    groups: int
+    listed: tuple[tuple[int, ...], ...]
+    """The first groups, with up to eight rows each."""
+    kinds: tuple[str, ...]
+    """"equal" or "near", of each."""
+
+
+Leading = Literal[
+    "the test set",
+    "your groups left out",
+    "copies left out together",
+    "near rows left out together",
+    "rows left out one at a time",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorEstimate:
+    """How well will a model do here?
+
+    Errors are shares of rows got wrong by the tuned fit on rows it has not seen; for regression mean squares over the
+    variance of the targets (1 is guessing the mean). Intervals include the choice of kernel and ridge.
+    """
+
+    value: float
+    """The one that leads; `lower` and `upper` are its interval."""
+    lower: float
+    upper: float
+    level: float
+    leading: Leading
+    rows: int
+    """Rows it was measured on."""
+    guess: float
+    """Of always naming the commonest class, or the mean."""
+    alone: Interval
+    """Every row left out alone."""
+    together: Interval | None
+    """Rows that are or may be copies of each other left out together; None where there are none."""
+    test: Interval | None
+    balanced: Interval | None
+    """The mean over classes of the share of their rows got wrong; None for regression."""
+    auc: Interval | None
+    """The chance that a row of a class is put before one of another, the mean over classes."""
+    explained: Interval | None
+    """R²; None for classes."""
+    residual: Interval | None
+    """The root of the mean square in the target's own units; None for classes, or several targets."""
+    kernel: str
+    ridge: float
+    kernels_tried: int
+    notes: tuple[str, ...]
+    """What was not done on all rows."""
+    rival: Rival | None
+
+    @property
+    def interval(self) -> Interval:
+        """The one that leads."""
+        return Interval(self.value, self.lower, self.upper, self.level)
 
 
 @dataclass(frozen=True, eq=False)

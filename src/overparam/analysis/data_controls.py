@@ -33,9 +33,9 @@ class ControlNumbers:
     """The Gauss rules of the labels (all outputs) and of random labels of the same size, and what bounds their use."""
 
     nodes: np.ndarray
-    weights: np.ndarray
+    masses: np.ndarray
     random_nodes: np.ndarray
-    random_weights: np.ndarray
+    random_masses: np.ndarray
     n: int
     perturbation: float
     largest_rate: Bracketed
@@ -71,22 +71,22 @@ def control_numbers(
     >>> from overparam.spectrum import quadrature
     >>> H = np.diag([1.0, 4.0])
     >>> found = control_numbers(quadrature(H, [1.0, 2.0]), quadrature(H, [1.0, -1.0]), rate=0.25)
-    >>> np.round(found.nodes, 9), np.round(found.weights, 9), round(float(found.random_weights.sum()), 9)
+    >>> np.round(found.nodes, 9), np.round(found.masses, 9), round(float(found.random_masses.sum()), 9)
     (array([1., 4.]), array([1., 4.]), 5.0)
     """
     limit = max_learning_rate(random) if np.any(random.masses > 0) else None
     if limit is None or not np.isfinite(limit.upper) or not np.any(labels.masses > 0):
         return None
     nodes, weights = _rule(labels)
-    random_nodes, random_weights = _rule(random)
+    random_nodes, random_masses = _rule(random)
     found = steps_to_loss(labels, 0.1, rate)
     return ControlNumbers(
         nodes=nodes,
-        weights=weights,
+        masses=weights,
         random_nodes=random_nodes,
-        random_weights=random_weights * (weights.sum() / random_weights.sum()),
+        random_masses=random_masses * (weights.sum() / random_masses.sum()),
         n=labels.n,
-        perturbation=max(labels.perturbation, random.perturbation),
+        perturbation=float(max(labels.perturbation, random.perturbation)),
         largest_rate=limit.alone(),
         rate=float(rate),
         steps=int(min(found.value or 1_000, 10**7)),
@@ -111,8 +111,8 @@ def make_controls(numbers: ControlNumbers) -> Controls:
         "Computed in this page, for the network of the theory (infinite width, one hidden ReLU layer trained, output 0 at the "
         "start). Laziness is how far a neuron moves, over the size of its pre-activation, at the width and scale set: below 0.1 a "
         "real network follows the curve to a few percent, above 1 it has left it. Noise is the mean over draws.",
-        labels=_measure(numbers.nodes, numbers.weights),
-        random=_measure(numbers.random_nodes, numbers.random_weights),
+        labels=_measure(numbers.nodes, numbers.masses),
+        random=_measure(numbers.random_nodes, numbers.random_masses),
         loss="mean loss, ½Σ(y−u)²/n",
         scale=scale,
         largest_rate=largest,
@@ -133,13 +133,13 @@ def _measure(nodes: np.ndarray, weights: np.ndarray) -> Measure:
 
 def _still(numbers: ControlNumbers) -> Table:
     """A few values of the curves at the rate the dial starts at."""
-    steps, mass = np.array(STILL, dtype=np.float64), numbers.weights.sum()
+    steps, mass = np.array(STILL, dtype=np.float64), numbers.masses.sum()
     curve, within = Loss(steps, numbers.rate).within(numbers.perturbation)[0], numbers.nodes > numbers.perturbation
-    loss = 2 * curve(numbers.nodes) @ numbers.weights / mass
-    noise = 2 * curve(numbers.random_nodes) @ numbers.random_weights / mass
+    loss = 2 * curve(numbers.nodes) @ numbers.masses / mass
+    noise = 2 * curve(numbers.random_nodes) @ numbers.random_masses / mass
     kept = (1 - NOISE) ** 2
     nodes = numbers.nodes[within]
-    lazy = np.sqrt(moved(nodes, steps, numbers.rate) @ numbers.weights[within]) / (np.sqrt(WIDTH) * KAPPA)
+    lazy = np.sqrt(moved(nodes, steps, numbers.rate) @ numbers.masses[within]) / (np.sqrt(WIDTH) * KAPPA)
     heads = ["steps", "loss of these labels"]
     rows = [steps.astype(int).tolist(), loss.tolist()]
     if numbers.noisy:

@@ -51,7 +51,7 @@ def judge_copies(found: RowCopies, labels: Any, probabilities: Any = None) -> Co
     Where there is, they are copies if their labels agree more often (by three standard errors) than those of
     independent draws with the given probabilities. Every group counts as one pair: the labels of many equal rows tell
     more of what is usual there than probabilities from elsewhere, and would be held against them.
-    Near rows are copies in three and more dimensions; in fewer, where their labels agree too often.
+    Near rows are copies in three and more dimensions; in fewer nobody can tell.
 
     Args:
         found: from `row_copies`.
@@ -69,7 +69,7 @@ def judge_copies(found: RowCopies, labels: Any, probabilities: Any = None) -> Co
     codes, chances = _chances(found.n, labels, probabilities)
     z, near_z = agreement(found.equal, codes, chances), agreement(found.near, codes, chances)
     equal = bool(found.equal) and (not found.by_chance or _above(z))
-    near = bool(found.near) and (found.told_apart or _above(near_z))
+    near = bool(found.near) and found.told_apart
     unclear = bool(found.near) and not near
     counted = [*(found.equal if equal else ()), *(found.near if near or unclear else ())]
     groups = group_numbers(found.n, counted)

@@ -9,11 +9,20 @@ from typing import Any, Literal, final
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.stats import beta, t
+from scipy.stats import beta, rankdata, t
 
+from overparam.analysis.data_estimate import Fitted, in_order_of_classes
+from overparam.analysis.data_rows import PreparedRows
 from overparam.core.progress import Progress, silent
+from overparam.core.sections import Table
+from overparam.core.words import count_of, decimal, percent
 from overparam.data import Dataset, generator
 from overparam.data.copies import comparable_rows
+from overparam.frame import Work
+from overparam.theory import tuned_fit
+
+FILE = "labels.csv"
+"""Every row with its scores, and a column for decisions."""
 
 TREES = 400
 """Of the forest; a row is judged by those that did not see its group, about one in three."""
@@ -28,6 +37,8 @@ LIKELY, OUTLYING = 0.5, 0.95
 FREEDOM = np.concatenate([np.geomspace(1, 100, 41), [1e6]])
 """Degrees of freedom that residuals may have."""
 PANEL = 500
+SINGLE = 1e30
+"""Numbers from here on may not fit into single precision."""
 
 
 @final
@@ -78,6 +89,94 @@ class ScoredLabels:
     def label(self, value: float) -> str:
         """A class number or a target as people read it."""
         return self.classes[int(value)] if self.classes else f"{value:.6g}"
+
+
+def scored_labels(work: Work, s: PreparedRows, fitted: Fitted) -> ScoredLabels:
+    """Every label scored by the tuned fit without its row and, for classes, a forest that did not see it; copies leave together."""
+    s, fit = fitted.rows, fitted.fit
+    source = s.source
+    if s.classes:
+        kernel = in_order_of_classes(fit, fit.outputs)
+        forest = forest_probabilities(
+            source.X, source.codes, fitted.groups, len(source.classes), key=s.seed, progress=work.progress
+        )
+        return score_labels(source, combined_probabilities(source.codes, kernel, forest))
+    # once more without what stands out, which would bend the predictions around it
+    y = np.asarray(source.y, dtype=np.float64)
+    unit = np.abs(y).max() or 1.0
+    middle, spread = (y / unit).mean(axis=0), (y / unit).std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    clipped = _clipped(s.y, fit.outputs)
+    again = tuned_fit(
+        s.X, clipped, groups=fitted.groups, task="regression", key=s.seed, device=work.device, progress=work.progress
+    )
+    return score_targets(source, (again.outputs * spread + middle) * unit)
+
+
+def _clipped(y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """Targets no further from what is predicted than three robust standard deviations."""
+    residuals = y - outputs
+    most = 3 * 1.4826 * np.median(np.abs(residuals), axis=0)
+    return outputs + np.clip(residuals, -most, most) if np.all(most > 0) else y
+
+
+def labels_say(scored: ScoredLabels) -> list[str]:
+    """How many labels are wrong, and where they are listed."""
+    noise, issues, n = scored.noise, scored.issues, len(scored.rows)
+    lines = []
+    if noise is None:
+        lines.append(
+            f"{count_of(issues, 'target')} of {n:,} {'is' if issues == 1 else 'are'} far from what the other rows predict."
+            if issues
+            else "No target is further from what the other rows predict than chance allows."
+        )
+    elif noise.kind == "rate":
+        lines.append(
+            f"About {percent(noise.rate)} of the labels are wrong ({percent(noise.lower)} to {percent(noise.upper)})."
+            if noise.lower > 0
+            else f"No sign of wrong labels: at most {percent(noise.upper)} of them are."
+        )
+    else:
+        lines.append(
+            f"At most {percent(noise.upper)} of the labels are wrong: noise or overlap of the classes, which these data "
+            "cannot tell apart."
+        )
+    if issues:
+        first = scored.rows[0], scored.label(scored.given[0]), scored.label(scored.suggested[0])
+        what = "row that is rather wrong than right" if issues == 1 else "rows that are rather wrong than right"
+        lines.append(
+            f"{FILE} lists {issues:,} {what}, row {first[0]} first (given {first[1]}, rather {first[2]}): fill its "
+            "column `decision` with keep, drop or a label."
+        )
+    return lines
+
+
+def worst_labels(scored: ScoredLabels, shown: int = 20) -> Table:
+    """The table of a page."""
+    columns = ("row", "given", "suggested", "margin", "wrong with probability", "nearest alike", "nearest other")
+
+    def place(row: int) -> int | None:
+        return int(row) if row >= 0 else None
+
+    rows = tuple(
+        (
+            int(scored.rows[i]),
+            scored.label(scored.given[i]),
+            scored.label(scored.suggested[i]),
+            decimal(float(scored.margin[i])),
+            decimal(float(scored.wrong[i])),
+            place(scored.same[i]),
+            place(scored.other[i]),
+        )
+        for i in range(min(shown, len(scored.rows)))
+    )
+    return Table(
+        columns,
+        rows,
+        f"The first {len(rows)} of {len(scored.rows):,}; {FILE} has all.",
+        has_samples=True,
+        sortable=True,
+    )
 
 
 def score_labels(data: Dataset, probabilities: np.ndarray) -> ScoredLabels:
@@ -131,7 +230,9 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
     """
     residuals = (data.y - outputs).reshape(data.n, -1)
     scale = 1.4826 * np.median(np.abs(residuals), axis=0)
-    scale = np.where(scale > 0, scale, np.maximum(residuals.std(axis=0), 1e-300))
+    if not np.all(scale > 0):  # more than half of the rows are met exactly
+        largest = np.maximum(np.abs(residuals).max(axis=0), 1e-300)
+        scale = np.where(scale > 0, scale, np.maximum(largest * (residuals / largest).std(axis=0), 1e-300))
     sizes = np.abs(residuals) / scale
     worst, each = sizes.argmax(axis=1), np.arange(data.n)
     size = sizes[each, worst]
@@ -240,7 +341,7 @@ def forest_probabilities(
     """
     from sklearn.tree import ExtraTreeClassifier  # takes half a second to import: only for those who ask
 
-    rows = np.asarray(X, dtype=np.float32)
+    rows = for_trees(X)
     group = np.unique(groups, return_inverse=True)[1]
     count = int(group.max()) + 1
 
@@ -261,6 +362,18 @@ def forest_probabilities(
             votes[unseen] += own
             progress(float(done), float(TREES), "forest")
     return votes / votes.sum(axis=1, keepdims=True)
+
+
+def for_trees(X: Any) -> np.ndarray:
+    """Rows as trees take them, in single precision; columns beyond it by the ranks of their values, which trees split alike.
+
+    >>> for_trees([[1e200], [-1e200], [1e200]]).ravel()
+    array([2., 1., 2.], dtype=float32)
+    """
+    rows = np.asarray(X, dtype=np.float64)
+    if np.abs(rows).max() > SINGLE:
+        rows = rankdata(rows, method="dense", axis=0)
+    return rows.astype(np.float32)
 
 
 def nearest_by_label(Z: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The page of an analysis as plain data: verdict, then one section a question, in the order people ask them."""
+"""The page of an analysis as plain data: verdict, then what people ask first, then the theory, folded."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from overparam.core.bracketed import Bracketed
+from overparam.analysis.data_controls import make_controls
+from overparam.analysis.data_growth import growth_blocks
+from overparam.analysis.data_labels import worst_labels
+from overparam.analysis.data_thumbnails import show
+from overparam.core.bracketed import Bracketed, Interval
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
-from overparam.core.words import between, count_of, number
+from overparam.core.words import between, count_of, measured, number
 
 if TYPE_CHECKING:
     from overparam.analysis.data_analysis import Analysis
@@ -22,16 +26,100 @@ def make_sections(a: Analysis) -> tuple[Section, ...]:
     """All sections, verdict first."""
     sections = [
         a.verdict.section,
-        Section(f"Can a wide network learn these {_what(a)}?", _learn(a)),
-        Section("How fast?", _fast(a)),
-        Section("How well on new data?", _new(a)),
-        Section("Is anything wrong with the data?", _problems(a)),
-        Section("When may this be believed?", _trust(a)),
+        Section("How well will a model do here?", _expected(a)),
+        Section("Is the data right?", _problems(a)),
+        Section("Is more data worth it?", growth_blocks(a.growth, a.task != "regression")),
+        Section("What happens when I train?", _training(a)),
+        Section(f"Can a wide network learn these {_what(a)}?", _learn(a), folded=True),
+        Section("How fast?", _fast(a), folded=True),
+        Section("What the theory promises on new data", _new(a), folded=True),
+        Section("When may this be believed?", _trust(a), folded=True),
     ]
     if a.noise is not None:
-        sections.append(Section("What would noise in the labels do?", _noise(a)))
-    sections.append(Section("What was done", _done(a)))
+        sections.append(Section("What would noise in the labels do?", _noise(a), folded=True))
+    sections.append(Section("What was done", _done(a), folded=True))
     return tuple(sections)
+
+
+def _training(a: Analysis) -> tuple[Block, ...]:
+    """What the theory of wide two-layer networks says, with dials, and where to ask about a model of one's own."""
+    own = Text(
+        "This is a two-layer network so wide that it trains like its linearisation, full batch, squared loss. For a model of your "
+        "own, `op.foresee(model, data)` or `overparam foresee model.py:make table.csv` tells the rates it bears and its curve."
+    )
+    dials = () if a.controls is None else (make_controls(a.controls),)
+    return (*(Text(line) for line in a.theory), *dials, own)
+
+
+def _expected(a: Analysis) -> tuple[Block, ...]:
+    """The error that leads, those beside it, a rival, guessing."""
+    e = a.error
+    found: list[tuple[str, Interval]] = []
+    if e.test is not None:
+        found.append(("on the test set", e.test))
+    told = e.leading not in ("the test set", "rows left out one at a time")
+    together = e.leading if told else "equal and near rows left out together"
+    if e.together is not None:
+        found.append((together, e.together))
+    found.append(("rows left out one at a time", e.alone))
+    measure = _measure(a)
+    series_ = [
+        series(
+            "tuned kernel",
+            [name for name, _ in found],
+            [each.value for _, each in found],
+            lower=[each.lower for _, each in found],
+            upper=[each.upper for _, each in found],
+            mark="points",
+            role="true",
+        )
+    ]
+    rows = [
+        (name, *_sides(a, each), "leads" if each.value == e.value and each.upper == e.upper else "")
+        for name, each in found
+    ]
+    if e.rival is not None:
+        r = e.rival.error
+        series_.append(
+            series(
+                "random forest",
+                ["random forest"],
+                [r.value],
+                lower=[r.lower],
+                upper=[r.upper],
+                mark="points",
+                role="random",
+            )
+        )
+        rows.append(
+            (f"random forest of {e.rival.trees} trees, {e.rival.folds} folds, {e.rival.rows:,} rows", *_sides(a, r), "")
+        )
+    rows.append(("guessing", _error(a, e.guess), None, None, ""))
+    figure = Figure(
+        "Errors to expect on new rows",
+        "Points with 95% intervals. Those of the tuned kernel include the choice of kernel and ridge.",
+        "estimated", measure, tuple(series_), lines=(Line("guessing", y=e.guess),),
+    )  # fmt: skip
+    words = (
+        f"The best of {e.kernels_tried} kernels and their ridges by the mean square on rows left out: {e.kernel}, ridge "
+        f"{number(e.ridge, 2)}."
+    )
+    words += "".join(f" {note[0].upper()}{note[1:]}." for note in e.notes)
+    blocks: list[Block] = [figure, Table(("The error", measure, "from", "to", ""), tuple(rows), words)]
+    others = [
+        ("balanced error: every class counted alike", e.balanced, True),
+        ("AUC: a row of a class put before one of another", e.auc, False),
+        ("R²: share of the variance explained", e.explained, False),
+        ("typical error in the target's own units", e.residual, False),
+    ]
+    told = tuple((name, measured(each, share=share)) for name, each, share in others if each is not None)
+    if told:
+        blocks.append(Table(("Beside it", "with its 95% interval"), told))
+    return tuple(blocks)
+
+
+def _sides(a: Analysis, found: Interval) -> tuple[str | None, ...]:
+    return tuple(_error(a, side) for side in (found.value, found.lower, found.upper))
 
 
 def _what(a: Analysis) -> str:
@@ -217,11 +305,6 @@ def _new(a: Analysis) -> tuple[Block, ...]:
         rows.append((f"{got.test_rows:,} test rows, same ridge", _error(a, got.test_error_ridged)))
         rows.append(("test rows, mean |y − f| at the end", f"{got.test_mean_absolute:.4g}"))
     blocks: list[Block] = [Table(("The network's limit on", _measure(a)), tuple(rows))]
-    if got.noise_rate is not None:
-        words = (
-            f"{got.noise_rate:.1%} of the labels are clearly contradicted by the other rows. That counts wrong labels "
-        )
-        blocks.append(Text(f"{words}and the natural overlap of the classes together."))
     vacuous = got.bound is None or got.bound_vacuous
     rows = [(t.name, t.value, t.formula) for t in got.bound_terms]
     rows.append(("in all", got.bound, "says nothing" if vacuous else "holds with probability 95%"))
@@ -246,6 +329,7 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
     checks = [
         ("equal rows with different labels", c["contradictions"], _groups(p.contradictions)),
         ("groups of repeated rows", c["duplicate_groups"], _groups(p.duplicate_rows)),
+        ("rows that are copies of others", a.copies, _copied(a)),
         ("pairs almost parallel (|cos| > 0.9999)", c["near_parallel"], near),
         ("test rows that are training rows", *leaked),
         ("constant features", c["constant_features"], ", ".join(p.constant_features[:8])),
@@ -257,18 +341,32 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
             "Rows are numbered from 0 as in the source, the first few of each kind shown; result.json has more.",
         )
     ]
+    if a.columns:
+        rows = tuple((note.column, note.kind, note.words) for note in a.columns)
+        blocks.append(
+            Table(("column", "what", "in words"), rows, "Done to columns, or found in them.", has_samples=True)
+        )
     if p.scale_ratio is not None and p.scale_ratio > 100:
         words = f"The widest feature varies {p.scale_ratio:,.0f} times as much as the narrowest. Standardising is what "
         blocks.append(Text(f"{words}matters most for tables, and is done here unless you asked otherwise."))
     if p.smallest_class is not None:
         blocks.append(Text(f"The smallest class has {count_of(p.smallest_class[1], 'row')}."))
-    if p.suspects:
-        words = (
-            "Labels to look at first: those that the rest of the data contradicts most clearly. The margin is how far "
-            "the given label is ahead of the best other one."
-        )
-        blocks.append(Table(("row", "label", "the other rows suggest", "margin"), p.suspects, words, has_samples=True))
+    blocks.append(worst_labels(a.labels, 10))
+    if a.thumbnails is not None:
+        blocks.append(show(a.thumbnails, a.labels))
     return tuple(blocks)
+
+
+def _copied(a: Analysis) -> str:
+    found = a.copy_groups
+    words = {
+        "none": "",
+        "copies": "",
+        "coincidences": "equal rows are coincidences of a few discrete columns",
+        "unclear": "cannot be told apart in so few dimensions",
+    }[found.verdict]
+    listed = _groups(found.listed) if found.verdict == "copies" else ""
+    return words or listed
 
 
 def _groups(groups: tuple[tuple[int, ...], ...]) -> str:
@@ -352,7 +450,8 @@ def _done(a: Analysis) -> tuple[Block, ...]:
         ("effective dimension at the ridged complexity", a.learnability.effective_dimension),
     )
     known = Table(("fact", "here"), tuple(fact for fact in facts if fact[1] is not None))
-    return (known, *data_notes(a.notes, a.classes))
+    told = {note.words for note in a.columns}
+    return (known, *data_notes([note for note in a.notes if note not in told], a.classes))
 
 
 def data_notes(notes: Sequence[str], classes: Sequence[str]) -> tuple[Table, ...]:

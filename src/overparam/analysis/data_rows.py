@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from overparam.data import Dataset, preprocess
+from overparam.data.draws import draw_rows
 from overparam.data.scaling import standardise_targets
 from overparam.engines import AbstractGram, as_gram
 from overparam.frame import Work, fingerprint
@@ -46,6 +47,19 @@ class PreparedRows:
     @property
     def classes(self) -> bool:
         return self.data.task != "regression"
+
+    def some(self, most: int) -> PreparedRows:
+        """At most so many of the rows, drawn with the classes in proportion."""
+        if self.n <= most:
+            return self
+        strata = self.data.codes if self.classes else np.zeros(self.n, dtype=np.int64)
+        rows = draw_rows(strata, most, np.random.default_rng([self.seed, 31]))
+        return replace(self, source=self.source.take(rows), data=self.data.take(rows))
+
+    @property
+    def source_rows(self) -> np.ndarray:
+        """(n,) the row numbers of the source."""
+        return np.arange(self.n) if self.source.rows is None else self.source.rows
 
     @cached_property
     def digest(self) -> str:
@@ -90,6 +104,7 @@ class Trial:
 
 def prepare_rows(source: Dataset, how: str, limit: int, seed: int) -> PreparedRows:
     """At most `limit` rows of the data, scaled, with their targets as the theory takes them."""
+    source = source.in_source_order()  # a table, a frame and an array of the same rows give the same numbers
     notes = list(source.notes)
     if source.n > limit:
         which = "the first in file order" if source.kind == "image" else "classes in proportion"

@@ -1,102 +1,216 @@
-"""The answer in plain words: what a person who reads one paragraph should take away."""
+"""The answer in plain words: what a person who reads one paragraph should take away, and what the theory adds."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from overparam.analysis.data_answers import Learnability, NewData, Problems, Speed, Trust
+from overparam.analysis.data_answers import Copies, ErrorEstimate, Learnability, NewData, Problems, Speed, Trust
+from overparam.analysis.data_growth import Growth, growth_sentence
+from overparam.analysis.data_labels import ScoredLabels, labels_say
 from overparam.analysis.data_rows import PreparedRows
+from overparam.core.bracketed import Interval
 from overparam.core.sections import Tone, Verdict
-from overparam.core.words import count_of, number, percent, rounded_up
+from overparam.core.words import count_of, listed, measured, number, percent, quoted, rounded_up
 
 CLEAR = 2.0
 """Standard errors from which a difference is not put down to chance."""
-
 PATIENCE = 1e6
 """Steps of full gradient descent beyond which the end of training is not what anyone will see."""
 FEW = 30
 """Rows below which the verdict says that it is a rough guess."""
+UNEVEN = 0.5
+"""The commonest class guessed wrong less often than this share of what equal classes give: balance decides the tone."""
+WELL, WELL_AT_MOST, PART = 0.35, 0.6, 0.85
+"""Shares of the error of guessing: below the first, with its interval below the second, labels can be learned; from the
+last on little carries over."""
+FEW_WRONG = 0.15
+"""Error above which it is never "can be learned" without more words."""
+RANKED = 0.85
+"""AUC below which uneven classes are not well told apart."""
 
 
 def give_verdict(
-    s: PreparedRows, learn: Learnability, fast: Speed, new: NewData, problems: Problems, believed: Trust
+    s: PreparedRows, error: ErrorEstimate, copies: Copies, problems: Problems, labels: ScoredLabels, growth: Growth
 ) -> Verdict:
-    """Learnability first, then simplicity, speed, doubts and how far to trust all of it."""
-    tone, first = _learnable(s, learn, problems)
-    sentences = [first, *_repeats(s, learn, problems), *_backwards(s, learn), _simplicity(s, learn)]
-    out_of_reach = _out_of_reach(s, learn, fast)
-    sentences += [_speed(fast, s.n, problems), *out_of_reach]
-    if not out_of_reach:
-        sentences += _stopping(s, learn, fast, tone)
-    sentences += [_doubts(problems, new, tone), _belief(believed)]
+    """How well a model will do first, then what stands behind the number, then the data."""
+    tone, first = _learnable(s, error, copies)
+    given_away = leaks(s)
+    sentences = [
+        first,
+        *_rival(s, error),
+        *_uneven(s, error),
+        *_copies(error, copies),
+        *_leaks(given_away),
+        *_columns(s),
+    ]
     if s.n < FEW:
         sentences.insert(1, f"With {s.n} rows all of this is a rough guess.")
-    if tone == "good" and (out_of_reach or problems.counts["contradictions"] or problems.counts["test_in_train"]):
+    if tone != "bad":
+        sentences.append(growth_sentence(growth, s.classes))
+    sentences += [*(labels_say(labels) if tone != "bad" or not s.classes else ()), _doubts(problems)]
+    if tone == "good" and (problems.counts["contradictions"] or problems.counts["test_in_train"] or given_away):
         tone = "warning"
     return Verdict(tone, tuple(sentences))
 
 
-def _learnable(s: PreparedRows, learn: Learnability, problems: Problems) -> tuple[Tone, str]:
-    guess = learn.baseline_error
-    flattered = _flattered(s, learn, problems)
-    error = learn.left_out_error if flattered is None else flattered
-    which = (
-        "each row"
-        if flattered is None
-        else f"each of the {problems.counts['unrepeated_rows']:,} rows that no other equals"
-    )
-    how = f"predicting {which} from all the others, its limit"
-    if not s.classes:
-        if error < 0.35:
-            tone, opening = "good", "A wide network can learn these targets"
-        elif error < 0.95:
-            tone, opening = "warning", "A wide network can learn part of these targets"
-        else:
-            tone, opening = "bad", "A wide network learns nothing of these targets that carries over to new rows"
-        explained = f"explains {1 - error:.0%} of the variance" if error < 0.995 else "is no better than the mean"
-        return tone, f"{opening}: {how} {explained}."
-    share = error / guess if guess > 0 else 1.0
-    ahead = _ahead(s, learn) if flattered is None else _ahead_of_few(error, guess, problems)
-    if share < 0.35 and error < 0.15 and ahead >= CLEAR:
-        tone, opening = "good", "A wide network can learn these labels"
-    elif share < 0.35 and ahead >= CLEAR:
-        tone, opening = "warning", "A wide network can learn most of these labels"
-    elif share < 0.85:
-        able = "can" if ahead >= CLEAR else "may"
-        tone, opening = "warning", f"A wide network {able} learn these labels in part"
+def _learnable(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> tuple[Tone, str]:
+    found = [_tone(s, error, error.interval)]
+    if copies.verdict == "unclear":  # green needs both
+        found += [_tone(s, error, each) for each in (error.alone, error.together) if each is not None]
+    tone: Tone = next(tone for tone in ("bad", "warning", "good") if tone in found)  # type: ignore[assignment]
+    what = "labels" if s.classes else "targets"
+    opening = {
+        "good": f"These {what} can be learned",
+        "warning": f"These {what} can be learned in part",
+        "bad": f"Little of these {what} carries over to new rows",
+    }[tone]
+    basis = {
+        "the test set": f"measured on {error.rows:,} test rows",
+        "your groups left out": "found by leaving out your groups",
+        "copies left out together": "found by leaving out rows, copies together",
+        "near rows left out together": "found by leaving out rows, near ones together",
+        "rows left out one at a time": "found by leaving out rows",
+    }[error.leading]
+    if s.classes:
+        guess = f"always naming the commonest class is wrong {percent(error.guess)} of the time"
+        chance = "; the difference may be chance" if error.lower < error.guess <= error.upper else ""
+        told = f"expect {measured(error.interval, level=True)} of new rows wrong, {basis}; {guess}{chance}"
     else:
-        tone, opening = "bad", "A wide network learns little of these labels that carries over to new rows"
-    remark = ""
-    if share >= 1.02:
-        remark = "; that is worse than guessing"
-    elif share >= 0.98:
-        remark = "; that is no better than guessing"
-    elif ahead < CLEAR:
-        remark = f"; on {s.n:,} rows that difference may be chance"
-    return tone, (
-        f"{opening}: {how} is wrong {percent(error)} of the time; "
-        f"always guessing the commonest class is wrong {percent(guess)} of the time{remark}."
-    )
+        assert error.explained is not None
+        own = (
+            ""
+            if error.residual is None
+            else f" and an error of about {number(error.residual.value, 3)} in the target's own units"
+        )
+        told = f"expect R² = {measured(error.explained, share=False, level=True)} on new rows{own}, {basis}; guessing the mean has R² = 0"
+    return tone, f"{opening}: {told}."
 
 
-def _flattered(s: PreparedRows, learn: Learnability, problems: Problems) -> float | None:
-    """The error on rows that no other equals, where it is clearly larger: leave-one-out looks the others up."""
-    error, alone = problems.left_out_error_unrepeated, problems.counts["unrepeated_rows"]
-    if error is None or alone < FEW:
-        return None
-    chance = CLEAR * float(np.sqrt(error * (1 - error) / alone)) if s.classes else 0.1 * learn.left_out_error
-    return error if error - learn.left_out_error > max(0.02, chance) else None
+def _tone(s: PreparedRows, error: ErrorEstimate, found: Interval) -> Tone:
+    if not s.classes:
+        if found.value < WELL and found.upper < WELL_AT_MOST:
+            return "good"
+        return "warning" if found.value < 0.95 and found.upper < 1.0 else "bad"
+    if error.guess <= 0:
+        return "bad"
+    share, most = found.value / error.guess, found.upper / error.guess
+    well = found.value < FEW_WRONG and found.upper < error.guess
+    if is_uneven(s, error) and error.balanced is not None and error.auc is not None:
+        even = 1 - 1 / len(s.data.classes)
+        share, most = error.balanced.value / even, error.balanced.upper / even
+        well = well and error.auc.lower > RANKED
+    if well and share < WELL and most < WELL_AT_MOST:
+        return "good"
+    return "warning" if share < PART and most < 1.0 else "bad"
 
 
-def _ahead(s: PreparedRows, learn: Learnability) -> float:
-    """By how many standard errors fewer rows are got wrong than by guessing the commonest class (McNemar)."""
-    codes = s.data.codes
-    return _standard_errors(learn.margins > 0, codes == np.bincount(codes).argmax())
+def is_uneven(s: PreparedRows, error: ErrorEstimate) -> bool:
+    """Whether one class is so common that the share of rows wrong says little."""
+    return s.classes and error.guess < UNEVEN * (1 - 1 / len(s.data.classes))
 
 
-def _ahead_of_few(error: float, guess: float, problems: Problems) -> float:
-    """The same for the rows that do not repeat, at its least."""
-    return (guess - error) * float(np.sqrt(problems.counts["unrepeated_rows"] / max(guess + error, 1e-12)))
+def _rival(s: PreparedRows, error: ErrorEstimate) -> list[str]:
+    if error.rival is None:
+        return []
+    forest, own = error.rival.error, error.interval
+    if forest.upper < own.value and forest.value < own.lower:
+        how = "clearly less: prefer trees here"
+    elif own.upper < forest.value and own.value < forest.lower:
+        how = "clearly more"
+    else:
+        how = "no clear difference"
+    if s.classes:
+        return [f"A random forest gets {measured(forest)} wrong in five folds: {how}."]
+    explained = Interval(1 - forest.value, 1 - forest.upper, 1 - forest.lower, forest.level)
+    how = how.replace("clearly less", "clearly better").replace("clearly more", "clearly worse")
+    return [f"A random forest has R² = {measured(explained, share=False)} in five folds: {how}."]
+
+
+def _uneven(s: PreparedRows, error: ErrorEstimate) -> list[str]:
+    """Where one class is rare, what the error rate hides."""
+    if not is_uneven(s, error) or error.balanced is None or error.auc is None:
+        return []
+    counts = np.bincount(s.data.codes, minlength=len(s.data.classes))
+    name = quoted(s.label(int(counts.argmin())))
+    return [
+        f"Classes are uneven ({count_of(int(counts.min()), 'row')} of {name}): with every class counted alike "
+        f"{measured(error.balanced)} are wrong (naming one class: {percent(1 - 1 / len(counts))}), and the AUC is "
+        f"{measured(error.auc, share=False)}."
+    ]
+
+
+def _copies(error: ErrorEstimate, copies: Copies) -> list[str]:
+    both = ""
+    if error.together is not None and abs(error.together.value - error.alone.value) > 0.005:
+        both = f" (one at a time {percent(error.alone.value)}, together {percent(error.together.value)})"
+    if copies.verdict == "copies":
+        return [
+            f"{count_of(copies.copied, 'row')} {'is a copy' if copies.copied == 1 else 'are copies'} of others and leave together with them{both}."
+        ]
+    if copies.verdict == "unclear":
+        return [
+            f"{count_of(copies.near_rows, 'row')} lie so near another that copies and chance cannot be told apart in so few dimensions{both}."
+        ]
+    if copies.verdict == "coincidences":
+        return [
+            f"{count_of(copies.equal_rows, 'row')} equal another, as rows of a few discrete columns do: they count as rows of their own{both}."
+        ]
+    return []
+
+
+TOLD = ("order", "id", "text dropped", "empty", "date", "missing", "converted", "ignored")
+"""Kinds of notes on columns that the terminal says too, the gravest first."""
+
+
+def leaks(s: PreparedRows) -> tuple[str, ...]:
+    """Columns that give the target away."""
+    return tuple(note.column for note in s.data.column_notes if note.kind == "leak" and note.column is not None)
+
+
+def _columns(s: PreparedRows) -> list[str]:
+    """What was done to columns, in the words of the notes."""
+    notes = [note for kind in TOLD for note in s.data.column_notes if note.kind == kind]
+    if not notes:
+        return []
+    more = f"; and {len(notes) - 6} more on the page" if len(notes) > 6 else ""
+    return [f"Columns: {'; '.join(note.words for note in notes[:6])}{more}."]
+
+
+def _leaks(found: tuple[str, ...]) -> list[str]:
+    if not found:
+        return []
+    named = listed([quoted(name) for name in found], 4)
+    what = "column gives" if len(found) == 1 else "columns give"
+    return [f"The {what} the target away: {named}. Leave out what is not known when predictions are made."]
+
+
+def _doubts(problems: Problems) -> str:
+    counts, found = problems.counts, []
+    if counts["contradictions"]:
+        found.append(f"{count_of(counts['contradictions'], 'group')} of equal rows with different labels")
+    if counts["test_in_train"]:
+        found.append(
+            f"{count_of(counts['test_in_train'], 'test row')} that are training rows too (left out of the test error)"
+        )
+    if counts["constant_features"]:
+        found.append(count_of(counts["constant_features"], "constant feature"))
+    if problems.smallest_class is not None and problems.smallest_class[1] < 5:
+        found.append(f"a class of only {count_of(problems.smallest_class[1], 'row')}")
+    if not found:
+        return "The checks of the data found nothing else."
+    return "Look at the data: " + "; ".join(found) + "."
+
+
+def theory_says(
+    classes: bool, n: int, learn: Learnability, fast: Speed, new: NewData, problems: Problems, believed: Trust
+) -> tuple[str, ...]:
+    """What the theory of wide two-layer networks adds, for those who want it."""
+    sentences = [*_backwards(classes, learn), _simplicity(classes, learn)]
+    out_of_reach = _out_of_reach(classes, learn, fast)
+    sentences += [_speed(fast, n, problems), *out_of_reach]
+    if not out_of_reach:
+        sentences += _stopping(classes, learn, fast)
+    return (*sentences, _belief(believed))
 
 
 def _standard_errors(right: np.ndarray, other: np.ndarray) -> float:
@@ -105,20 +219,9 @@ def _standard_errors(right: np.ndarray, other: np.ndarray) -> float:
     return (gained - lost) / float(np.sqrt(max(1, gained + lost)))
 
 
-def _repeats(s: PreparedRows, learn: Learnability, problems: Problems) -> list[str]:
-    if _flattered(s, learn, problems) is None:
-        return []
-    error, count = learn.left_out_error, problems.counts["duplicate_rows"]
-    words = f"{percent(error)} wrong" if s.classes else f"{error:.0%} of the variance unexplained"
-    return [
-        f"The other {count:,} rows repeat one another, which makes leave-one-out look better than it is: "
-        f"{words} over all rows."
-    ]
-
-
-def _backwards(s: PreparedRows, learn: Learnability) -> list[str]:
+def _backwards(classes: bool, learn: Learnability) -> list[str]:
     """Far more rows wrong than for shuffled labels: a rule under which similar rows have different labels."""
-    if not s.classes:
+    if not classes:
         return []
     error, chance = learn.left_out_error_end, learn.shuffled_errors_end
     if error < chance.max() + 0.05 or error < chance.mean() + 5 * chance.std(ddof=1):
@@ -130,8 +233,8 @@ def _backwards(s: PreparedRows, learn: Learnability) -> list[str]:
     ]
 
 
-def _simplicity(s: PreparedRows, learn: Learnability) -> str:
-    ratio, what = learn.simpler_than_shuffled, "labels" if s.classes else "targets"
+def _simplicity(classes: bool, learn: Learnability) -> str:
+    ratio, what = learn.simpler_than_shuffled, "labels" if classes else "targets"
     which = "" if learn.complexity.certified else ", measured with a ridge since rows repeat or nearly do"
     drawn = learn.shuffled_complexities if learn.complexity.certified else learn.shuffled_ridged_complexities
     chance = max(0.05, 3 * float(drawn.std(ddof=1) / drawn.mean()))
@@ -155,33 +258,31 @@ def _speed(fast: Speed, n: int, problems: Problems) -> str:
     return f"{rates} the training loss falls to {last.relative_target:.0%} of its start in {_steps(last.value)} steps{why}."
 
 
-def _out_of_reach(s: PreparedRows, learn: Learnability, fast: Speed) -> list[str]:
+def _out_of_reach(classes: bool, learn: Learnability, fast: Speed) -> list[str]:
     """Where the good error comes after more steps than anyone takes, what there is before."""
     last = [t for t in fast.targets if t.labels == "true"][-1]
     if not len(fast.early_steps) or last.value is None or last.value <= PATIENCE:
         return []
     found = float(fast.early_errors.min())
-    chance = CLEAR * float(np.sqrt(found * (1 - found) / fast.early_rows)) if s.classes else 0.1
+    chance = CLEAR * float(np.sqrt(found * (1 - found) / fast.early_rows)) if classes else 0.1
     if found - learn.left_out_error < max(0.05, chance):
         return []
-    words = f"wrong {percent(found)} of the time" if s.classes else f"at {found:.0%} of the variance unexplained"
+    words = f"wrong {percent(found)} of the time" if classes else f"at {found:.0%} of the variance unexplained"
     return [
         f"So many steps are out of reach: within the first {_steps(fast.early_steps[-1])} it is {words} at best, "
         f"on {fast.early_on}."
     ]
 
 
-def _stopping(s: PreparedRows, learn: Learnability, fast: Speed, tone: Tone) -> list[str]:
+def _stopping(classes: bool, learn: Learnability, fast: Speed) -> list[str]:
     """Whether leave-one-out, which uses every row, prefers a ridge; when to stop, from the rows held out."""
     best, end = learn.left_out_error, learn.left_out_error_end
-    if s.classes:
+    if classes:
         gains = end - best >= 0.01 and _standard_errors(learn.margins > 0, learn.margins_end > 0) >= CLEAR
         compared = f"the limit is wrong {percent(end)} of the time when trained to the end, {percent(best)} with the best ridge"
     else:
         gains = end - best > 0.02 * max(end, 1e-12)
         compared = f"the limit leaves {end:.0%} of the variance unexplained when trained to the end, {best:.0%} with the best ridge"
-    if tone == "bad":
-        return []
     if not gains:
         return ["Training to the end costs nothing measurable on rows left out: there is no need to stop early."]
     when = ""
@@ -189,27 +290,6 @@ def _stopping(s: PreparedRows, learn: Learnability, fast: Speed, tone: Tone) -> 
         step = fast.early_steps[int(fast.early_mean_squares.argmin())]
         when = f"; the mean square on {fast.early_on} is least after about {count_of(int(step), 'step')}"
     return [f"Stop early or use weight decay: on rows left out {compared}{when}."]
-
-
-def _doubts(problems: Problems, new: NewData, tone: Tone) -> str:
-    counts, found = problems.counts, []
-    if counts["contradictions"]:
-        found.append(f"{count_of(counts['contradictions'], 'group')} of equal rows with different labels")
-    elif counts["duplicate_groups"]:
-        found.append(f"{count_of(counts['duplicate_groups'], 'group')} of repeated rows")
-    if counts["test_in_train"]:
-        found.append(f"{count_of(counts['test_in_train'], 'test row')} that are training rows too")
-    if counts["constant_features"]:
-        found.append(count_of(counts["constant_features"], "constant feature"))
-    if tone != "bad" and new.noise_rate is not None and new.noise_rate > 0.02:
-        found.append(
-            f"about {new.noise_rate:.0%} of labels that the other rows clearly contradict (wrong labels, or classes that overlap)"
-        )
-    if problems.smallest_class is not None and problems.smallest_class[1] < 5:
-        found.append(f"a class of only {count_of(problems.smallest_class[1], 'row')}")
-    if not found:
-        return "The checks of the data found nothing wrong."
-    return "Look at the data: " + "; ".join(found) + "."
 
 
 def _belief(believed: Trust) -> str:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from overparam.analysis.data_labels import ScoredLabels
+from overparam.analysis.data_labels import FILE, ScoredLabels
 from overparam.core.words import count_of, listed, quoted
 from overparam.data import Dataset, as_dataset, class_order, encode
 
-FILE = "labels.csv"
 COLUMNS = ("row", "given", "suggested", "margin", "wrong", "nearest_same", "nearest_other", "decision")
 KEEP, DROP = "keep", "drop"
 

@@ -11,30 +11,23 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from overparam.analysis.data_copies import CopyGroups, judge_copies
-from overparam.analysis.data_labels import (
-    ScoredLabels,
-    combined_probabilities,
-    forest_probabilities,
-    score_labels,
-    score_targets,
-)
+from overparam.analysis.data_answers import Copies
+from overparam.analysis.data_estimate import fit_rows, told_copies
+from overparam.analysis.data_labels import FILE, ScoredLabels, labels_say, scored_labels, worst_labels
 from overparam.analysis.data_rows import PreparedRows, prepare_rows
-from overparam.analysis.label_decisions import FILE, csv_bytes, label_table
+from overparam.analysis.label_decisions import csv_bytes, label_table
 from overparam.core import files
 from overparam.core.checks import one_of, whole_number
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
-from overparam.core.sections import Figure, Section, Table, Text, Verdict, series
-from overparam.core.words import count_of, decimal, percent
-from overparam.data import RowCopies, as_dataset, row_copies
-from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
-from overparam.theory.tuning import TunedFit, tuned_fit
+from overparam.core.sections import Figure, Section, Text, Verdict, series
+from overparam.core.words import count_of
+from overparam.data import as_dataset
+from overparam.frame import AbstractAnswer, Job, Part, Plan, verb
 
 CPU_ROWS = 10_000
 """More rows than this are not scored unless asked for: the factors cost n³."""
 LEAST_ROWS = 4
-SHOWN = 20
 
 
 @final
@@ -86,7 +79,7 @@ class LabelIssues(AbstractAnswer):
         return {FILE: csv_bytes(self.scored)}
 
     def sections(self) -> tuple[Section, ...]:
-        found = [self.verdict.section, Section("The worst rows", (_worst(self.scored),))]
+        found = [self.verdict.section, Section("The worst rows", (worst_labels(self.scored),))]
         found.append(Section("All rows", (_margins(self.scored), Text(_HOW if self.scored.classes else _HOW_TARGETS))))
         if self.notes:
             found.append(Section("What was done", tuple(map(Text, self.notes))))
@@ -154,12 +147,9 @@ def prepare_find_label_issues(
     of = (rows,)
     fitting = 1.5 + 2e-10 * float(rows.n) ** 3 + 2e-7 * rows.n**2
     parts = [
-        Part("copies", _copies, of, seconds=0.1 + 3e-11 * float(rows.n) ** 2 * rows.data.d, kept=False),
-        Part("fit", _fit, of, ("copies",), seconds=fitting, kept=False),
-        Part(
-            "probabilities", _probabilities, of, ("copies", "fit"), seconds=0.5 + 5e-6 * rows.n * rows.data.d**0.5 * 20
-        ),
-        Part("scores", _scores, of, ("probabilities",), seconds=0.1, gives=ScoredLabels),
+        Part("fit", fit_rows, of, seconds=fitting, kept=False),
+        Part("copies", told_copies, of, ("fit",), gives=Copies),
+        Part("scores", scored_labels, of, ("fit",), 0.5 + 1e-4 * rows.n * rows.data.d**0.5, ScoredLabels),
     ]
     about = {"data": source.name, "preprocess": preprocess, "max_rows": max_rows}
     return Job(
@@ -182,84 +172,9 @@ def prepare_find_label_issues(
 find_label_issues = verb(prepare_find_label_issues)
 
 
-def _copies(work: Work, rows: PreparedRows) -> RowCopies:
-    return row_copies(rows.source)
-
-
-def _fit(work: Work, rows: PreparedRows, copies: RowCopies) -> tuple[TunedFit, CopyGroups]:
-    """The best kernel and ridge with copies leaving together; once more where equal rows turn out to be none."""
-    source = rows.source
-    groups = joined(copies.candidates, source.groups)
-    fit = _tuned(work, rows, source.y, groups)
-    if rows.classes:
-        judged = judge_copies(copies, source.codes, class_probabilities(fit, fit.outputs))
-    else:
-        judged = judge_copies(copies, source.labels)
-    settled = joined(judged.groups, source.groups)
-    if not rows.classes:  # once more without what stands out, which would bend the predictions around it
-        return _tuned(work, rows, _clipped(source.y, fit.outputs), settled), judged
-    return (fit if np.array_equal(settled, groups) else _tuned(work, rows, source.y, settled)), judged
-
-
-def _tuned(work: Work, rows: PreparedRows, y: np.ndarray, groups: np.ndarray) -> TunedFit:
-    return tuned_fit(rows.X, y, groups=groups, key=rows.seed, device=work.device, progress=work.progress)
-
-
-def _clipped(y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Targets no further from what is predicted than three robust standard deviations."""
-    residuals = y - outputs
-    most = 3 * 1.4826 * np.median(np.abs(residuals), axis=0)
-    return outputs + np.clip(residuals, -most, most) if np.all(most > 0) else y
-
-
-def _probabilities(
-    work: Work, rows: PreparedRows, copies: RowCopies, fitted: tuple[TunedFit, CopyGroups]
-) -> Mapping[str, Any]:
-    """What is predicted for every row without it: probabilities of the classes, or targets."""
-    fit, judged = fitted
-    if not rows.classes:
-        return {"outputs": fit.outputs, "copied": judged.copied}
-    source = rows.source
-    kernel = class_probabilities(fit, fit.outputs)
-    groups = joined(judged.groups, source.groups)
-    forest = forest_probabilities(
-        source.X, source.codes, groups, len(source.classes), key=rows.seed, progress=work.progress
-    )
-    return {"outputs": combined_probabilities(source.codes, kernel, forest), "copied": judged.copied}
-
-
-def _scores(work: Work, rows: PreparedRows, found: Mapping[str, np.ndarray]) -> ScoredLabels:
-    if rows.classes:
-        return score_labels(rows.source, found["outputs"])
-    return score_targets(rows.source, found["outputs"])
-
-
-def class_probabilities(fit: TunedFit, outputs: np.ndarray) -> np.ndarray:
-    """(rows, classes) in the order of `Dataset.classes`, whose first of two is the +1 that comes last in a fit."""
-    found = fit.probabilities(outputs)
-    return found[:, ::-1] if outputs.ndim == 1 else found
-
-
-def joined(groups: np.ndarray, others: np.ndarray | None) -> np.ndarray:
-    """Groups of rows that either of two groupings keeps together, directly or through others.
-
-    >>> joined(np.array([0, 0, 2, 3]), np.array(["a", "b", "b", "c"]))
-    array([0, 0, 0, 1])
-    """
-    if others is None:
-        return groups
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    left, right = (np.unique(names, return_inverse=True)[1] for names in (groups, others))
-    size = int(left.max()) + 1
-    graph = coo_matrix((np.ones(len(left)), (left, size + right)), shape=(size + int(right.max()) + 1,) * 2)
-    return connected_components(graph, directed=False)[1][left].astype(np.int64)
-
-
 def _conclude(rows: PreparedRows, found: Mapping[str, Any], made: Provenance) -> LabelIssues:
     scored: ScoredLabels = found["scores"]
-    copied = int(found["probabilities"]["copied"])
+    copied = found["copies"].copied
     return LabelIssues(
         name=rows.source.name,
         n=rows.n,
@@ -274,57 +189,12 @@ def _conclude(rows: PreparedRows, found: Mapping[str, Any], made: Provenance) ->
 
 
 def _verdict(scored: ScoredLabels, copied: int) -> Verdict:
-    noise, issues, n = scored.noise, scored.issues, len(scored.rows)
-    lines = []
-    if noise is None:
-        lines.append(
-            f"{count_of(issues, 'target')} of {n:,} {'is' if issues == 1 else 'are'} far from what the other rows predict."
-            if issues
-            else "No target is further from what the other rows predict than chance allows."
-        )
-    elif noise.kind == "rate":
-        lines.append(
-            f"About {percent(noise.rate)} of the labels are wrong ({percent(noise.lower)} to {percent(noise.upper)})."
-            if noise.lower > 0
-            else f"No sign of wrong labels: at most {percent(noise.upper)} of them are."
-        )
-    else:
-        lines.append(
-            f"At most {percent(noise.upper)} of the labels are wrong: noise or overlap of the classes, which these data "
-            "cannot tell apart."
-        )
-    if issues:
-        first = scored.rows[0], scored.label(scored.given[0]), scored.label(scored.suggested[0])
-        what = "row that is rather wrong than right" if issues == 1 else "rows that are rather wrong than right"
-        lines.append(
-            f"{FILE} lists {issues:,} {what}, row {first[0]} first (given {first[1]}, rather {first[2]}): fill its "
-            "column `decision` with keep, drop or a label."
-        )
+    noise, issues = scored.noise, scored.issues
+    lines = labels_say(scored)
     if copied:
         lines.append(f"{count_of(copied, 'row')} repeat others; copies did not answer for each other.")
     clean = issues == 0 or (noise is not None and noise.kind == "rate" and noise.lower <= 0)
     return Verdict("good" if clean else "warning", tuple(lines))
-
-
-def _worst(scored: ScoredLabels) -> Table:
-    columns = ("row", "given", "suggested", "margin", "wrong with probability", "nearest alike", "nearest other")
-
-    def place(row: int) -> int | None:
-        return int(row) if row >= 0 else None
-
-    rows = tuple(
-        (
-            int(scored.rows[i]),
-            scored.label(scored.given[i]),
-            scored.label(scored.suggested[i]),
-            decimal(float(scored.margin[i])),
-            decimal(float(scored.wrong[i])),
-            place(scored.same[i]),
-            place(scored.other[i]),
-        )
-        for i in range(min(SHOWN, len(scored.rows)))
-    )
-    return Table(columns, rows, f"The first {len(rows)} of {len(scored.rows):,}; {FILE} has all.", has_samples=True)
 
 
 def _margins(scored: ScoredLabels) -> Figure:

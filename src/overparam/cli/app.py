@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from overparam._version import __version__
-from overparam.cli import analyze, audit, compare, datasets, doctor, foresee, landscape, report, reproduce, train
+from overparam.cli import analyze, audit, compare, datasets, diff, doctor, foresee, landscape, report, reproduce, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,6 +34,7 @@ def root(
 
 app.command("analyze")(analyze.command)
 app.command("compare")(compare.command)
+app.command("diff")(diff.command)
 app.command("train")(train.command)
 app.command("foresee")(foresee.command)
 app.command("landscape")(landscape.command)

@@ -136,6 +136,25 @@ def percent(share: float | None, fine: float = 0.0995) -> str:
     return f"{decimal(100 * share, 2 if 0 < size < fine else 1)}%"
 
 
+def measured(found: Any, *, share: bool = True, level: bool = False) -> str:
+    """An interval with as many digits as it supports: the last is worth about a quarter of its width; `level` names its probability.
+
+    >>> from overparam.core.bracketed import Interval
+    >>> measured(Interval(0.1234, 0.08, 0.17, 0.95)), measured(Interval(0.8712, 0.866, 0.876, 0.95), share=False)
+    ('12% (8% to 17%)', '0.871 (0.866 to 0.876)')
+    """
+    scale = 100.0 if share else 1.0
+    sides = [scale * side for side in (found.value, found.lower, found.upper)]
+    width = sides[2] - sides[1]
+    places = 0 if not width > 0 else max(0, min(6, -math.floor(math.log10(width / 4))))
+    if share:
+        places = min(places, 2)
+    sign = "%" if share else ""
+    value, lower, upper = (f"{side:,.{places}f}{sign}".replace("-", "−") for side in sides)
+    sure = f"{found.level:.0%}: " if level else ""
+    return f"{value} ({sure}{lower} to {upper})"
+
+
 def points(difference: float, *, sign: bool = True) -> str:
     """A difference of two shares in points of percent.
 

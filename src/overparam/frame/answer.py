@@ -27,6 +27,7 @@ KINDS: dict[str, str] = {
     "landscape": "overparam.landscapes.surveying.Landscape",
     "label-issues": "overparam.analysis.label_issues.LabelIssues",
     "comparison": "overparam.analysis.comparison.Comparison",
+    "difference": "overparam.analysis.data_difference.Difference",
     "run-comparison": "overparam.analysis.run_comparison.RunComparison",
     "trajectory": "overparam.training.trajectory.Trajectory",
     "sweep": "overparam.training.sweeps.Sweep",

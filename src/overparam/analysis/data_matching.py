@@ -1,0 +1,233 @@
+"""Which rows of two versions of a data set are the same, which labels changed, and which columns drifted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import chi2_contingency, ks_2samp
+
+from overparam.core.words import count_of, listed, quoted
+from overparam.data import Dataset
+
+FEW_VALUES = 20
+"""Columns of at most so many different values are compared by counts, others by their distribution functions."""
+FEW_ROWS = 10
+"""Fewer new rows than this say nothing of a distribution."""
+RARE = 5
+"""Values expected less often than this are counted together: the test of counts needs as much."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """Rows of two versions of a data set, as positions in them: those matched, in pairs, and the others."""
+
+    by: str
+    before: np.ndarray
+    after: np.ndarray
+    gone: np.ndarray
+    added: np.ndarray
+
+
+@dataclass(frozen=True)
+class LabelChange:
+    """A row whose label is another one now; rows are numbered as in their sources."""
+
+    row_before: int
+    row_after: int
+    key: str
+    """What it was matched by, where that is a column."""
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class ColumnDrift:
+    """How far new values of a column are from the old ones.
+
+    `distance` is the largest difference of the distribution functions, or half the sum of the differences of shares;
+    `q` the false discovery rate at which the column would be called drifted (Benjamini and Hochberg).
+    """
+
+    column: str
+    distance: float
+    p: float
+    q: float
+    mean_before: float
+    mean_after: float
+    rows: int
+    """New values: of rows added, and of rows kept whose value changed."""
+
+
+def match_rows(before: Dataset, after: Dataset, by: str | None) -> Matching:
+    """Rows with the same key where `by` names the column whose values are `groups`; else rows with equal features and,
+    of several such, equal labels first."""
+    if by is not None:
+        return _paired(_require_unique(before, by), _require_unique(after, by), f"the column {by!r}")
+    _, one, other = common_columns(before, after)
+    labels = [np.asarray(data.labels).astype(str).tolist() for data in (before, after)]
+    rows = [[row.tobytes() for row in np.ascontiguousarray(X) + 0.0] for X in (one, other)]  # −0 is 0
+    whole = [list(zip(rows[side], map(str, labels[side]), strict=True)) for side in (0, 1)]
+    first = _paired(whole[0], whole[1], "")
+    rest = _paired([rows[0][i] for i in first.gone], [rows[1][i] for i in first.added], "")
+    return Matching(
+        "equal features",
+        np.concatenate([first.before, first.gone[rest.before]]),
+        np.concatenate([first.after, first.added[rest.after]]),
+        first.gone[rest.gone],
+        first.added[rest.added],
+    )
+
+
+def _require_unique(data: Dataset, by: str) -> list[str]:
+    if data.groups is None:
+        raise ValueError(f"{data.name} has no column {by!r} to match rows by")
+    keys = [str(value) for value in data.groups.tolist()]
+    seen: dict[str, int] = {}
+    for place, key in enumerate(keys):
+        if key in seen:
+            raise ValueError(
+                f"{data.name} has {by} = {quoted(key)} in row {seen[key]} and in row {place}; match by a column without repeats"
+            )
+        seen[key] = place
+    return keys
+
+
+def _paired(one: list, other: list, by: str) -> Matching:
+    """Equal values in pairs, in order."""
+    places = defaultdict(list)
+    for place in range(len(other) - 1, -1, -1):
+        places[other[place]].append(place)
+    pairs, gone = [], []
+    for place, value in enumerate(one):
+        if places.get(value):
+            pairs.append((place, places[value].pop()))
+        else:
+            gone.append(place)
+    added = sorted(place for left in places.values() for place in left)
+    found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return Matching(by, found[:, 0], found[:, 1], np.array(gone, dtype=np.int64), np.array(added, dtype=np.int64))
+
+
+def common_columns(before: Dataset, after: Dataset) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Names and values of the columns that both have, by name where there are names."""
+    one, other = (np.asarray(data.X, dtype=np.float64) for data in (before, after))
+    if before.features is None or after.features is None:
+        if before.d != after.d:
+            raise ValueError(
+                f"{before.name} has {before.d} columns without names and {after.name} {after.d}; give both the same"
+            )
+        return tuple(f"column {j}" for j in range(before.d)), one, other
+    names = tuple(name for name in before.features if name in after.features)
+    if not names:
+        shown = [listed([quoted(name) for name in data.features or ()], 4) for data in (before, after)]
+        raise ValueError(f"the two have no column in common: {before.name} has {shown[0]}; {after.name} has {shown[1]}")
+    return (
+        names,
+        one[:, [before.features.index(name) for name in names]],
+        other[:, [after.features.index(name) for name in names]],
+    )
+
+
+def column_notes(before: Dataset, after: Dataset) -> tuple[str, ...]:
+    """Columns that only one of the two has."""
+    if before.features is None or after.features is None:
+        return ()
+    gone = [name for name in before.features if name not in after.features]
+    new = [name for name in after.features if name not in before.features]
+    said = [("are gone", gone), ("are new", new)]
+    return tuple(
+        f"{count_of(len(names), 'column')} {what if len(names) > 1 else what.replace('are', 'is')}: "
+        f"{listed([quoted(name) for name in names], 8)}"
+        for what, names in said
+        if names
+    )
+
+
+def label_changes(before: Dataset, after: Dataset, matching: Matching) -> tuple[LabelChange, ...]:
+    """Matched rows whose label differs."""
+    one, other = (np.asarray(data.labels).reshape(data.n, -1) for data in (before, after))
+    if before.task == after.task == "regression":
+        differs = np.any(one[matching.before] != other[matching.after], axis=1)
+    else:
+        differs = np.any(one[matching.before].astype(str) != other[matching.after].astype(str), axis=1)
+    found = []
+    for i, j in zip(matching.before[differs], matching.after[differs], strict=True):
+        key = "" if before.groups is None or matching.by == "equal features" else str(before.groups[i])
+        words = [", ".join(str(value) for value in labels.tolist()) for labels in (one[i], other[j])]
+        rows = [int(data.rows[place]) for data, place in ((before, i), (after, j)) if data.rows is not None]
+        found.append(LabelChange(rows[0], rows[1], key, *words))
+    return tuple(found)
+
+
+def column_drift(before: Dataset, after: Dataset, matching: Matching) -> tuple[ColumnDrift, ...]:
+    """Every common column and the target: values that are new against those that were there, the most certain first.
+
+    Rows kept unchanged are in both and say nothing. The old values are those of all rows before whose value did not
+    change, so that a row is never on both sides.
+    """
+    names, one, other = common_columns(before, after)
+    columns = [(name, one[:, j], other[:, j]) for j, name in enumerate(names)]
+    found: list[ColumnDrift] = []
+    for name, old, new in [*columns, *_target(before, after)]:
+        changed = old[matching.before] != new[matching.after]
+        stays = np.ones(len(old), dtype=bool)
+        stays[matching.before[changed]] = False
+        news = np.concatenate([new[matching.added], new[matching.after[changed]]])
+        if len(news) < FEW_ROWS or stays.sum() < FEW_ROWS:
+            continue
+        distance, p = _distance(old[stays], news)
+        found.append(ColumnDrift(name, distance, p, p, float(old[stays].mean()), float(news.mean()), len(news)))
+    rates = false_discovery_rates(np.array([each.p for each in found]))
+    drifts = [replace(each, q=float(q)) for each, q in zip(found, rates, strict=True)]
+    return tuple(sorted(drifts, key=lambda drift: (drift.q, -drift.distance)))
+
+
+def _target(before: Dataset, after: Dataset) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """The labels as a column: numbers, or the place of a class in those before and after together."""
+    if before.task == after.task == "regression":
+        if before.y.ndim == 1 and after.y.ndim == 1:
+            return [("(target)", before.y, after.y)]
+        return []
+    if "regression" in (before.task, after.task):
+        return []
+    words = [np.asarray(data.labels).astype(str) for data in (before, after)]
+    order = {word: place for place, word in enumerate(sorted(set(words[0]) | set(words[1])))}
+    coded = [np.array([order[word] for word in labels.tolist()], dtype=np.float64) for labels in words]
+    return [("(label)", coded[0], coded[1])]
+
+
+def _distance(old: np.ndarray, new: np.ndarray) -> tuple[float, float]:
+    """How far two samples are apart, and how probable as much is when both are of one kind."""
+    values = np.unique(np.concatenate([old, new]))
+    if len(values) == 1:
+        return 0.0, 1.0
+    if len(values) > FEW_VALUES:
+        found = ks_2samp(old, new, method="asymp")
+        return float(found.statistic), float(found.pvalue)  # pyright: ignore[reportAttributeAccessIssue]
+    counts = np.array([[np.sum(side == value) for value in values] for side in (old, new)], dtype=np.float64)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    distance = float(np.abs(shares[0] - shares[1]).sum() / 2)
+    expected = counts.sum(axis=0) * counts.sum(axis=1).min() / counts.sum()
+    often = expected >= RARE
+    pooled = np.column_stack([counts[:, often], counts[:, ~often].sum(axis=1)]) if not often.all() else counts
+    pooled = pooled[:, pooled.sum(axis=0) > 0]
+    if pooled.shape[1] < 2:
+        return distance, 1.0
+    return distance, float(chi2_contingency(pooled, correction=False)[1])  # pyright: ignore[reportArgumentType]
+
+
+def false_discovery_rates(p: np.ndarray) -> np.ndarray:
+    """The rate at which each of several tests would be called found: p m/rank, made monotone (Benjamini and Hochberg).
+
+    >>> false_discovery_rates(np.array([0.01, 0.04, 0.5]))
+    array([0.03, 0.06, 0.5 ])
+    """
+    if not len(p):
+        return p
+    order = np.argsort(p)
+    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+    rates = np.empty(len(p))
+    rates[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return rates

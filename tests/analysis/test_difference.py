@@ -1,0 +1,110 @@
+"""Two versions of a data set: rows matched, labels changed, columns drifted, the error before and after."""
+
+import numpy as np
+import pytest
+from scipy.stats import false_discovery_control
+
+import overparam as op
+from overparam.analysis.data_matching import column_drift, false_discovery_rates, label_changes, match_rows
+from overparam.cli import run
+
+
+def table(n=120, seed=0, shift=0.0):
+    """Rows whose label is the sign of the first column."""
+    X = np.random.default_rng(seed).normal(size=(n, 3)) + np.array([0.0, shift, 0.0])
+    return X, np.where(X[:, 0] > 0, "yes", "no")
+
+
+def read(X, y, **more):
+    return op.load((X, y), **more)
+
+
+def test_rows_are_matched_whatever_their_order_and_labels_told():
+    X, y = table()
+    order = np.random.default_rng(1).permutation(120)[:100]
+    changed = y[order].copy()
+    changed[[3, 40]] = np.where(changed[[3, 40]] == "yes", "no", "yes")
+    before, after = read(X, y), read(np.vstack([X[order], X[:1] + 9]), np.append(changed, "no"))
+    found = match_rows(before, after, None)
+    np.testing.assert_array_equal(before.X[found.before], after.X[found.after])
+    assert (len(found.before), len(found.gone), len(found.added)) == (100, 20, 1)
+    told = label_changes(before, after, found)
+    assert sorted(change.row_after for change in told) == [3, 40]
+    for change in told:
+        assert (change.before, change.after) == (y[change.row_before], changed[change.row_after])
+
+
+def test_equal_rows_are_matched_with_their_own_label_first():
+    X = np.tile([1.0, 2.0], (4, 1))
+    before = read(X, ["a", "b", "a", "b"])
+    after = read(X, ["b", "b", "b", "a"])
+    found = match_rows(before, after, None)
+    assert len(found.before) == 4
+    assert len(label_changes(before, after, found)) == 1
+
+
+def test_false_discovery_rates_are_those_of_scipy():
+    p = np.random.default_rng(0).uniform(size=50) ** 3
+    np.testing.assert_allclose(false_discovery_rates(p), false_discovery_control(p), rtol=1e-12)
+
+
+def test_drift_is_found_in_the_column_that_drifts_and_seldom_elsewhere():
+    X, y = table(400)
+    before = read(X, y)
+    drifting = match_and_drift(before, 1.0)
+    assert {each.column for each in drifting if each.q <= 0.05} == {"column 1"}
+    alarms = sum(any(each.q <= 0.05 for each in match_and_drift(before, 0.0, seed)) for seed in range(1, 101))
+    assert alarms <= 13  # one table in twenty: 5 expected of 100, 13 are 3.7 standard deviations more
+
+
+def match_and_drift(before, shift, seed=7):
+    X, y = table(150, seed, shift)
+    after = read(np.vstack([before.X, X]), np.concatenate([before.labels, y]))
+    return column_drift(before, after, match_rows(before, after, None))
+
+
+def test_by_a_key_and_its_mistakes(tmp_path):
+    X, y = table(60)
+    lines = ["id,a,b,c,kind", *(f"r{i},{','.join(map(repr, row.tolist()))},{y[i]}" for i, row in enumerate(X))]
+    (tmp_path / "one.csv").write_text("\n".join(lines) + "\n")
+    other = [lines[0], *lines[11:], lines[1].replace("r0,", "r99,")]
+    other[1] = other[1].replace("yes", "no") if "yes" in other[1] else other[1].replace("no", "yes")
+    (tmp_path / "two.csv").write_text("\n".join(other) + "\n")
+    found = op.diff(tmp_path / "one.csv", tmp_path / "two.csv", by="id")
+    assert (found.rows.kept, found.rows.gone, found.rows.added) == (50, 10, 1)
+    assert [change.key for change in found.label_changes] == ["r10"]
+    assert found.matched_by == "the column 'id'"
+    (tmp_path / "two.csv").write_text("\n".join([*other, other[1]]) + "\n")
+    with pytest.raises(ValueError, match=r"has id = 'r10' in row \d+ and in row \d+"):
+        op.diff(tmp_path / "one.csv", tmp_path / "two.csv", by="id")
+
+
+def test_an_error_that_rises_is_told_with_its_interval():
+    X, y = table(300)
+    flip = np.random.default_rng(5).uniform(size=300) < 0.3
+    noisy = np.where(flip, np.where(y == "yes", "no", "yes"), y)
+    found = op.diff((X, y), (X, noisy))
+    assert found.error_change.lower > 0.15
+    assert found.verdict.tone == "bad"
+    assert "rose from" in found.verdict.sentences[0]
+    assert found.labels_changed == flip.sum()
+    same = op.diff((X, y), (X, y))
+    assert (same.error_change.value, same.error_change.lower, same.error_change.upper) == (0, 0, 0)
+    assert same.verdict.tone == "good"
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    X, y = table(60)
+    for name, rows in (("before", slice(0, 50)), ("after", slice(0, 60))):
+        lines = [
+            "a,b,c,kind",
+            *(",".join([*map(repr, row.tolist()), kind]) for row, kind in zip(X[rows], y[rows], strict=True)),
+        ]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    out = ["--out", str(tmp_path / "o")]
+    files = [str(tmp_path / "before.csv"), str(tmp_path / "after.csv")]
+    assert run(["diff", *files, *out, "--fail-if", "labels_changed>0,rows.gone>0"]) == 0
+    assert "Of 50 rows 50 are kept and 0 gone; 10 are new" in " ".join(capsys.readouterr().out.split())
+    assert op.read(tmp_path / "o").rows.added == 10
+    assert run(["diff", files[0], *out]) == 2
+    assert "pass both" in capsys.readouterr().err
