@@ -31,7 +31,7 @@ from overparam.audits.beyond_two_layers_two import (
     coupling_bounds,
     size_in,
     two_layer_learner,
-    unit_rows,
+    unit_row_condition,
 )
 from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.subject import Subject
@@ -132,7 +132,7 @@ def convergence_of_two_layers(subject: Subject) -> list[Finding]:
     comparator, rate = fitted(learner, X, few.y), 1 / (m * alpha**2)
     run = algorithm_1_with_terms(learner, X, few.y, comparator, rate, STEPS, subject.rng(74))
     at = np.unique(np.geomspace(1, STEPS, 9).astype(int))
-    note, conditions = subject.note_on(few), unit_rows(X)
+    note, conditions = subject.note_on(few), unit_row_condition(X)
     terms = [run.mean_bounds(T) for T in at]
     each = {name: getattr(run, name)[at - 1] for name in ("coupling", "fall", "noise", "real")}
     summed = {name: np.array([one[name] for one in terms]) for name in terms[0]}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from overparam.audits.beyond_two_layers_three import ThreeLayerCase, coupling_conditions, three_layer_case
-from overparam.audits.beyond_two_layers_two import TwoLayerLearner, two_layer_learner, unit_rows
+from overparam.audits.beyond_two_layers_two import TwoLayerLearner, two_layer_learner, unit_row_condition
 from overparam.audits.laws import Finding, Law, made
 from overparam.audits.subject import Subject
 
@@ -54,7 +54,7 @@ def rademacher_of_two_layers(subject: Subject) -> list[Finding]:
     bounds = [two_layer_bound(learner, X, radius) for radius in radii]
     detail = {"mean": means, "standard error": errors}
     values, note = np.maximum(means - 2 * errors, 0.0), subject.note_on(few)
-    return [made(TWO, "adversarial", radii, values, bounds, unit_rows(X), detail, note=note, rows=len(X))]
+    return [made(TWO, "adversarial", radii, values, bounds, unit_row_condition(X), detail, note=note, rows=len(X))]
 
 
 def two_layer_bound(learner: TwoLayerLearner, X: np.ndarray, radius: float) -> float:

@@ -301,14 +301,14 @@ def _findings(
     X: np.ndarray,
     detail: dict[str, np.ndarray] | None = None,
 ) -> list[Finding]:
-    bounds, conditions = coupling_bounds(learner, R, len(X)), unit_rows(X)
+    bounds, conditions = coupling_bounds(learner, R, len(X)), unit_row_condition(X)
     return [
         made(law, moment, at, values[:, i], bounds[i], conditions, detail)
         for i, law in enumerate((FLIPS, OUTPUTS, GRADIENTS))
     ]
 
 
-def unit_rows(X: np.ndarray) -> tuple[Assumption, ...]:
+def unit_row_condition(X: np.ndarray) -> tuple[Assumption, ...]:
     """What the lemmas on two layers ask of the rows."""
     norms = np.linalg.norm(X, axis=1)
     return (

@@ -349,7 +349,8 @@ def claims(settings: LemmaSettings, values: Values) -> list[Text]:
         )
     widest = [run for run in values["runs"] if run["m"] == max(settings.built)]
     told = "; ".join(
-        f"W̃ {run['comparator']}: {run['L_G']:.3g} ≤ " + " + ".join(f"{run[term]:.3g} ({term})" for term in TERMS[1:6])
+        f"W̃ {run['comparator']}: {run['L_G']:.3g} ≤ "
+        + " + ".join(f"{run[term]:.3g} ({term})" for term in TERMS[1:6]).replace("+ -", "− ")
         for run in widest
     )
     found.append(Text(f"Lemma G.4, the mean of L_G over {STEPS} steps at m = {max(settings.built):,}, {told}."))
