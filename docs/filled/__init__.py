@@ -2,7 +2,17 @@
 
 from collections.abc import Callable
 
-from filled import benchmarks, beyond_kernels, beyond_two_layers, convergence, fine_grained, growth, pages, theorems
+from filled import (
+    benchmarks,
+    beyond_kernels,
+    beyond_two_layers,
+    convergence,
+    fine_grained,
+    growth,
+    label_issues,
+    pages,
+    theorems,
+)
 from filled.committed import Result
 
 SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
@@ -26,6 +36,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "compare": ("docs/comparisons", pages.compare),
     "growth": ("docs/growth", growth.growth),
     "errors": ("benchmarks/results", benchmarks.error_estimates),
+    "issues": ("benchmarks/results", label_issues.label_issues),
     "thm-two-layers": ("docs/studies/fine-grained-fig1", theorems.two_layers),
     "thm-two-layer-laws": ("docs/studies/fine-grained-laws", theorems.two_layer_laws),
     "thm-noise": ("docs/studies/fine-grained-fig2", theorems.noise),

@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 import overparam as op
-from overparam.analysis import apply_decisions
+from overparam.analysis import apply_decisions, data_labels
 from overparam.analysis.label_decisions import COLUMNS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_forest():
+    """Enough trees for rows this clear."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data_labels, "TREES", 150)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -115,6 +115,13 @@ def test_trees_do_not_see_the_copies_of_a_row():
     assert together.min() > 0
 
 
+def test_trees_take_columns_of_any_size():
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((60, 2)) * [1e100, 1e-100]
+    codes = (X[:, 1] > 0).astype(int)
+    assert np.mean(forest_probabilities(X, codes, np.arange(60), 2).argmax(axis=1) == codes) > 0.8
+
+
 def test_a_forest_that_knows_nothing_leaves_the_order_alone():
     rng = np.random.default_rng(4)
     codes = rng.integers(3, size=200)

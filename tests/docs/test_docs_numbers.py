@@ -29,7 +29,9 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["studies.md", "audit.md", "compare.md", "growth.md", "theorems.md"])
+@pytest.mark.parametrize(
+    "name", ["studies.md", "audit.md", "compare.md", "growth.md", "theorems.md", "label_issues.md"]
+)
 def test_pages_are_filled_from_committed_results(fill, names, name):
     text = page(name)
     assert fill.filled(text, names) == text, f"docs/{name} is stale; run `{fill.COMMAND}`"

@@ -347,13 +347,13 @@ def forest_probabilities(
 
     def grown(tree: int) -> tuple[np.ndarray, np.ndarray]:
         times = np.bincount(generator(key, 31, tree).integers(count, size=count), minlength=count)[group]
-        seen, unseen = np.flatnonzero(times), np.flatnonzero(times == 0)
-        if not len(unseen) or not len(seen):
-            return unseen, np.zeros((len(unseen), classes))
+        unseen = np.flatnonzero(times == 0)
+        if not len(unseen):
+            return unseen, np.zeros((0, classes))
         model = ExtraTreeClassifier(max_features="sqrt", random_state=tree)
-        model.fit(rows[seen], codes[seen], sample_weight=times[seen].astype(np.float64))
+        model.fit(rows, codes, sample_weight=times.astype(np.float64), check_input=False)  # weight 0: not seen
         votes = np.zeros((len(unseen), classes))
-        votes[:, np.asarray(model.classes_, dtype=np.int64)] = model.predict_proba(rows[unseen])
+        votes[:, np.asarray(model.classes_, dtype=np.int64)] = model.predict_proba(rows[unseen], check_input=False)
         return unseen, votes
 
     votes = np.full((len(rows), classes), 1 / classes)
@@ -373,7 +373,7 @@ def for_trees(X: Any) -> np.ndarray:
     rows = np.asarray(X, dtype=np.float64)
     if np.abs(rows).max() > SINGLE:
         rows = rankdata(rows, method="dense", axis=0)
-    return rows.astype(np.float32)
+    return rows.astype(np.float32, order="C")
 
 
 def nearest_by_label(Z: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
