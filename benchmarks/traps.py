@@ -23,6 +23,10 @@ from record import processor, save
 
 import overparam as op
 from overparam.analysis import Analysis
+from overparam.analysis.data_estimate import error_estimate, fit_rows, told_copies
+from overparam.analysis.data_rows import prepare_rows
+from overparam.analysis.data_verdict import opening
+from overparam.frame import Work
 
 PAGE = Path(__file__).parent.parent / "docs" / "traps.md"
 Made = tuple[Any, Any, dict[str, Any]]
@@ -368,8 +372,8 @@ def shapes(random: np.random.Generator) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
-def toss(draw: int) -> tuple[str, str, Analysis]:
-    """One draw of labels by coin toss: shape, how rows are copied, what came of it."""
+def toss(draw: int) -> tuple[str, str, str, str]:
+    """One draw of labels by coin toss: shape, how rows are copied, and the tone and words of the verdict's first sentence."""
     random = np.random.default_rng([draw, 77])
     name, X = list(shapes(random).items())[draw % 10]
     y = coin(random, len(X), float(random.choice([0.5, 0.5, 0.2])))
@@ -379,7 +383,10 @@ def toss(draw: int) -> tuple[str, str, Analysis]:
     elif how == "some three times":
         some = np.concatenate([np.arange(len(X)), np.repeat(random.permutation(len(X))[: len(X) // 3], 2)])
         X, y = X[some], y[some]
-    return name, how, op.analyze(X, y, key=draw)
+    rows, work = prepare_rows(op.load((X, y)), "auto", len(X), draw), Work()
+    fitted = fit_rows(work, rows)
+    tone, words = opening(rows, error_estimate(work, rows, fitted, None), told_copies(work, rows, fitted))
+    return name, how, tone, words
 
 
 def run_traps(chosen: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -410,10 +417,10 @@ def run_traps(chosen: Sequence[str] = ()) -> list[dict[str, Any]]:
 def run_coins(count: int) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], list[str]] = {}
     for draw in range(count):
-        name, how, analysis = toss(draw)
-        found.setdefault((name, how), []).append(analysis.verdict.tone)
-        if analysis.verdict.tone == "good":
-            sys.stderr.write(f"GREEN draw {draw}, {name}, {how}: {analysis.verdict.sentences[0]}\n")
+        name, how, tone, words = toss(draw)
+        found.setdefault((name, how), []).append(tone)
+        if tone == "good":
+            sys.stderr.write(f"GREEN draw {draw}, {name}, {how}: {words}\n")
     return [
         {"shape": name, "rows": how, "draws": len(tones), "green": tones.count("good")}
         for (name, how), tones in sorted(found.items())

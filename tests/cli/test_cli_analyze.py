@@ -1,5 +1,6 @@
 """`overparam analyze` and `overparam report` as people run them."""
 
+import html
 import json
 import re
 
@@ -8,6 +9,8 @@ import pytest
 
 import overparam as op
 from overparam.cli import run
+from overparam.core.bracketed import Interval
+from overparam.core.words import measured, percent
 
 
 @pytest.fixture
@@ -170,3 +173,26 @@ def test_decisions_on_labels_are_applied_before_the_analysis(table, tmp_path, ca
     (tmp_path / "labels.csv").write_text("row,decision\n3,bird\n")
     assert run(question) == 2
     assert "expected keep, drop or one of cat and dog" in " ".join(capsys.readouterr().err.split())
+
+
+def test_terminal_page_and_result_say_the_same(table, tmp_path, capsys):
+    out = tmp_path / "o"
+    assert run(["analyze", str(table), "--out", str(out)]) == 0
+    terminal = " ".join(re.sub(r"[│╭╮╰╯─•]", " ", capsys.readouterr().out).split())
+    values = json.loads((out / "result.json").read_text())["values"]
+    page = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", (out / "report.html").read_text(), flags=re.S)
+    page = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\u00a0", " ").split())
+    error = values["error"]
+    claims = [
+        f"expect {measured(Interval(error['value'], error['lower'], error['upper'], error['level']), level=True)}",
+        f"is wrong {percent(error['guess'])} of the time",
+        f"A random forest gets {measured(Interval(**error['rival']['error']))} wrong",
+        f"{values['copies']} row is a copy of others",
+        f"gives the target away: '{values['leak'][0]}'",
+    ]
+    for claim in claims:
+        assert claim in terminal, claim
+        assert claim in page, claim
+    lines = (out / "labels.csv").read_text().splitlines()
+    assert len(lines) == values["n"] + 1
+    assert set(values["verdict"]["sentences"]) <= set(op.read(out).verdict.sentences)

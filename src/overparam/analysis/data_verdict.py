@@ -33,7 +33,7 @@ def give_verdict(
     s: PreparedRows, error: ErrorEstimate, copies: Copies, problems: Problems, labels: ScoredLabels, growth: Growth
 ) -> Verdict:
     """How well a model will do first, then what stands behind the number, then the data."""
-    tone, first = _learnable(s, error, copies)
+    tone, first = opening(s, error, copies)
     given_away = leaks(s)
     sentences = [
         first,
@@ -53,13 +53,14 @@ def give_verdict(
     return Verdict(tone, tuple(sentences))
 
 
-def _learnable(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> tuple[Tone, str]:
+def opening(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> tuple[Tone, str]:
+    """The first sentence, and its tone: the verdict as a whole is never better."""
     found = [_tone(s, error, error.interval)]
     if copies.verdict == "unclear":  # green needs both
         found += [_tone(s, error, each) for each in (error.alone, error.together) if each is not None]
     tone: Tone = next(tone for tone in ("bad", "warning", "good") if tone in found)  # type: ignore[assignment]
     what = "labels" if s.classes else "targets"
-    opening = {
+    said = {
         "good": f"These {what} can be learned",
         "warning": f"These {what} can be learned in part",
         "bad": f"Little of these {what} carries over to new rows",
@@ -83,7 +84,7 @@ def _learnable(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> tuple[T
             else f" and an error of about {number(error.residual.value, 3)} in the target's own units"
         )
         told = f"expect R² = {measured(error.explained, share=False, level=True)} on new rows{own}, {basis}; guessing the mean has R² = 0"
-    return tone, f"{opening}: {told}."
+    return tone, f"{said}: {told}."
 
 
 def _tone(s: PreparedRows, error: ErrorEstimate, found: Interval) -> Tone:
