@@ -105,7 +105,7 @@ def growth_sentence(g: Growth, classes: bool) -> str:
     two, four = g.at_twice, g.at_four_times
     if not g.errors.any():
         return f"There is nothing more rows could improve: the {what} on rows left out is 0 already with {int(g.sizes[0]):,} of them."
-    twice = f"with twice as many rows ({2 * g.rows:,}) the {what}, now {said(g.now)},"
+    twice = f"with twice as many rows ({2 * g.rows:,}) the {what}"
     range_ = f"{said(two.lower)} to {said(two.upper)}"
     further = f"with four times as many {said(four.lower)} to {said(four.upper)}"
     if g.verdict == "helps":
