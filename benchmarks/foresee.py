@@ -4,7 +4,7 @@
 
 300 rows of ten tables, columns standardised, and of two image sets, pixels from 0 to 1; PyTorch's default
 initialisation from seed 0; full batches, `MSELoss`, plain and with momentum 0.9. The true threshold: rates a
-fourth root of two apart, rising, until a run of 200 steps goes to infinity. Half of the sets, by a hash of their names, were used to choose the
+fourth root of two apart (images: a root of two), rising, until a run of 200 steps goes to infinity. Half of the sets, by a hash of their names, were used to choose the
 constants of the ranges ("chosen on"); the others check them ("set aside").
 """
 
@@ -24,7 +24,7 @@ from record import processor, save
 from torch import nn
 
 import overparam as op
-from overparam.analysis.model_forecast import UNTRIED
+from overparam.analysis.model_runs import UNTRIED
 
 TABLES = (
     "banknote-authentication",
@@ -111,9 +111,10 @@ def threshold(model: nn.Module, data: Any, momentum: float, start: float) -> flo
     rate = start
     while diverges(rate):
         rate /= 2
-    while not diverges(rate := rate * FINE):
+    factor = FINE if data.image_shape is None else FINE**2
+    while not diverges(rate := rate * factor):
         pass
-    return rate / FINE**0.5
+    return rate / factor**0.5
 
 
 def measure(name: str, what: str, model: nn.Module, data: Any, momentum: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fills the measured numbers of docs/studies.md, audit.md, compare.md, growth.md, theorems.md, error_estimates.md and label_issues.md from committed results.
+"""Fills the measured numbers of docs/studies.md, audit.md, compare.md, foresee.md, growth.md, theorems.md, error_estimates.md and label_issues.md from committed results.
 
     python docs/fill.py            writes what is stale
     python docs/fill.py --check    exits 1 where a page is stale, or a measured number is bound to nothing
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from filled import SECTIONS
 from filled.committed import ROOT, Result
 
-PAGES = ("studies.md", "audit.md", "compare.md", "growth.md", "theorems.md", "error_estimates.md", "label_issues.md")
+PAGES = ("studies.md", "audit.md", "compare.md", "foresee.md", "growth.md", "theorems.md", "error_estimates.md", "label_issues.md")
 COMMAND = "python docs/fill.py"
 UNMEASURED = ("paper", "set")
 NUMBER = r"[+−]?\d[\d,.]*(?:e-?\d+)?%?"

@@ -34,6 +34,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "rates-small": ("docs/studies/convergence-rates-small", convergence.rates_small),
     "audit": ("docs/audits/fully-connected-digits", pages.audit),
     "compare": ("docs/comparisons", pages.compare),
+    "foresee": ("benchmarks/results", pages.foresee),
     "growth": ("docs/growth", growth.growth),
     "errors": ("benchmarks/results", benchmarks.error_estimates),
     "issues": ("benchmarks/results", label_issues.label_issues),

@@ -1,6 +1,11 @@
-"""The pages on `overparam audit` and `overparam compare`: what their own commands gave."""
+"""The pages on `overparam audit`, `compare` and `foresee`: what their own commands and benchmarks gave."""
 
 from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
 
 from filled.committed import Result, all_of, digits, fixed, only, percent, spread, table, whole
 
@@ -79,3 +84,48 @@ def compare(result: Result) -> dict[str, str]:
 def _points(difference: float) -> str:
     text = fixed(100 * difference, 1)
     return text if text.startswith("−") else f"+{text}"
+
+
+def foresee(result: Result) -> dict[str, str]:
+    """Ranges of divergence and steps to be believed against PyTorch, by model and momentum."""
+    rows = json.loads((result.folder / "foresee.json").read_text(encoding="utf-8"))["rows"]
+    kinds = list(
+        dict.fromkeys((row["model"], row["momentum"]) for row in sorted(rows, key=lambda row: row["momentum"]))
+    )
+    ranges, belief = [], []
+    for model, momentum in kinds:
+        own = all_of(rows, model=model, momentum=momentum)
+        name = f"{model}{f', momentum {momentum:g}' if momentum else ''}"
+        ratios = [row["true threshold"] / row["stable rate"] for row in own]
+        counts = [_inside(all_of(own, half=half)) for half in ("chosen on", "set aside")]
+        ranges.append([name, *counts, f"{fixed(min(ratios))} to {fixed(max(ratios))}"])
+        named, true = ([row[word] for row in own] for word in ("believe until", "true until"))
+        shares = [_kept(row) for row in own]
+        belief.append(
+            [name, f"{whole(min(named))} to {whole(max(named))}", whole(np.median(named)), whole(np.median(true)),
+             fixed(float(np.median(shares)))]
+        )  # fmt: skip
+    ratios = [row["true threshold"] / row["stable rate"] for row in rows]
+    shares = [_kept(row) for row in rows]
+    heads = ["model", "in the range, chosen on", "in the range, set aside", "true threshold over the stable rate"]
+    return {
+        "ranges": table(heads, ranges),
+        "belief": table(["model", "step named", "its median", "median of the true", "named over true, median"], belief),
+        "cases": whole(len(rows)),
+        "inside": whole(sum(row["inside"] for row in rows)),
+        "multiples": whole(sum(row["inside multiples"] for row in rows)),
+        "least": fixed(min(ratios)),
+        "most": fixed(max(ratios), 1),
+        "past": percent(max(0.0, max(shares) - 1), 0),
+        "share": fixed(float(np.median(shares))),
+    }
+
+
+def _inside(rows: list[Any]) -> str:
+    return f"{sum(row['inside'] for row in rows)} of {len(rows)}"
+
+
+def _kept(row: Any) -> float:
+    """The step named over the true one; 1 where both go beyond what was looked at, and where both are 0."""
+    most = 2_000
+    return (min(row["believe until"], most) + 1) / (row["true until"] + 1)

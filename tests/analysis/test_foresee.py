@@ -218,7 +218,7 @@ def test_the_houses_short_runs_are_those_of_pytorch(objective: str) -> None:
     def apply(w: Any, x: Any) -> Any:
         return jax.numpy.tanh(x @ w["0_weight"].T + w["0_bias"]) @ w["2_weight"].T + w["2_bias"]
 
-    options = {"objective": objective, "probe": True, "momentum": 0.5}
+    options = {"objective": objective, "probe": True}
     one, other = op.foresee(module, X, THREE, **options), op.foresee(apply, X, THREE, params=w, **options)
     assert one.runs is not None
     assert other.runs is not None

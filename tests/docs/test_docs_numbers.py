@@ -30,7 +30,7 @@ def page(name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["studies.md", "audit.md", "compare.md", "growth.md", "theorems.md", "label_issues.md"]
+    "name", ["studies.md", "audit.md", "compare.md", "foresee.md", "growth.md", "theorems.md", "label_issues.md"]
 )
 def test_pages_are_filled_from_committed_results(fill, names, name):
     text = page(name)

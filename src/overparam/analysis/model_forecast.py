@@ -11,6 +11,7 @@ import numpy as np
 
 from overparam.analysis.model_forecast_page import give_forecast_words, make_forecast_sections
 from overparam.analysis.model_law import DENSE, HORIZON, Curvature, Followed, LinearDescent, curvature_of, follow
+from overparam.analysis.model_runs import RUN_STEPS, DivergenceRange, ShortRuns, make_runs, range_told, stable_rate
 from overparam.analysis.model_subject import Criterion, Subject, subject_of
 from overparam.core.bracketed import Bracketed
 from overparam.core.checks import one_of, positive, share, whole_number
@@ -30,65 +31,8 @@ MOST_ROWS = 1_000
 OBJECTIVES = ("squared", "cross_entropy")
 TARGETS = (0.5, 0.1, 0.01)
 """Shares of the first loss whose steps are told."""
-RUN_STEPS = {False: 50, True: 150}
-"""Of every short run, without and with momentum, whose divergence comes late."""
-FINE, WIDE = 2**0.5, 2.0
-"""From one rate of the short runs to the next: squared loss, cross-entropy."""
-FIRST, LOWEST, HIGHEST = 0.25, 2.0**-8, 128.0
-"""Rates of the short runs over the stable one: where they begin, and how far they go."""
-BELOW, ABOVE = 1.7, 1.24
-"""The range told: the largest rate that settled in the short runs over this, the first that did not times this."""
-UNTRIED = {False: (1.25, 3.75), True: (0.45, 1.35)}
-"""The range over the stable rate where no runs are made, without and with momentum."""
 LAW, RUNS, DESCENT = "tangent kernel", "short runs", "the model's own steps"
 """The parts of the work."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class ShortRuns:
-    """Runs of a few full-batch steps, one a rate, rates rising: `losses` is (rates, steps + 1), infinite once diverged.
-
-    by: whose steps they were. constant: the least loss of a model that gives every row the same outputs.
-    """
-
-    rates: np.ndarray
-    losses: np.ndarray
-    by: str
-    constant: float
-
-    @property
-    def diverged(self) -> np.ndarray:
-        """(rates,) whether the loss went to infinity."""
-        return ~np.isfinite(self.losses[:, -1])
-
-    @property
-    def falls(self) -> np.ndarray:
-        """(rates,) whether the loss ended below where it began."""
-        return self.losses[:, -1] < self.losses[:, 0]
-
-    @property
-    def learns(self) -> np.ndarray:
-        """(rates,) whether the loss ended below that of a constant: at high rates units may die and nothing else."""
-        return self.losses[:, -1] < np.minimum(self.losses[:, 0], self.constant)
-
-    @property
-    def best(self) -> float | None:
-        """The rate whose loss was least at the end; None where none fell."""
-        return float(self.rates[np.argmin(self.losses[:, -1])]) if self.falls.any() else None
-
-
-@final
-@dataclass(frozen=True)
-class DivergenceRange:
-    """Where training begins to diverge: somewhere from `lower` to `upper` (None: no rate that was tried diverged).
-
-    measured: whether runs of the model say so, or the usual multiples of the stable rate.
-    """
-
-    lower: float
-    upper: float | None
-    measured: bool
 
 
 @final
@@ -259,29 +203,15 @@ def prepare_foresee(
     criterion, targets = criterion_of(rows, subject.outputs.shape[1], objective, str(subject.spec))
     squared, law = objective == "squared", objective == "squared" and not subject.batch_norm
     tries = squared if probe is None else bool(probe)
-    settings = (objective, momentum, key)
-    seconds = _seconds(subject)
-    entries = subject.outputs.size
-    products = entries <= DENSE
-    parts = [
-        Part(
-            LAW,
-            _law,
-            (subject, criterion, key),
-            (),
-            seconds * (3 * subject.outputs.shape[1] if products else 500),
-            Curvature,
-        )
-    ]
+    gradient, (entries, k) = _seconds(subject), (subject.outputs.size, subject.outputs.shape[1])
+    of_law = gradient * (3 * k if entries <= DENSE else 500)
+    parts = [Part(LAW, _law, (subject, criterion, key), (), of_law, Curvature)]
     if tries:
-        parts.append(
-            Part(
-                RUNS, _runs, (subject, criterion, *settings), (LAW,), 12 * RUN_STEPS[momentum > 0] * seconds, ShortRuns
-            )
-        )
+        of_runs = 12 * RUN_STEPS[momentum > 0] * gradient
+        parts.append(Part(RUNS, make_runs, (subject, criterion, objective, momentum), (LAW,), of_runs, ShortRuns))
     if law:
         needs = (LAW, RUNS) if tries else (LAW,)
-        parts.append(Part(DESCENT, _followed, (subject, criterion, lr, momentum), needs, 200 * seconds, Followed))
+        parts.append(Part(DESCENT, _followed, (subject, criterion, lr, momentum), needs, 200 * gradient, Followed))
     about = {
         "data": rows.name, "network": str(subject.spec), "framework": subject.framework, "objective": objective,
         "lr": lr, "momentum": momentum, "probe": tries, "rows": rows.n, "preprocess": preprocess, "notes": list(rows.notes),
@@ -297,7 +227,9 @@ def prepare_foresee(
     def conclude(found: Mapping[str, Any], provenance: Provenance) -> Forecast:
         curvature, runs, followed = found[LAW], found.get(RUNS), found.get(DESCENT)
         limit = _limit(curvature, momentum)
-        diverges = _range(runs, limit, momentum) if squared and not (subject.batch_norm and runs is None) else None
+        diverges = (
+            range_told(runs, limit.value, momentum) if squared and not (subject.batch_norm and runs is None) else None
+        )
         rate, rate_by = _chosen_rate(lr, curvature, momentum, runs)
         steps, values, masses, reached = np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), ()
         if law:
@@ -306,7 +238,7 @@ def prepare_foresee(
             values, masses, reached = descent.loss(steps), descent.masses, _reached(descent, followed)
         answer = Forecast(
             model=subject.spec, framework=subject.framework, weights=subject.weights, data=rows.name, rows=rows.n,
-            source_rows=whole, features=rows.d, outputs=subject.outputs.shape[1], objective=objective, loss=criterion.words,
+            source_rows=whole, features=rows.d, outputs=k, objective=objective, loss=criterion.words,
             targets=targets, momentum=momentum, rate=rate, rate_by=rate_by, limit=limit, lambda_max=curvature.largest,
             products=curvature.products, batch_norm=subject.batch_norm, dropout=subject.dropout, diverges=diverges,
             first_loss=criterion.value(subject.outputs), spectrum=curvature.values, masses=masses, curve_steps=steps, curve=values, reached=reached,
@@ -401,30 +333,6 @@ def _law(work: Work, subject: Subject, criterion: Criterion, key: int) -> Curvat
     return found
 
 
-def _runs(
-    work: Work, subject: Subject, criterion: Criterion, objective: str, momentum: float, key: int, curvature: Curvature
-) -> ShortRuns:
-    """Rates rising from a quarter of the stable one until one diverges; falling first where that one does already."""
-    limit, factor = _stable(curvature, momentum), FINE if objective == "squared" else WIDE
-    found: dict[float, np.ndarray] = {}
-
-    def diverges(ratio: float) -> bool:
-        work.progress(len(found), 14, "")
-        found[ratio] = subject.run(criterion, ratio * limit, momentum, RUN_STEPS[momentum > 0])
-        return not np.isfinite(found[ratio][-1])
-
-    ratio = FIRST
-    if diverges(ratio):
-        while ratio > LOWEST and diverges(ratio := ratio / factor):
-            pass
-    else:
-        while ratio < HIGHEST and not diverges(ratio := ratio * factor):
-            pass
-    ratios = sorted(found)
-    by = "torch.optim.SGD on a copy of the module" if subject.module is not None else "steps of overparam in float64"
-    return ShortRuns(np.array(ratios) * limit, np.stack([found[one] for one in ratios]), by, criterion.constant)
-
-
 def _followed(
     work: Work,
     subject: Subject,
@@ -446,13 +354,9 @@ def _descent(
     return LinearDescent(curvature.values, (curvature.vectors.T @ residual) ** 2 / residual.size, rate, momentum)
 
 
-def _stable(curvature: Curvature, momentum: float) -> float:
-    return 2 * (1 + momentum) / curvature.largest
-
-
 def _limit(curvature: Curvature, momentum: float) -> Bracketed:
     """The stable rate with its sides."""
-    value, reach = _stable(curvature, momentum), 2 * (1 + momentum)
+    value, reach = stable_rate(curvature, momentum), 2 * (1 + momentum)
     if curvature.error is None:
         why = f"λ_max is an estimate from below, by {curvature.products} products with Jacobians"
         return Bracketed(value, None, value, "none", why, reference="fine_grained, Thm 4.1")
@@ -460,24 +364,12 @@ def _limit(curvature: Curvature, momentum: float) -> Bracketed:
     return Bracketed(value, lower, upper, "rounding included", reference="fine_grained, Thm 4.1")
 
 
-def _range(runs: ShortRuns | None, limit: Bracketed, momentum: float) -> DivergenceRange:
-    if runs is None:
-        low, high = UNTRIED[momentum > 0]
-        return DivergenceRange(low * limit.value, high * limit.value, False)
-    lost = np.flatnonzero(runs.diverged)
-    if not len(lost):
-        return DivergenceRange(float(runs.rates[-1]), None, True)
-    first = int(lost[0])
-    settled = float(runs.rates[first - 1]) if first else float(runs.rates[0]) / FINE
-    return DivergenceRange(settled / BELOW, float(runs.rates[first]) * ABOVE, True)
-
-
 def _chosen_rate(lr: float | None, curvature: Curvature, momentum: float, runs: ShortRuns | None) -> tuple[float, str]:
     """The rate of the curve: the one given, else half of what neither the law nor the runs call unstable."""
     if lr is not None:
         return lr, ""
     limit = _limit(curvature, momentum)
-    lower = _range(runs, limit, momentum).lower
+    lower = range_told(runs, limit.value, momentum).lower
     if lower < limit.value:
         return lower / 2, "half the lower end of the range in which training begins to diverge"
     return limit.value / 2, "half the largest stable one"

@@ -14,7 +14,7 @@ from overparam.engines.matrix import AbstractGram
 from overparam.spectrum.integrands import contraction
 from overparam.spectrum.lanczos import Lanczos
 from overparam.spectrum.rules import EPS, gauss_vectors
-from overparam.theory.integrands import heavy_ball
+from overparam.theory.integrands import growth, heavy_ball
 
 DENSE = 2_000
 """Rows times outputs up to which the matrix is made and decomposed; beyond, products with Jacobians."""
@@ -264,6 +264,8 @@ def _foretold(
     values = law.values
     a, nu = vectors.T @ residual, vectors.T @ moved
     c, v, free, gain = np.zeros_like(a), np.zeros_like(a), 0.0, 1.0
+    if not law.momentum:
+        return growth(values, h, law.rate) * a, v, free, 0.0
     for _ in range(h):
         v = law.momentum * v + law.rate * (a - values * c - nu * free)
         gain *= law.momentum

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from overparam.adapters import EquinoxNetwork, FlaxNetwork, TorchModule, from_equinox, from_flax, from_torch
@@ -307,8 +306,8 @@ class JaxSteps(AbstractModelSteps):
         return self._made(self._push, w, v)
 
     def _made(self, program: Any, *arrays: np.ndarray) -> np.ndarray:
-        with computing("float64", self.device) as kind:
-            return np.asarray(program(*(jnp.asarray(array, kind) for array in (*arrays, self.X))), dtype=np.float64)
+        with computing("float64", self.device):
+            return np.asarray(program(*arrays, self.X))
 
     def _tree(self, w: Any) -> Any:
         parts, place = [], 0
