@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import torch
 from torch import nn
 
 import overparam as op
-from overparam.analysis import Forecast, model_law
+from overparam.analysis import Forecast, model_law, prepare_foresee
 from overparam.analysis.model_law import LinearDescent
 
 EPS = float(np.finfo(np.float64).eps)
@@ -124,10 +125,12 @@ def linear_models() -> dict[str, Callable[[], tuple[Any, dict[str, Any]]]]:
 
 @pytest.mark.parametrize("name", list(linear_models()))
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_a_line_keeps_to_its_law_in_every_framework(name: str, momentum: float) -> None:
+def test_a_line_keeps_to_its_law_in_every_framework(name: str, momentum: float, tmp_path: Path) -> None:
     """Θ = x·x̃ + 1 in closed form; a linear model is its own linearisation, jumps and all."""
     model, options = linear_models()[name]()
-    found = op.foresee(model, X, TWO, momentum=momentum, **options, **CURVE)
+    found = op.foresee(model, X, TWO, momentum=momentum, place=tmp_path, **options, **CURVE)
+    again = prepare_foresee(model, X, TWO, momentum=momentum, place=tmp_path, **options, **CURVE)
+    assert len(again.plan.kept) == 2
     top = np.linalg.eigvalsh(2 * (X @ X.T + 1) / N)[-1]
     assert found.limit.value == pytest.approx(2 * (1 + momentum) / top, rel=1e-10)
     assert found.weights == D + 1
@@ -367,9 +370,16 @@ def test_what_cannot_be_foreseen_is_one_line(how: str) -> None:
 
 
 def test_the_houses_optimisers_are_read() -> None:
-    found = op.foresee(net(1), X, TWO, optimizer=op.training.SGD(0.05, momentum=0.3), **CURVE)
-    assert (found.rate, found.momentum, found.rate_by) == (0.05, 0.3, "")
+    """Their rates are for ½ Σ (y − u)², or its mean over rows; here they are for the mean over rows and outputs of (u − y)²."""
+    found = op.foresee(net(3), X, THREE, optimizer=op.training.SGD(0.05, momentum=0.3, loss="mean"), **CURVE)
+    assert found.rate == pytest.approx(0.05 * 3 / 2)
+    assert (found.momentum, found.rate_by) == (0.3, "")
     assert isinstance(found, Forecast)
     high = op.foresee(net(1), X, TWO, optimizer=op.training.GradientDescent(1e3), **CURVE)
+    assert high.rate == pytest.approx(1e3 * N / 2)
     assert high.verdict.tone == "bad"
     assert "foretells no curve" in high.verdict.sentences[2]
+    own = op.foresee(net(1), X, TWO, optimizer=op.training.SGD(1.0, momentum=0.3), lr=0.05, **CURVE)
+    assert (own.rate, own.momentum) == (0.05, 0.3)
+    with pytest.raises(ValueError, match="`optimizer` has batch"):
+        op.foresee(net(1), X, TWO, optimizer=op.training.SGD(1.0, batch=4))

@@ -24,11 +24,14 @@ from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset, preprocess
 from overparam.data.scaling import standardise_targets
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
+from overparam.theory.rates import loss_scale
 from overparam.training import SGD, GradientDescent
 
 MOST_ROWS = 1_000
 """Rows that are used where nobody says how many."""
 OBJECTIVES = ("squared", "cross_entropy")
+OTHERWISE = ("weight_decay", "nesterov", "dampening", "maximize", "batch", "schedule")
+"""Settings of an optimiser that the law does not know."""
 TARGETS = (0.5, 0.1, 0.01)
 """Shares of the first loss whose steps are told."""
 LAW, RUNS, DESCENT = "tangent kernel", "short runs", "the model's own steps"
@@ -172,8 +175,9 @@ def prepare_foresee(
             are targets ±1, or two outputs; more are one-hot less 1/k.
         objective: "squared" or "cross_entropy".
         optimizer: "sgd", or an optimiser that has its rate and momentum: `torch.optim.SGD`, `op.training.SGD` or
-            `GradientDescent`. It is read, never stepped.
-        lr: the rate of the curve; half of what is safe if None.
+            `GradientDescent`, whose rate for a sum or for ½ the square is turned into one for the loss here. It is read,
+            never stepped.
+        lr: the rate of the curve, for the mean loss named above; half of what is safe if None.
         momentum: of heavy ball, as PyTorch's SGD has it; 0 if None.
         probe: whether short runs over a grid of rates are made, on a copy: fifty steps each, with momentum 150; None makes
             them for the squared loss alone.
@@ -196,11 +200,12 @@ def prepare_foresee(
     (progress or silent)(0.0, None, "reading")
     objective = one_of(str(objective).replace("-", "_"), "objective", OBJECTIVES)
     one_of(dtype, "dtype", ("float64",), "derivatives are computed in float64 only")
-    lr, momentum = _from_optimizer(optimizer, lr, momentum)
+    lr, momentum, convention = _from_optimizer(optimizer, lr, momentum)
     key = whole_number(key, "key")
     rows, whole = _rows(as_dataset(data, y, key=key, **reading), preprocess, max_rows, key)
     subject = subject_of(model, rows, params, key, device)
     criterion, targets = criterion_of(rows, subject.outputs.shape[1], objective, str(subject.spec))
+    lr = lr if lr is None else lr * _as_mean(convention, objective, criterion.targets)
     squared, law = objective == "squared", objective == "squared" and not subject.batch_norm
     tries = squared if probe is None else bool(probe)
     gradient, (entries, k) = _seconds(subject), (subject.outputs.size, subject.outputs.shape[1])
@@ -255,11 +260,14 @@ def prepare_foresee(
 foresee = verb(prepare_foresee)
 
 
-def _from_optimizer(optimizer: Any, lr: Any, momentum: Any) -> tuple[float | None, float]:
-    """Rate and momentum, from the optimiser where it has them; one line for one that is not plain descent or heavy ball."""
+def _from_optimizer(optimizer: Any, lr: Any, momentum: Any) -> tuple[float | None, float, str]:
+    """Rate, momentum and the convention of the rate ("" for the losses here), from the optimiser where it has them.
+
+    One line for an optimiser that is not plain descent or heavy ball on full batches.
+    """
     found: dict[str, Any] = {}
     if isinstance(optimizer, SGD | GradientDescent):
-        found = {name: getattr(optimizer, name, 0) for name in ("lr", "momentum", "weight_decay", "nesterov")}
+        found = {name: getattr(optimizer, name, None) for name in ("lr", "momentum", "loss", *OTHERWISE)}
     elif type(optimizer).__name__ == "SGD" and hasattr(optimizer, "param_groups"):
         if len(optimizer.param_groups) != 1:
             raise ValueError("`optimizer` has several groups of weights with settings of their own; expected one")
@@ -270,12 +278,23 @@ def _from_optimizer(optimizer: Any, lr: Any, momentum: Any) -> tuple[float | Non
             f"`optimizer` is {name}; expected 'sgd' (with `momentum=`), a torch.optim.SGD, or an SGD of op.training: what "
             "others do is not known from the curvature"
         )
-    odd = [name for name in ("weight_decay", "nesterov", "dampening") if found.get(name)]
+    odd = [name for name in OTHERWISE if found.get(name)]
     if odd:
-        raise ValueError(f"`optimizer` has {odd[0]}; the law is that of plain descent and of heavy ball: leave it out")
+        raise ValueError(
+            f"`optimizer` has {odd[0]}; the law is that of plain descent and of heavy ball on full batches: leave it out"
+        )
+    convention = found.get("loss", "") if lr is None else ""
     lr = found.get("lr") if lr is None else lr
-    momentum = found.get("momentum", 0.0) if momentum is None else momentum
-    return None if lr is None else positive(lr, "lr"), share(momentum, "momentum", zero=True)
+    momentum = (found.get("momentum") or 0.0) if momentum is None else momentum
+    return None if lr is None else positive(lr, "lr"), share(momentum, "momentum", zero=True), convention
+
+
+def _as_mean(convention: str, objective: str, targets: np.ndarray) -> float:
+    """What turns a rate of the house's convention into one for the mean loss."""
+    if not convention:
+        return 1.0
+    n, k = targets.shape
+    return loss_scale(convention, n) / loss_scale("mse" if objective == "squared" else "mean", n, k)
 
 
 def _rows(data: Dataset, how: str, max_rows: int | None, key: int) -> tuple[Dataset, int]:
