@@ -127,7 +127,6 @@ def measure(name: str, what: str, model: nn.Module, data: Any, momentum: float) 
     true = threshold(model, data, momentum, f.diverges.lower / 2)
     law = f.loss_at(np.arange(LONG + 1))
     seen = losses(model, data, f.rate, momentum, LONG, law)
-    lost = f.runs.rates[f.runs.diverged]
     low, high = UNTRIED[momentum > 0]
     off = abs(law[len(seen) - 1] - seen[-1]) > 0.1 * seen[-1]
     return {
@@ -138,8 +137,8 @@ def measure(name: str, what: str, model: nn.Module, data: Any, momentum: float) 
         "stable rate": f.limit.value,
         "lower": f.diverges.lower,
         "upper": f.diverges.upper,
-        "run settled": float(f.runs.rates[~f.runs.diverged][-1]),
-        "run diverged": float(lost[0]) if len(lost) else None,
+        "runs diverge from": f.runs.threshold[0],
+        "all runs diverge from": f.runs.threshold[1],
         "true threshold": true,
         "inside": bool(f.diverges.lower <= true <= (f.diverges.upper or np.inf)),
         "inside multiples": bool(low * f.limit.value <= true <= high * f.limit.value),

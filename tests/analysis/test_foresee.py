@@ -15,13 +15,14 @@ from torch import nn
 import overparam as op
 from overparam.analysis import Forecast, model_law, prepare_foresee
 from overparam.analysis.model_law import LinearDescent
+from overparam.analysis.model_runs import ShortRuns, range_told
 
 EPS = float(np.finfo(np.float64).eps)
 N, D = 12, 3
 X = np.random.default_rng(1).standard_normal((N, D))
 TWO = np.where(X[:, 0] > 0.2, "b", "a")
 THREE = np.array(["a", "b", "c"])[np.digitize(X[:, 0], (-0.5, 0.5))]
-CURVE = {"probe": False}
+CURVE: dict[str, Any] = {"probe": False}
 """Without short runs."""
 
 
@@ -199,9 +200,10 @@ def test_short_runs_are_pytorchs_and_the_range_holds_what_they_saw() -> None:
     assert told is not None
     assert "torch.optim.SGD" in runs.by
     assert runs.constant == pytest.approx(np.var(targets(TWO, 1)))
-    assert runs.diverged.tolist() == [False] * (len(runs.rates) - 1) + [True]
-    assert told.lower < runs.rates[-2] < runs.rates[-1] < told.upper
-    assert told.upper / told.lower <= 3
+    assert runs.diverged.tolist() == [False] * (len(runs.rates) - 3) + [True] * 3
+    assert runs.threshold == (runs.rates[-4], runs.rates[-3])
+    assert told.lower < runs.rates[-4] < runs.rates[-3] < told.upper
+    assert told.upper / told.lower == pytest.approx(3)
     own = net(1)
     optimiser = torch.optim.SGD(own.parameters(), lr=runs.rates[0])
     for _ in range(50):
@@ -213,6 +215,14 @@ def test_short_runs_are_pytorchs_and_the_range_holds_what_they_saw() -> None:
     assert runs.losses[0, -1] == pytest.approx(last.item(), rel=1e-9)
 
 
+def test_the_threshold_of_runs_is_where_some_diverge_and_where_all_do() -> None:
+    last = np.array([1.0, np.inf, 1.0, np.inf, np.inf, np.inf])
+    runs = ShortRuns(np.arange(1.0, 7.0), np.stack([np.ones(6), last], axis=1), "", 1.0)
+    assert runs.threshold == (1.0, 4.0)
+    told = range_told(runs, 1.0, 0.0)
+    assert (told.lower, told.upper) == (pytest.approx(2 / 3**0.5), pytest.approx(2 * 3**0.5))
+
+
 @pytest.mark.parametrize("objective", ["squared", "cross_entropy"])
 def test_the_houses_short_runs_are_those_of_pytorch(objective: str) -> None:
     module = net(3)
@@ -221,7 +231,7 @@ def test_the_houses_short_runs_are_those_of_pytorch(objective: str) -> None:
     def apply(w: Any, x: Any) -> Any:
         return jax.numpy.tanh(x @ w["0_weight"].T + w["0_bias"]) @ w["2_weight"].T + w["2_bias"]
 
-    options = {"objective": objective, "probe": True}
+    options: dict[str, Any] = {"objective": objective, "probe": True}
     one, other = op.foresee(module, X, THREE, **options), op.foresee(apply, X, THREE, params=w, **options)
     assert one.runs is not None
     assert other.runs is not None

@@ -10,7 +10,7 @@ from overparam.core.sections import Block, Figure, Line, Section, Series, Table,
 from overparam.core.words import count_of, number
 
 if TYPE_CHECKING:
-    from overparam.analysis.model_forecast import Forecast
+    from overparam.analysis.model_forecast import Forecast, StepsToShare
 
 FEW = 10
 """A law that holds for fewer steps than this says little of training."""
@@ -74,13 +74,20 @@ def _dead(f: Forecast) -> str:
 
 def _speed(f: Forecast) -> str:
     by = f", {f.rate_by}," if f.rate_by else ""
-    reached = [f"{r.share:.0%} of it after {count_of(r.steps, 'step')}" for r in f.reached if r.steps is not None]
-    told = f.diverges
     if f.rate > f.limit.value:
         return f"At the rate {_rate(f.rate)} the linear law grows: it foretells no curve."
-    words = f"to {', to '.join(reached)}" if reached else "by less than half in ten million steps"
-    warn = " (at that rate training may diverge)" if told is not None and f.rate > told.lower else ""
-    return f"At the rate {_rate(f.rate)}{by} the law lets the loss fall from {number(f.first_loss, 3)} {words}{warn}."
+    there = [r for r in f.reached if r.steps is not None]
+    near, far = (", ".join(_to(r) for r in there if bool(r.believed) is believed) for believed in (True, False))
+    near = near or f"to {number(float(f.loss_at(f.believe_until or 0)), 3)} at step {f.believe_until or 0:,}"
+    far = f", and would, if the model kept to it, {far}" if far else ""
+    warn = " (at that rate training may diverge)" if f.diverges is not None and f.rate > f.diverges.lower else ""
+    return (
+        f"At the rate {_rate(f.rate)}{by} the law lets the loss fall from {number(f.first_loss, 3)} {near}{far}{warn}."
+    )
+
+
+def _to(r: StepsToShare) -> str:
+    return f"to {r.share:.0%} of it after {count_of(r.steps or 0, 'step')}"
 
 
 def _believed(f: Forecast) -> str:

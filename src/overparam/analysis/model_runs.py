@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -17,8 +19,10 @@ FINE, WIDE = 2**0.5, 2.0
 """From one rate of the short runs to the next: squared loss; cross-entropy, and models with batch norm."""
 FIRST, LOWEST, HIGHEST = 0.25, 2.0**-8, 128.0
 """Rates of the short runs over the stable one: where they begin, and how far they go."""
-BELOW, ABOVE = 1.7, 1.24
-"""The range told: the largest rate that settled in the short runs over this, the first that did not times this."""
+SURE = 3
+"""So many rates in a row that diverge end the search: below them some may diverge where a larger one does not."""
+RANGE = 3.0
+"""How wide the range is that is told: around the middle of where runs begin to diverge and where all do."""
 UNTRIED = {False: (1.25, 3.75), True: (0.45, 1.35)}
 """The range over the stable rate where no runs are made, without and with momentum."""
 
@@ -40,6 +44,15 @@ class ShortRuns:
     def diverged(self) -> np.ndarray:
         """(rates,) whether the loss went to infinity."""
         return ~np.isfinite(self.losses[:, -1])
+
+    @property
+    def threshold(self) -> tuple[float, float]:
+        """The last rate below all that diverged, and the first from which on all did."""
+        lost = np.flatnonzero(self.diverged)
+        kept = np.flatnonzero(~self.diverged)
+        sure = int(kept[-1]) + 1 if len(kept) else 0
+        below = float(self.rates[lost[0] - 1]) if lost[0] else float(self.rates[0]) / FINE
+        return below, float(self.rates[min(sure, len(self.rates) - 1)])
 
     @property
     def falls(self) -> np.ndarray:
@@ -73,25 +86,37 @@ class DivergenceRange:
 def make_runs(
     work: Work, subject: Subject, criterion: Criterion, objective: str, momentum: float, curvature: Curvature
 ) -> ShortRuns:
-    """Rates rising from a quarter of the stable one until one diverges; falling first where that one does already."""
-    limit, factor = (
-        stable_rate(curvature, momentum),
-        WIDE if objective == "cross_entropy" or subject.batch_norm else FINE,
-    )
+    """Rates rising from a quarter of the stable one until several in a row diverge; falling first where that one does.
+
+    With momentum the rates between those that matter are tried too: there a rate may diverge and a larger one not.
+    """
+    limit = stable_rate(curvature, momentum)
+    factor = WIDE if objective == "cross_entropy" or subject.batch_norm else FINE
     found: dict[float, np.ndarray] = {}
 
     def diverges(ratio: float) -> bool:
-        work.progress(len(found), 14, "")
+        work.progress(len(found), 20, "")
         found[ratio] = subject.run(criterion, ratio * limit, momentum, RUN_STEPS[momentum > 0])
         return not np.isfinite(found[ratio][-1])
 
-    ratio = FIRST
-    if diverges(ratio):
-        while ratio > LOWEST and diverges(ratio := ratio / factor):
-            pass
-    else:
-        while ratio < HIGHEST and not diverges(ratio := ratio * factor):
-            pass
+    first = FIRST
+    while diverges(first) and first > LOWEST:
+        first /= factor
+    ratio, lost = FIRST, int(first < FIRST)
+    while lost < SURE and ratio < HIGHEST:
+        ratio *= factor
+        lost = lost + 1 if diverges(ratio) else 0
+    runs = _joined(found, limit, criterion, subject)
+    if momentum and factor == FINE and runs.diverged.any():
+        settled, sure = runs.threshold
+        between = [one * FINE**0.5 for one in sorted(found) if settled / FINE <= one * limit * FINE**0.25 < sure]
+        for one in between:
+            diverges(one)
+        runs = _joined(found, limit, criterion, subject)
+    return runs
+
+
+def _joined(found: Mapping[float, np.ndarray], limit: float, criterion: Criterion, subject: Subject) -> ShortRuns:
     ratios = sorted(found)
     by = "torch.optim.SGD on a copy of the module" if subject.module is not None else "steps of overparam in float64"
     return ShortRuns(np.array(ratios) * limit, np.stack([found[one] for one in ratios]), by, criterion.constant)
@@ -107,9 +132,7 @@ def range_told(runs: ShortRuns | None, limit: float, momentum: float) -> Diverge
     if runs is None:
         low, high = UNTRIED[momentum > 0]
         return DivergenceRange(low * limit, high * limit, False)
-    lost = np.flatnonzero(runs.diverged)
-    if not len(lost):
+    if not runs.diverged.any():
         return DivergenceRange(float(runs.rates[-1]), None, True)
-    first = int(lost[0])
-    settled = float(runs.rates[first - 1]) if first else float(runs.rates[0]) / FINE
-    return DivergenceRange(settled / BELOW, float(runs.rates[first]) * ABOVE, True)
+    middle = math.sqrt(math.prod(runs.threshold))
+    return DivergenceRange(middle / math.sqrt(RANGE), middle * math.sqrt(RANGE), True)
