@@ -18,7 +18,16 @@ from collections.abc import Mapping
 from filled import SECTIONS
 from filled.committed import ROOT, Result
 
-PAGES = ("studies.md", "audit.md", "compare.md", "foresee.md", "growth.md", "theorems.md", "error_estimates.md", "label_issues.md")
+PAGES = (
+    "studies.md",
+    "audit.md",
+    "compare.md",
+    "foresee.md",
+    "growth.md",
+    "theorems.md",
+    "error_estimates.md",
+    "label_issues.md",
+)
 COMMAND = "python docs/fill.py"
 UNMEASURED = ("paper", "set")
 NUMBER = r"[+−]?\d[\d,.]*(?:e-?\d+)?%?"
