@@ -234,6 +234,12 @@ def _short_runs(f: Forecast) -> tuple[Block, ...]:
         "diverged" if lost else "above its start" if not fell else "settled" if learnt else "no better than a constant"
         for lost, fell, learnt in zip(runs.diverged, runs.falls, runs.learns, strict=True)
     ]
+    averages = (
+        ", batch norm averaging over the batch"
+        if f.framework == "PyTorch"
+        else ", batch norm with its running averages"
+    )
+    averages = averages if f.batch_norm else ""
     highest = np.where(np.isfinite(runs.losses), runs.losses, np.nan)
     table = Table(
         ("Rate", "over the stable rate", "highest loss", "loss at the end", "ended"),
@@ -241,7 +247,7 @@ def _short_runs(f: Forecast) -> tuple[Block, ...]:
             (_rate(rate), round(float(rate / f.limit.value), 3), float(np.nanmax(top)), None if lost else float(own[-1]), word)
             for rate, top, own, lost, word in zip(runs.rates, highest, runs.losses, runs.diverged, words, strict=True)
         ),
-        "Measured on this model, batch norm averaging over the batch, dropout off.",
+        f"Measured on this model, dropout off{averages}.",
     )  # fmt: skip
     return figure, table
 

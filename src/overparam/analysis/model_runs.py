@@ -118,7 +118,11 @@ def make_runs(
 
 def _joined(found: Mapping[float, np.ndarray], limit: float, criterion: Criterion, subject: Subject) -> ShortRuns:
     ratios = sorted(found)
-    by = "torch.optim.SGD on a copy of the module" if subject.module is not None else "steps of overparam in float64"
+    by = (
+        "torch.optim.SGD on a copy of the module"
+        if subject.module is not None
+        else "steps of overparam in float64, in evaluation mode"
+    )
     return ShortRuns(np.array(ratios) * limit, np.stack([found[one] for one in ratios]), by, criterion.constant)
 
 
