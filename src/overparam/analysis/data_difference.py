@@ -12,6 +12,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis.data_analysis import LEAST_ROWS, Analysis
+from overparam.analysis.data_estimate import MOST_ROWS as MOST_FITTED
+from overparam.analysis.data_estimate import fit_rows, losses
 from overparam.analysis.data_matching import (
     ColumnDrift,
     LabelChange,
@@ -32,7 +34,6 @@ from overparam.core.sections import Figure, Section, Table, Text, Tone, Verdict,
 from overparam.core.words import count_of, listed, percent, points, quoted
 from overparam.data import Dataset, as_dataset, generator
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, read, verb
-from overparam.theory import tuned_fit
 
 MOST_ROWS = 2_000
 """Rows of each version whose error is estimated, unless more are asked for."""
@@ -159,7 +160,7 @@ def prepare_diff(
     >>> found.rows.added, found.rows.gone, found.labels_changed
     (10, 0, 0)
     """
-    most = whole_number(max_rows, "max_rows", least=LEAST_ROWS)
+    most = min(whole_number(max_rows, "max_rows", least=LEAST_ROWS), MOST_FITTED)
     one, other = (_given(data, by, key, reading) for data in (before, after))
     names = (_name(one), _name(other))
     about = {"data": " and ".join(names), "before": names[0], "after": names[1], "by": by, "max_rows": max_rows}
@@ -246,23 +247,17 @@ def _functions(
 
 
 def _errors(work: Work, before: PreparedRows, after: PreparedRows, by: str | None, key: int) -> Errors:
-    losses = []
+    found = []
     for place, rows in enumerate((before, after)):
-        work.progress(place, 2.0, "the error before" if place == 0 else "the error after")
-        fit = tuned_fit(rows.X, rows.y, task="classes" if rows.classes else "regression", key=key)
-        losses.append(_losses(rows, fit.outputs))
+        fitted = fit_rows(replace(work, progress=partial(_half, work.progress, place)), rows)
+        found.append(losses(fitted.rows, fitted.rows.y, fitted.fit.outputs))
     matching = match_rows(before.source, after.source, by)
-    return _intervals(losses[0], losses[1], matching, key)
+    return _intervals(found[0], found[1], matching, key)
 
 
-def _losses(rows: PreparedRows, outputs: np.ndarray) -> np.ndarray:
-    """Of every row: 1 where it is put into a wrong class; for regression the square over the variance of the targets."""
-    y = rows.y
-    if not rows.classes:
-        return np.asarray((y - outputs) ** 2).reshape(len(y), -1).mean(axis=1)
-    if y.ndim == 1:
-        return (np.sign(outputs) != y).astype(np.float64)
-    return (outputs.argmax(axis=1) != y.argmax(axis=1)).astype(np.float64)
+def _half(tell: Progress, place: int, done: float, total: float | None, what: str) -> None:
+    """Progress of the first or the second of two fits."""
+    tell(place + done / (total or 1.0), 2.0, f"{'before' if place == 0 else 'after'}: {what}")
 
 
 def _intervals(one: np.ndarray, other: np.ndarray, matching: Matching, key: int) -> Errors:
