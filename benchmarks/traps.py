@@ -126,6 +126,13 @@ def twice(jitter: float) -> Callable[[np.random.Generator], Made]:
     return make
 
 
+def one_column(random: np.random.Generator) -> Made:
+    X, y = _table(random, 250), coin(random, 250)
+    moved = X.copy()
+    moved[:, 0] += 1e-3 * random.normal(size=250)
+    return np.vstack([X, moved]), np.concatenate([y, y]), {}
+
+
 def oversampled(random: np.random.Generator) -> Made:
     X = _table(random, 300)
     y = coin(random, 300, 0.12)
@@ -317,6 +324,7 @@ TRAPS = (
         Trap(f"coin labels, copies jittered by {jitter:g}", twice(jitter), "not green; copies found", both(not_green, has_copies))
         for jitter in (1e-6, 1e-4, 1e-3, 1e-2)
     ),
+    Trap("coin labels, copies that differ in one column", one_column, "not green; copies found", both(not_green, has_copies)),
     Trap("coin labels, minority oversampled five times", oversampled, "not green; copies found", both(not_green, has_copies)),
     Trap("a real rule, every row written twice", copies_of_signal, "the error of new rows", both(has_copies, between(0.15, 0.45))),
     Trap("few discrete columns, equal rows by chance", discrete, "no copies", no_copies),

@@ -171,3 +171,22 @@ def test_a_forest_that_is_clearly_better_is_said_to_be(random):
     found = op.analyze((X, np.abs(X[:, 0] - 0.5) < 0.25))
     assert found.error.rival.error.upper < found.error.value
     assert "prefer trees here" in " ".join(found.verdict.sentences)
+
+
+def test_copies_that_differ_in_one_column_are_found_by_their_labels(random):
+    X, y = random.normal(size=(150, 5)), random.integers(2, size=150)
+    moved = X.copy()
+    moved[:, 0] += 1e-3 * random.normal(size=150)
+    result, _ = sentences(np.vstack([X, moved]), np.concatenate([y, y]))
+    assert result.copies == 150
+    assert result.verdict.tone == "bad"
+    clean, _ = sentences(X, X[:, 1] + X[:, 2] > 0)
+    assert clean.copies == 0
+
+
+def test_rare_positives_that_are_ranked_well_are_not_called_little(random):
+    X = random.normal(size=(500, 4))
+    result, words = sentences(X, X[:, 0] + 0.6 * random.normal(size=500) > 1.9)
+    assert result.error.auc.lower > 0.6
+    assert result.verdict.tone == "warning"
+    assert "Little of these labels" not in words

@@ -108,3 +108,23 @@ def test_on_the_command_line(tmp_path, capsys):
     assert op.read(tmp_path / "o").rows.added == 10
     assert run(["diff", files[0], *out]) == 2
     assert "pass both" in capsys.readouterr().err
+
+
+def test_a_key_on_the_command_line_and_errors_that_do_not_compare(tmp_path, capsys):
+    X, y = table(40)
+    for name, labels in (("before", y), ("after", y), ("numbers", X[:, 1].tolist())):
+        rows = [",".join([str(100 + i), *map(repr, row.tolist()), str(labels[i])]) for i, row in enumerate(X)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,a,b,c,label", *rows]) + "\n")
+    out = ["--key", "id", "--out", str(tmp_path / "o")]
+    assert run(["diff", str(tmp_path / "before.csv"), str(tmp_path / "after.csv"), *out]) == 0
+    assert "Of 40 rows 40 are kept" in " ".join(capsys.readouterr().out.split())
+    found = op.diff(tmp_path / "before.csv", tmp_path / "numbers.csv")
+    assert found.error_change is None
+    assert "their errors do not compare" in " ".join(found.verdict.sentences)
+
+
+def test_written_twice_the_error_does_not_fall():
+    X, y = table(120)
+    noisy = np.where(np.random.default_rng(3).uniform(size=120) < 0.3, y[::-1], y)
+    found = op.diff((X, noisy), (np.vstack([X, X]), np.concatenate([noisy, noisy])))
+    assert found.error_change.lower <= 0 <= found.error_change.upper

@@ -50,7 +50,7 @@ def test_a_breach_tells_the_value():
     ]
 
 
-@pytest.mark.parametrize("line", ["", "error>", "error>>1", ">1", "error>much", "a b", "error>0.1,"])
+@pytest.mark.parametrize("line", ["", "error>", "error>>1", ">1", "error>much", "a b", "error>0.1,", "error>nan"])
 def test_what_is_no_condition_is_one_line(line):
     with pytest.raises(ValueError, match="--fail-if"):
         parse_conditions(line)

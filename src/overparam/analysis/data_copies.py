@@ -51,7 +51,8 @@ def judge_copies(found: RowCopies, labels: Any, probabilities: Any = None) -> Co
     Where there is, they are copies if their labels agree more often (by three standard errors) than those of
     independent draws with the given probabilities. Every group counts as one pair: the labels of many equal rows tell
     more of what is usual there than probabilities from elsewhere, and would be held against them.
-    Near rows are copies in three and more dimensions; in fewer nobody can tell.
+    Near rows are copies in three and more dimensions; in fewer nobody can tell. Rows that differ in one or two columns
+    are copies where their labels agree too often.
 
     Args:
         found: from `row_copies`.
@@ -70,12 +71,13 @@ def judge_copies(found: RowCopies, labels: Any, probabilities: Any = None) -> Co
     z, near_z = agreement(found.equal, codes, chances), agreement(found.near, codes, chances)
     equal = bool(found.equal) and (not found.by_chance or _above(z))
     near = bool(found.near) and found.told_apart
+    thin = found.thin if _above(agreement(found.thin, codes, chances)) else ()
     unclear = bool(found.near) and not near
-    counted = [*(found.equal if equal else ()), *(found.near if near or unclear else ())]
+    counted = [*(found.equal if equal else ()), *thin, *(found.near if near or unclear else ())]
     groups = group_numbers(found.n, counted)
-    copies = group_numbers(found.n, [*(found.equal if equal else ()), *(found.near if near else ())])
+    copies = group_numbers(found.n, [*(found.equal if equal else ()), *thin, *(found.near if near else ())])
     verdict: Verdict = "none"
-    if equal or near:
+    if equal or near or thin:
         verdict = "copies"
     elif unclear:
         verdict = "unclear"
@@ -84,11 +86,11 @@ def judge_copies(found: RowCopies, labels: Any, probabilities: Any = None) -> Co
     return CopyGroups(
         verdict=verdict,
         groups=groups,
-        rows=(*found.equal, *found.near),
-        kinds=("equal",) * len(found.equal) + ("near",) * len(found.near),
+        rows=(*found.equal, *thin, *found.near),
+        kinds=("equal",) * len(found.equal) + ("near",) * (len(thin) + len(found.near)),
         copied=found.n - len(np.unique(copies)),
         equal_rows=sum(len(rows) for rows in found.equal),
-        near_rows=sum(len(rows) for rows in found.near),
+        near_rows=sum(len(rows) for rows in (*thin, *found.near)),
         z=z,
         near_z=near_z,
         dimension=found.dimension,

@@ -168,9 +168,10 @@ def prepare_diff(
     if isinstance(one, Dataset) and isinstance(other, Dataset):
         common_columns(one, other)  # one line before any work where there is none
         parts.append(Part("rows", _compared, (one, other, by), seconds=0.5, gives=Compared))
-        pair = tuple(prepare_rows(data, preprocess, most, key) for data in (one, other))
-        seconds = 1.0 + sum(4.0 * (rows.n / 1000) ** 2.5 for rows in pair)
-        parts.append(Part("errors", _errors, (*pair, by, key), seconds=seconds, gives=Errors))
+        if one.task == other.task or "regression" not in (one.task, other.task):
+            pair = tuple(prepare_rows(data, preprocess, most, key) for data in (one, other))
+            seconds = 1.0 + sum(4.0 * (rows.n / 1000) ** 2.5 for rows in pair)
+            parts.append(Part("errors", _errors, (*pair, by, key), seconds=seconds, gives=Errors))
     return Job(
         "diff",
         parts,
@@ -200,7 +201,7 @@ def _given(data: Any, by: str | None, key: int, reading: Mapping[str, Any]) -> D
                 f"{os.fspath(data)} holds a result of kind {found.kind!r}; `diff` takes those of `analyze`, or data"
             )
         return found
-    options = dict(reading) | ({} if by is None else {"group": by})
+    options = dict(reading) | ({} if by is None or isinstance(data, Dataset) else {"group": by})
     found = as_dataset(data, key=key, **options)
     if found.n < LEAST_ROWS:
         raise ValueError(f"{found.name} has {count_of(found.n, 'row')}; a comparison needs at least {LEAST_ROWS}")
@@ -297,7 +298,12 @@ def _conclude(
     notes = list(compared.notes)
     if errors is None:
         errors = _of_results(before, after)
-        notes.append("a result holds no rows: rows, labels and columns are compared where both are data")
+        if not compared.by:
+            notes.append("a result holds no rows: rows, labels and columns are compared where both are data")
+        if errors is None and compared.by:
+            notes.append("one has classes and the other numbers to predict: their errors do not compare")
+        elif errors is None:
+            notes.append("errors are compared where both are data, or both results of one kind of task")
     task = before.task if before.task == after.task else f"{before.task}, then {after.task}"
     drifted = tuple(each.column for each in compared.drift if each.q <= FOUND)
     answer = Difference(
@@ -379,7 +385,7 @@ def _error_words(d: Difference, before: Interval, after: Interval, change: Inter
             f"these rows can tell ({points(change.lower)} to {points(change.upper)})."
         )
     return (
-        f"The {what} on new rows {told} from {percent(before.value)} to {percent(after.value)}: by {points(change.value)}, "
+        f"The {what} on new rows {told} from {percent(before.value)} to {percent(after.value)}: a change of {points(change.value)}, "
         f"95% interval {points(change.lower)} to {points(change.upper)}."
     )
 

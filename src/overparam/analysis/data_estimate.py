@@ -129,7 +129,7 @@ def error_estimate(work: Work, s: PreparedRows, fitted: Fitted, rival: Rival | N
     if cautious is not fit or grouped:
         together = led if cautious is fit else _interval(s, cautious, main)
     leading: Leading = "rows left out one at a time"
-    if s.data.groups is not None:
+    if s.data.groups is not None and grouped:
         leading = "your groups left out"
     elif grouped:
         leading = "near rows left out together" if fitted.copies.verdict == "unclear" else "copies left out together"
@@ -210,9 +210,7 @@ def _test(s: PreparedRows, fit: TunedFit) -> tuple[Interval | None, int]:
     count = len(each)
     if not s.classes:
         return group_interval(each, np.arange(count), s.seed), count
-    wrong, tail = each.sum(), (1 - LEVEL) / 2
-    lower = float(beta.ppf(tail, wrong, count - wrong + 1)) if wrong else 0.0
-    upper = float(beta.ppf(1 - tail, wrong + 1, count - wrong)) if wrong < count else 1.0
+    lower, upper = share_interval(float(each.mean()), count)
     return Interval(float(each.mean()), lower, upper, LEVEL), count
 
 
@@ -223,5 +221,19 @@ def group_interval(losses: np.ndarray, groups: np.ndarray, seed: int) -> Interva
     draws = generator(seed, 29).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=DRAWS)
     drawn = draws @ sums / (draws @ sizes)
     tail = 100 * (1 - LEVEL) / 2
-    lower, upper = np.percentile(drawn, [tail, 100 - tail])
-    return Interval(float(losses.mean()), float(lower), float(upper), LEVEL)
+    lower, upper = (float(side) for side in np.percentile(drawn, [tail, 100 - tail]))
+    if np.isin(losses, (0.0, 1.0)).all():  # none wrong among few rows does not mean certainty
+        low, high = share_interval(float(losses.mean()), len(sums))
+        lower, upper = min(lower, low), max(upper, high)
+    return Interval(float(losses.mean()), lower, upper, LEVEL)
+
+
+def share_interval(share: float, count: int) -> tuple[float, float]:
+    """Of a share of so many independent draws (Clopper and Pearson).
+
+    >>> [round(side, 3) for side in share_interval(0.0, 10)]
+    [0.0, 0.308]
+    """
+    wrong, tail = share * count, (1 - LEVEL) / 2
+    lower = float(beta.ppf(tail, wrong, count - wrong + 1)) if wrong > 0 else 0.0
+    return lower, float(beta.ppf(1 - tail, wrong + 1, count - wrong)) if wrong < count else 1.0

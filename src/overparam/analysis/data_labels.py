@@ -142,11 +142,9 @@ def labels_say(scored: ScoredLabels) -> list[str]:
             "cannot tell apart."
         )
     if issues:
-        first = scored.rows[0], scored.label(scored.given[0]), scored.label(scored.suggested[0])
         what = "row that is rather wrong than right" if issues == 1 else "rows that are rather wrong than right"
         lines.append(
-            f"{FILE} lists {issues:,} {what}, row {first[0]} first (given {first[1]}, rather {first[2]}): fill its "
-            "column `decision` with keep, drop or a label."
+            f"{FILE} lists {issues:,} {what}, row {scored.rows[0]} first: fill its column `decision` with keep, drop or a label."
         )
     return lines
 
@@ -281,8 +279,8 @@ def noise_rate(codes: np.ndarray, probabilities: np.ndarray) -> tuple[NoiseRate,
 
     >>> p = np.repeat([[0.99, 0.01], [0.01, 0.99]], 200, axis=0)
     >>> found, share = noise_rate(np.where(np.arange(400) % 10 == 0, 1, 0) ^ (np.arange(400) >= 200), p)
-    >>> found.kind, round(found.rate, 3), share == found.rate
-    ('rate', 0.1, True)
+    >>> found.kind, round(found.rate, 3), round(share, 3)
+    ('rate', 0.1, 0.102)
     """
     n, k = probabilities.shape
     differs = probabilities.argmax(axis=1) != codes
@@ -291,11 +289,16 @@ def noise_rate(codes: np.ndarray, probabilities: np.ndarray) -> tuple[NoiseRate,
     clean = float(np.clip((everywhere - share) / max(1 - share * k / (k - 1), 1e-9), 0.0, 1.0))
     lower, upper = _binomial(share, rows)
     if clean < min(CLEAN, guess / 4) and upper < 0.7 * guess:
-        return NoiseRate("rate", share, lower, upper, clean), share
+        return NoiseRate("rate", share, lower, upper, clean), _reckoned(share, rows)
     surest = [_differing_where_sure(probabilities, differs, part) for part in SURER]
-    least = min([share, *(found for found, rows in surest if rows >= 50)])
+    least = min([_reckoned(share, rows), *(_reckoned(found, rows) for found, rows in surest if rows >= 50)])
     bound = _binomial(everywhere, n)[1]
     return NoiseRate("at most", everywhere, 0.0, bound, clean), min(least, max(guess - share, 0.0))
+
+
+def _reckoned(share: float, rows: int) -> float:
+    """The share that scores reckon with: none seen among few rows does not mean that there is none (Jeffreys)."""
+    return (share * rows + 0.5) / (rows + 1)
 
 
 def _differing_where_sure(probabilities: np.ndarray, differs: np.ndarray, part: float) -> tuple[float, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2_contingency, ks_2samp
@@ -83,15 +84,25 @@ def match_rows(before: Dataset, after: Dataset, by: str | None) -> Matching:
 def _require_unique(data: Dataset, by: str) -> list[str]:
     if data.groups is None:
         raise ValueError(f"{data.name} has no column {by!r} to match rows by")
-    keys = [str(value) for value in data.groups.tolist()]
+    keys = [_key(value) for value in data.groups.tolist()]
+    rows = np.arange(data.n) if data.rows is None else data.rows
     seen: dict[str, int] = {}
     for place, key in enumerate(keys):
         if key in seen:
             raise ValueError(
-                f"{data.name} has {by} = {quoted(key)} in row {seen[key]} and in row {place}; match by a column without repeats"
+                f"{data.name} has {by} = {quoted(key)} in row {rows[seen[key]]} and in row {rows[place]}; match by a column without repeats"
             )
         seen[key] = place
     return keys
+
+
+def _key(value: Any) -> str:
+    """7 for 7.0: a column of whole numbers may have been read as any numbers.
+
+    >>> _key(7.0), _key("r7")
+    ('7', 'r7')
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _paired(one: list, other: list, by: str) -> Matching:
@@ -154,7 +165,11 @@ def label_changes(before: Dataset, after: Dataset, matching: Matching) -> tuple[
         differs = np.any(one[matching.before].astype(str) != other[matching.after].astype(str), axis=1)
     found = []
     for i, j in zip(matching.before[differs], matching.after[differs], strict=True):
-        key = "" if before.groups is None or matching.by == "equal features" else str(before.groups[i])
+        key = (
+            ""
+            if before.groups is None or matching.by == "equal features"
+            else _key(before.groups[i].item() if hasattr(before.groups[i], "item") else before.groups[i])
+        )
         words = [", ".join(str(value) for value in labels.tolist()) for labels in (one[i], other[j])]
         rows = [int(data.rows[place]) for data, place in ((before, i), (after, j)) if data.rows is not None]
         found.append(LabelChange(rows[0], rows[1], key, *words))

@@ -25,8 +25,8 @@ WELL, WELL_AT_MOST, PART = 0.35, 0.6, 0.85
 last on little carries over."""
 FEW_WRONG = 0.15
 """Error above which it is never "can be learned" without more words."""
-RANKED = 0.85
-"""AUC below which uneven classes are not well told apart."""
+RANKED, RANKED_AT_ALL = 0.85, 0.6
+"""AUC below which uneven classes are not well told apart; and from which on they are at all."""
 
 
 def give_verdict(
@@ -45,7 +45,7 @@ def give_verdict(
     ]
     if s.n < FEW:
         sentences.insert(1, f"With {s.n} rows all of this is a rough guess.")
-    if tone != "bad":
+    if tone != "bad" and error.value > 0:
         sentences.append(growth_sentence(growth, s.classes))
     sentences += [*(labels_say(labels) if tone != "bad" or not s.classes else ()), _doubts(problems)]
     if tone == "good" and (problems.counts["contradictions"] or problems.counts["test_in_train"] or given_away):
@@ -96,13 +96,18 @@ def _tone(s: PreparedRows, error: ErrorEstimate, found: Interval) -> Tone:
         return "bad"
     share, most = found.value / error.guess, found.upper / error.guess
     well = found.value < FEW_WRONG and found.upper < error.guess
-    if is_uneven(s, error) and error.balanced is not None and error.auc is not None:
+    uneven = is_uneven(s, error)
+    if uneven and error.balanced is not None and error.auc is not None:
         even = 1 - 1 / len(s.data.classes)
         share, most = error.balanced.value / even, error.balanced.upper / even
         well = well and error.auc.lower > RANKED
     if well and share < WELL and most < WELL_AT_MOST:
         return "good"
-    return "warning" if share < PART and most < 1.0 else "bad"
+    if share < PART and most < 1.0:
+        return "warning"
+    ranked = uneven and error.auc is not None and error.auc.lower > RANKED_AT_ALL
+    forest = error.rival is not None and error.rival.error.upper < PART * error.guess
+    return "warning" if ranked or forest else "bad"  # something carries over, though this model names one class
 
 
 def is_uneven(s: PreparedRows, error: ErrorEstimate) -> bool:
@@ -142,11 +147,11 @@ def _uneven(s: PreparedRows, error: ErrorEstimate) -> list[str]:
 
 def _copies(error: ErrorEstimate, copies: Copies) -> list[str]:
     both = ""
-    if error.together is not None and abs(error.together.value - error.alone.value) > 0.005:
+    if error.explained is None and error.together is not None and abs(error.together.value - error.alone.value) > 0.005:
         both = f" (one at a time {percent(error.alone.value)}, together {percent(error.together.value)})"
     if copies.verdict == "copies":
         return [
-            f"{count_of(copies.copied, 'row')} {'is a copy' if copies.copied == 1 else 'are copies'} of others and leave together with them{both}."
+            f"{count_of(copies.copied, 'row')} {'is a copy of another and leaves' if copies.copied == 1 else 'are copies of others and leave'} together with {'it' if copies.copied == 1 else 'them'}{both}."
         ]
     if copies.verdict == "unclear":
         return [

@@ -150,7 +150,7 @@ def measured(found: Any, *, share: bool = True, level: bool = False) -> str:
     if share:
         places = min(places, 2)
     sign = "%" if share else ""
-    value, lower, upper = (f"{side:,.{places}f}{sign}".replace("-", "−") for side in sides)
+    value, lower, upper = (f"{round(side, places) + 0.0:,.{places}f}{sign}".replace("-", "−") for side in sides)
     sure = f"{found.level:.0%}: " if level else ""
     return f"{value} ({sure}{lower} to {upper})"
 

@@ -48,6 +48,8 @@ class RowCopies:
     near: tuple[np.ndarray, ...]
     dimension: float | None
     steps: float | None
+    thin: tuple[np.ndarray, ...] = ()
+    """As `near`, but rows that differ in fewer than three columns, as rows of a table do by chance: labels tell."""
 
     @property
     def told_apart(self) -> bool:
@@ -62,7 +64,7 @@ class RowCopies:
     @property
     def candidates(self) -> np.ndarray:
         """(n,) the group of every row, by its first row, where all equal and near rows are held for copies."""
-        return group_numbers(self.n, (*self.equal, *self.near))
+        return group_numbers(self.n, (*self.equal, *self.thin, *self.near))
 
 
 def group_numbers(n: int, groups: Any) -> np.ndarray:
@@ -103,10 +105,15 @@ def row_copies(data: Dataset | Any) -> RowCopies:
         repeated[rows[1:]] = True
     first = np.flatnonzero(~repeated)
     steps = _steps(X, first, np.array([rows[0] for rows in equal])) if equal else None
-    near, dimension = _near(comparable_rows(data)[first])
+    near, thin, dimension = _near(comparable_rows(data)[first])
     members = {int(rows[0]): rows for rows in equal}
-    whole = [np.sort(np.concatenate([members.get(int(i), [i]) for i in first[rows]])).astype(np.int64) for rows in near]
-    return RowCopies(len(X), tuple(equal), tuple(sorted(whole, key=lambda rows: rows[0])), dimension, steps)
+
+    def whole(groups: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """With the equal rows of their rows, by the first row."""
+        found = [np.concatenate([members.get(int(i), [i]) for i in first[rows]]) for rows in groups]
+        return tuple(sorted((np.sort(rows).astype(np.int64) for rows in found), key=lambda rows: rows[0]))
+
+    return RowCopies(len(X), tuple(equal), whole(near), dimension, steps, whole(thin))
 
 
 def comparable_rows(data: Dataset | Any) -> np.ndarray:
@@ -123,18 +130,18 @@ def comparable_rows(data: Dataset | Any) -> np.ndarray:
     return X - X.mean(axis=0)
 
 
-def _near(Z: np.ndarray) -> tuple[list[np.ndarray], float | None]:
-    """Groups of nearly equal rows among distinct ones, and their dimension."""
+def _near(Z: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray], float | None]:
+    """Groups of nearly equal rows among distinct ones, those that differ in few columns apart, and their dimension."""
     k = min(NEIGHBOURS, len(Z) - 1)
     if k <= FIRST:
-        return [], None
+        return [], [], None
     nearest, distances, exact = _neighbours(Z, k)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(distances[:, 1:] > 0, distances[:, :-1] / distances[:, 1:], 1.0)  # d_j/d_{j+1}, j = 1 ..
     dimension = _dimension(ratios[exact])
     if dimension is None:
-        return [], None
-    groups = []
+        return [], [], None
+    groups, thin = [], []
     size = _sizes(ratios, dimension)
     taken = np.zeros(len(Z), dtype=bool)
     for i in np.argsort(-size, kind="stable"):
@@ -144,9 +151,9 @@ def _near(Z: np.ndarray) -> tuple[list[np.ndarray], float | None]:
         if taken[rows].any():
             continue
         taken[rows] = True
-        if np.count_nonzero(np.ptp(Z[rows], axis=0)) >= min(LEAST_DIMENSION, Z.shape[1]):
-            groups.append(rows)
-    return groups, dimension
+        few = np.count_nonzero(np.ptp(Z[rows], axis=0)) < min(LEAST_DIMENSION, Z.shape[1])
+        (thin if few else groups).append(rows)
+    return groups, thin, dimension
 
 
 def _sizes(ratios: np.ndarray, dimension: float) -> np.ndarray:

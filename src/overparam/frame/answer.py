@@ -93,12 +93,12 @@ class AbstractAnswer(abc.ABC):
 
         Args:
             place: the folder, made where it is not there.
-            samples: whether the page shows the user's own rows and labels, and tables of them are written.
+            samples: whether the page shows the user's own rows and labels; tables for people to work with are written in any case.
             weights: whether arrays.npz holds the weights of networks.
         """
         saved = self if weights else self.without_weights()
         path = folder.write(saved.parts(), place)
-        for name, content in saved.tables().items() if samples else ():
+        for name, content in saved.tables().items():
             files.write_whole(path / name, content)
         from overparam.report import write_page
 

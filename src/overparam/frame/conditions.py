@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 import types
@@ -142,9 +143,12 @@ def _number(value: Any) -> Any:
 def _as_number(text: str) -> float | None:
     """A number, or a share written as 10%."""
     try:
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        number = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
         return None
+    if not math.isfinite(number):
+        raise ValueError(f"--fail-if compares with {text!r}, which nothing passes; expected a number such as 0.1")
+    return number
 
 
 def _shown(value: Any) -> str:
