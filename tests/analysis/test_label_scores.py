@@ -42,7 +42,7 @@ def test_a_rate_is_told_where_classes_hardly_overlap(k):
     assert found.kind == "rate"
     assert found.lower < 0.1 < found.upper
     assert abs(found.rate - flipped.mean()) < 5 * np.sqrt(0.09 / 2_000)  # standard errors of half of the rows
-    assert share == found.rate
+    assert share == pytest.approx(found.rate, abs=1e-3)  # as if half a row more were wrong
 
 
 @pytest.mark.parametrize("k", [2, 5])

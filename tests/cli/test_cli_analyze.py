@@ -187,7 +187,7 @@ def test_terminal_page_and_result_say_the_same(table, tmp_path, capsys):
         f"expect {measured(Interval(error['value'], error['lower'], error['upper'], error['level']), level=True)}",
         f"is wrong {percent(error['guess'])} of the time",
         f"A random forest gets {measured(Interval(**error['rival']['error']))} wrong",
-        f"{values['copies']} row is a copy of others",
+        f"{values['copies']} row is a copy of another",
         f"gives the target away: '{values['leak'][0]}'",
     ]
     for claim in claims:
