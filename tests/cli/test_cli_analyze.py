@@ -170,6 +170,8 @@ def test_decisions_on_labels_are_applied_before_the_analysis(table, tmp_path, ca
     assert document["values"]["n"] == 59
     assert document["provenance"]["configuration"]["labels"].endswith("labels.csv")
     assert any("1 row dropped by labels.csv" in note for note in document["values"]["notes"])
+    before, after = (path.read_text().splitlines() for path in (table, tmp_path / "out" / "corrected.csv"))
+    assert after == [*before[:4], before[5].rpartition(",")[0] + ",dog", *before[6:]]
     (tmp_path / "labels.csv").write_text("row,decision\n3,bird\n")
     assert run(question) == 2
     assert "expected keep, drop or one of cat and dog" in " ".join(capsys.readouterr().err.split())

@@ -97,6 +97,17 @@ def apply_decisions(data: Any, path: str | os.PathLike[str], *, new_labels: bool
     return _relabelled(data, labels, note).take(kept)
 
 
+def corrected_file(data: Dataset, source: str, label: Any = None) -> bytes | None:
+    """The table `source` with the rows and labels of corrected `data`, as CSV; None where it is no .csv or .tsv file."""
+    from overparam.data.readers.table_sources import rewritten
+
+    path = Path(source)
+    if not any(suffix in (".csv", ".tsv") for suffix in path.suffixes) or not path.is_file() or data.labels.ndim > 1:
+        return None
+    rows = range(data.n) if data.rows is None else data.rows.tolist()
+    return rewritten(path, label, dict(zip(rows, data.labels.tolist(), strict=True)))
+
+
 def _read(path: Path) -> list[tuple[int, str | None, str]]:
     """(row, given label if there, decision) of every line."""
     try:

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from overparam.cli.driver import Given, MaxRows, Preprocess, question
+from overparam.cli.driver import Given, MaxRows, Preprocess, question, require_writable
+from overparam.core.files import make_folder, write_whole
 
 if TYPE_CHECKING:
     from overparam.analysis import Analysis
     from overparam.frame import Job
+
+
+CORRECTED = "corrected.csv"
+"""The table with what was decided in labels.csv, in the folder of the result."""
 
 
 @question("analyze", "digits", "analysis")
@@ -22,7 +27,10 @@ def command(
     threads: Annotated[int | None, typer.Option("--threads", help="BLAS threads.")] = None,
     labels: Annotated[
         Path | None,
-        typer.Option("--labels", help="labels.csv with its column `decision` filled: keep, drop or a label."),
+        typer.Option(
+            "--labels",
+            help="labels.csv with its column `decision` filled: keep, drop or a label. A table is written again as corrected.csv.",
+        ),
     ] = None,
 ) -> Job[Analysis]:
     """Tell what a wide network will do with DATA, and why to believe it. Writes a page."""
@@ -31,7 +39,12 @@ def command(
     data = given.read()
     if labels is not None:
         from overparam.analysis import apply_decisions
+        from overparam.analysis.label_decisions import corrected_file
 
         data = apply_decisions(data, labels)
         given.asked["labels"] = str(labels)
+        content = corrected_file(data, given.data, given.reading["label"])
+        if content is not None and not given.plan:
+            require_writable(given.out)
+            write_whole(make_folder(given.out) / CORRECTED, content)
     return prepare_analyze(data, preprocess=preprocess, max_rows=max_rows, threads=threads, **given.shared)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,16 @@ from overparam.core.words import count_of
 from overparam.data.readers.dates import SINCE, dates_of_numbers, dates_of_objects, is_temporal
 from overparam.data.readers.encoding import table_to_raw
 from overparam.data.readers.reader import Raw, one_line, read_bytes, read_packed, unpacked_name
-from overparam.data.readers.tables import MISSING, Column, Table, date_column, is_number, text_column, unique_names
+from overparam.data.readers.tables import (
+    MISSING,
+    Column,
+    Table,
+    date_column,
+    find_column,
+    is_number,
+    text_column,
+    unique_names,
+)
 
 
 def read_delimited(
@@ -70,6 +80,26 @@ def delimited_table(path: Path, named: tuple[Any, Any] = (None, None)) -> Table:
     if not header[-1] and columns[-1].missing.all():  # every line ends in a separator
         columns.pop()
     return Table(str(path), tuple(columns), places, "line", (*notes, *more, *repeated))
+
+
+def rewritten(path: Path, label: str | int | None, labels: Mapping[int, Any]) -> bytes:
+    """A .csv or .tsv file with these rows alone (numbers from 0, the header not counted) and their labels, as CSV.
+
+    label: the name of the label column; the last if not given.
+    """
+    records, _, _ = _records(path)
+    header, numbered = _header(records)
+    place = len(header) - 1 if label is None else find_column(header, label, "label", str(path))
+    if label is None and not header[-1]:
+        place -= 1  # every line ends in a separator
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if not numbered:
+        writer.writerow(header)
+    for row, fields in enumerate(records):
+        if row in labels:
+            writer.writerow([*fields[:place], labels[row], *fields[place + 1 :]])
+    return text.getvalue().encode()
 
 
 def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str]]:
