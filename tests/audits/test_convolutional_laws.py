@@ -86,6 +86,7 @@ def test_weights_twice_as_large_break_the_norms():
     assert by_name(found, laws.NORMS.name, "start").verdict == "fails"
 
 
+@pytest.mark.slow
 def test_stability_has_the_powers_of_the_fully_connected_law_and_shared_weights_are_out_of_the_appendix():
     case = subject()
     found = convolutional_stability(case)

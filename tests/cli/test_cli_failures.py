@@ -120,7 +120,7 @@ def test_ctrl_c_is_one_line_and_130(place):
     code = (
         "import sys, time\n"
         "from overparam.analysis import data_analysis\n"
-        "data_analysis.make_sweeps = lambda work, rows, H: (open('started', 'w').close(), time.sleep(60))\n"
+        "data_analysis.fit_rows = lambda work, rows: (open('started', 'w').close(), time.sleep(60))\n"
         "from overparam.cli import main; main()"
     )
     running = start(code, "analyze", "good.csv", "--out", "o", cwd=place)

@@ -20,9 +20,9 @@ REFERENCE = Path(__file__).parent / "reference"
 
 
 def _named(case):
-    """A case with its name; the largest pooled one takes most of a minute in 40 digits, and runs with the slow tests."""
+    """A case with its name; large pooled ones take up to a minute in 40 digits, and run with the slow tests."""
     rows, columns, channels, head = *case[:3], case[6]
-    marks = (pytest.mark.slow,) if rows * columns * channels > 20 and head == "pool" else ()
+    marks = (pytest.mark.slow,) if rows * columns * channels >= 9 and head == "pool" else ()
     return pytest.param(case, id="-".join(map(str, case[:7])), marks=marks)
 
 

@@ -261,7 +261,11 @@ def test_two_layer_gradient_is_two_matrix_products():
 
 
 @pytest.mark.parametrize(
-    "net", [networks.BiasedTwoLayer(4, biases="all"), networks.ThreeLayer(4, biases="all")], ids=["two", "three"]
+    "net",
+    [
+        pytest.param(networks.BiasedTwoLayer(4, biases="all"), id="two"),
+        pytest.param(networks.ThreeLayer(4, biases="all"), id="three", marks=pytest.mark.slow),
+    ],
 )
 def test_biases_that_are_all_drawn_have_the_kernel_of_wide_networks(net):
     """The covariance of an output over many draws, within its standard error; with half of the biases it is another."""
