@@ -97,7 +97,7 @@ def test_targets_of_a_regression():
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["titanic", "led7digit", "blood", "spect", "congressional-voting"])
-def test_discrete_tables_hold_coincidences(name):
+def test_discrete_tables_hold_coincidences(name, real_data):
     data = load(f"uci/{name}")
     data = data.subset(min(data.n, 600))
     found = judged(np.asarray(data.X), data.codes)
@@ -107,7 +107,7 @@ def test_discrete_tables_hold_coincidences(name):
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["blood", "breast-cancer", "pima"])
-def test_an_oversampled_minority_is_copies(name):
+def test_an_oversampled_minority_is_copies(name, real_data):
     data = load(f"uci/{name}")
     codes = data.codes
     rare = np.flatnonzero(codes == np.bincount(codes).argmin())

@@ -9,13 +9,14 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 import overparam as op
 from overparam.analysis import Forecast, model_law, prepare_foresee
 from overparam.analysis.model_law import LinearDescent
 from overparam.analysis.model_runs import ShortRuns, range_told
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+nn = torch.nn
 
 EPS = float(np.finfo(np.float64).eps)
 N, D = 12, 3

@@ -33,6 +33,7 @@ number = 3
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).standard_normal((20, 3))
     np.savez("table.npz", X=X, y=np.where(X[:, 0] > 0, 1, -1))

@@ -62,7 +62,7 @@ def test_clean_rows_have_no_copies():
     "name",
     ["abalone", "arrhythmia", "breast-cancer-wisc-diag", "digits", "ecoli", "parkinsons", "pima", "waveform", "wine"],
 )
-def test_clean_tables_have_no_copies(name):
+def test_clean_tables_have_no_copies(name, real_data):
     found = row_copies(load(f"uci/{name}"))
     assert (found.equal, found.near) == ((), ())
 
