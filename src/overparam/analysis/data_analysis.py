@@ -176,9 +176,9 @@ def prepare_analyze(
         beyond = 1.5 + 600 * cost.product_seconds + 4 * (2 / 3) * float(rows.n) ** 3 / flops
         few = min(rows.n, MOST_ROWS) / 1000
         own = {
-            "fit": 0.5 + 6 * few**2 if few <= 1.2 else 4 + 3 * few**1.6,
-            "rival": 0.5 + 2.5 * min(few, 3.0),
-            "labels": 0.5 + 2 * few,
+            "fit": 0.2 + 2 * few**2 if few <= 1.2 else 1.5 + 1.1 * few**1.6,
+            "rival": 0.5 + 2 * min(few, 3.0),
+            "labels": 0.5 + few,
         }
         return {"matrix": cost.gram_seconds} | {name: share * beyond for name, share in SHARES.items()} | own
 
