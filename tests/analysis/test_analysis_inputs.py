@@ -189,12 +189,13 @@ def test_wrong_labels_are_the_first_suspects():
     clear = np.flatnonzero(np.abs(X[:, 0]) > 1)[:4]
     y[clear] = np.where(y[clear] == "up", "down", "up")
     result = finite(op.analyze((X, y)))
-    suspects = result.problems.suspects
-    assert {row for row, *_ in suspects[:4]} == set(clear.tolist())
-    for row, label, suggested, margin in suspects[:4]:
-        assert label == y[row]
-        assert suggested == ("down" if label == "up" else "up")
-        assert margin == result.learnability.margins[row]
+    scored = result.labels
+    assert set(scored.rows[:4].tolist()) == set(clear.tolist())
+    for place, row in enumerate(scored.rows[:4]):
+        given, suggested = scored.label(scored.given[place]), scored.label(scored.suggested[place])
+        assert given == y[row]
+        assert suggested == ("down" if given == "up" else "up")
+        assert scored.margin[place] < 0
 
 
 def test_rows_of_a_shuffled_table_are_named_by_the_source(tmp_path):

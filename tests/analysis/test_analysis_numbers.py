@@ -216,10 +216,3 @@ def test_the_noise_sweep_without_a_test_set_fits_four_fifths():
     assert z.complexity.max() < 3 * c.found.learnability.random_ridged_complexities.mean()
     assert checked("wine").found.noise.complexity_ridge == 0
     assert checked("diabetes").found.noise is None
-
-
-def test_the_share_of_doubtful_labels():
-    c = checked("breast-cancer")
-    margins = c.found.learnability.margins
-    limit = -0.5 * np.median(margins[margins > 0])
-    assert c.found.new_data.noise_rate == np.mean(margins < limit)

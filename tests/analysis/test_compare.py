@@ -134,7 +134,7 @@ def test_machines_and_ridges_are_those_of_scikit_learn_over_the_same_folds(task)
     }
     ground = split_data((X, y[task]), preprocess="none")
     rows = np.arange(ground.n)
-    folds = machines.folds_of(ground, rows, 0)
+    folds = ground.folds(rows, 0)
     assert sorted(np.concatenate([held for _, held in folds])) == list(rows)
     K = np.exp(-np.sum((ground.X[:, None] - ground.X[None]) ** 2, axis=2))
     error, cost = machines.best_machine(ground, K, ground.y, ground.strata, folds)
@@ -160,7 +160,7 @@ def test_a_machine_stands_for_its_family_where_folds_prefer_it():
     ground = split_data((X, np.where(X[:, 0] > 0.4, 1.0, -1.0)))
     rows = np.arange(ground.n)
     kernel, get = list(make_families(Work(), ground)["Gaussian"].values())[1]
-    folds = machines.folds_of(ground, rows, 0)
+    folds = ground.folds(rows, 0)
     found = nets._machine(ground, (kernel, get), kernel(ground.X), rows, 1e6, folds, machines.COSTS)
     model = SVC(kernel="precomputed", C=found["cost"]).fit(kernel(ground.X), ground.strata)
     said = np.where(model.predict(kernel(ground.Z, ground.X)) == ground.strata[ground.y > 0][0], 1.0, -1.0)

@@ -75,7 +75,8 @@ def test_a_dense_plane_is_unclear():
     X = np.random.default_rng(3).standard_normal((300, 2))
     found = judged(X, (X[:, 0] > 0).astype(int))
     assert (found.verdict, found.copied) == ("unclear", 0)
-    assert len(np.unique(found.groups)) < 300  # what may be copies leaves together
+    assert len(found.rows) > 0
+    assert len(np.unique(found.groups)) == 300  # their labels agree no more than chance would have it
 
 
 def test_equal_rows_of_discrete_columns_are_coincidences_unless_written_twice():

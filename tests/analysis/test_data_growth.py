@@ -35,7 +35,7 @@ def test_the_part_is_the_curve_of_the_tuned_fit(circle):
     rows, fit, found = circle
     curve = growth_curve(fit.kernel, rows.X, rows.y, ridge=fit.ridge, outputs=fit.outputs)
     np.testing.assert_array_equal(found.errors, curve.errors)
-    assert found.now == fit.error
+    assert found.errors[-1] == fit.error
     assert found.rows == 128
     assert found.verdict == curve.verdict
     assert found.curve_sizes[-1] == pytest.approx(4 * 128)
@@ -109,5 +109,5 @@ def test_the_figure_has_points_curve_and_band(circle):
 
 def test_a_regression_is_told_in_mean_squares():
     rows, fit, found = grown(64, lambda X: 10 + 5 * np.sin(3 * X[:, 0]))
-    assert found.now == pytest.approx(fit.mean_square / rows.y.var())
+    assert found.errors[-1] == pytest.approx(fit.mean_square / rows.y.var())
     assert "mean square over the variance of the target" in growth_sentence(replace(found, verdict="helps"), False)

@@ -22,7 +22,7 @@ from overparam.analysis.comparison_data import (
     default_sizes,
     split_data,
 )
-from overparam.analysis.comparison_machines import COSTS, FOLDS
+from overparam.analysis.comparison_machines import COSTS
 from overparam.analysis.comparison_methods import (
     ALL_MEMBERS,
     AROUND,
@@ -56,6 +56,7 @@ from overparam.analysis.comparison_verdict import (
     margin_of,
     paired_gap,
 )
+from overparam.analysis.folds import FOLDS
 from overparam.core.checks import positive, whole_number
 from overparam.core.deprecated import accepts_old
 from overparam.core.machine import free_memory

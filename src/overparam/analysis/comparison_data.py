@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from overparam.analysis.folds import Folds, folds_of
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset, duplicate_groups
 from overparam.data import preprocess as scaled
@@ -84,6 +85,11 @@ class SplitRows:
         if outputs.ndim == 1:
             return np.where(finite & (outputs * y > 0), 0.0, 1.0)
         return np.where(finite & (outputs.argmax(axis=1) == y.argmax(axis=1)), 0.0, 1.0)
+
+    def folds(self, rows: np.ndarray, seed: int) -> Folds:
+        """(fit, held) positions among these rows."""
+        groups = None if self.groups is None else self.groups[rows]
+        return folds_of(self.strata[rows], groups, seed, classes=self.task != "regression")
 
     @property
     def guess(self) -> float:

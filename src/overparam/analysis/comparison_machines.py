@@ -1,4 +1,4 @@
-"""Support-vector machines on the kernels of a comparison, and the folds on which they are weighed against ridge regression."""
+"""Support-vector machines on the kernels of a comparison, weighed against ridge regression over folds."""
 
 from __future__ import annotations
 
@@ -9,32 +9,15 @@ from typing import Any
 import numpy as np
 
 from overparam.analysis.comparison_data import SplitRows
+from overparam.analysis.folds import Folds
 from overparam.spectrum import factor
 
-Folds = Sequence[tuple[np.ndarray, np.ndarray]]
-"""(rows to fit, rows held out) of each fold."""
-FOLDS = 5
 COSTS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """C tried, over the mean diagonal of the kernel: what one row may pull with."""
 INSENSITIVE = 0.1
 """ε of regression, in standard deviations of the targets."""
 ITERATIONS = 200_000
 """Of the solver, at which it gives up on separating rows that overlap."""
-
-
-def folds_of(ground: SplitRows, rows: np.ndarray, seed: int) -> Folds:
-    """(fit, held) positions among the rows, classes in proportion; rows that belong together are in one fold."""
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
-
-    strata = ground.strata[rows]
-    groups = None if ground.groups is None else ground.groups[rows]
-    classes = ground.task != "regression" and np.bincount(strata)[np.unique(strata)].min() >= FOLDS
-    mixed: dict[str, Any] = {"n_splits": FOLDS, "shuffle": True, "random_state": seed}
-    if groups is not None and len(np.unique(groups)) >= FOLDS:
-        split = StratifiedGroupKFold(**mixed) if classes else GroupKFold(**mixed)
-    else:
-        split = StratifiedKFold(**mixed) if classes else KFold(**mixed)
-    return list(split.split(np.zeros(len(rows)), strata, groups))
 
 
 def ridge_error(ground: SplitRows, K: np.ndarray, y: np.ndarray, ridge: float, folds: Folds) -> float:

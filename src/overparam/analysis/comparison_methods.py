@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.analysis.comparison_data import Choice, SplitRows, repeats
-from overparam.analysis.comparison_machines import COSTS, Folds, best_machine, folds_of, machine_outputs, ridge_error
+from overparam.analysis.comparison_machines import COSTS, best_machine, machine_outputs, ridge_error
+from overparam.analysis.folds import Folds
 from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
 from overparam.data import Dataset
@@ -97,7 +98,7 @@ def fit_families(
     """
     found: list[dict[str, Any]] = []
     X, y = ground.X[rows], ground.y[rows]
-    folds = folds_of(ground, rows, seed)
+    folds = ground.folds(rows, seed)
     for place, (family, members) in enumerate(families.items()):
         progress(place, len(families), f"{family}, {len(rows):,} rows")
         start = time.perf_counter()

@@ -222,7 +222,7 @@ def _parts(rows: PreparedRows, threads: int | None, where: str) -> list[Part]:
         Part("learnability", learnability, of, ("sweeps",), SHARES["learnability"], Learnability),
         Part("speed", speed, of, ("sweeps", "trial"), SHARES["speed"], Speed),
         Part("new data", new_data, of, ("sweeps", "learnability"), SHARES["new data"], NewData),
-        Part("problems", find_problems, of, ("sweeps", "learnability"), gives=Problems),
+        Part("problems", find_problems, of, ("sweeps",), gives=Problems),
         Part("trust", trust, of, ("sweeps", "speed", "problems"), SHARES["trust"], Trust),
         Part("noise", noise_sweep, of, ("sweeps", "trial"), SHARES["noise"], NoiseSweep),
         Part("spectrum", spectrum, of, ("sweeps",), gives=Spectrum),

@@ -189,8 +189,6 @@ class NewData:
     bound_vacuous: bool
     bound_terms: tuple[Term, ...]
     bound_note: str
-    noise_rate: float | None
-    """Share of labels that look wrong by their leave-one-out margin; natural overlap of the classes included."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +203,6 @@ class Problems:
     scale_ratio: float | None
     """Largest over smallest standard deviation of the features, before preprocessing."""
     smallest_class: tuple[str, int] | None
-    suspects: tuple[tuple[int, str, str, float], ...]
-    """(row, its label, the label the others suggest, margin), most doubtful first."""
     counts: dict[str, int]
     left_out_error_unrepeated: float | None
     """The leave-one-out error on rows that no other row equals; None where no row repeats, or all do."""

@@ -22,7 +22,8 @@ class CopyGroups:
 
     verdict: "none"; "copies"; "coincidences": rows of a few discrete columns happen to be equal, and are no copies;
     "unclear": rows are near one another in fewer than three dimensions, where copies cannot be told from chance.
-    groups: (n,) the group of every row, which leaves together; copies, and what may be copies where that is unclear.
+    groups: (n,) the group of every row, which leaves together: copies, and where that is unclear near rows whose labels agree
+    more often than chance would have it.
     rows: the groups of more than one row, equal ones first; kinds: "equal" or "near", of each.
     copied: how many rows are there beyond the first of each copied one; 0 where the verdict is not "copies".
     equal_rows: how many rows equal another. near_rows: how many are near another.
@@ -73,7 +74,7 @@ def judge_copies(found: RowCopies, labels: Any, probabilities: Any = None) -> Co
     near = bool(found.near) and found.told_apart
     thin = found.thin if _above(agreement(found.thin, codes, chances)) else ()
     unclear = bool(found.near) and not near
-    counted = [*(found.equal if equal else ()), *thin, *(found.near if near or unclear else ())]
+    counted = [*(found.equal if equal else ()), *thin, *(found.near if near or (unclear and _above(near_z)) else ())]
     groups = group_numbers(found.n, counted)
     copies = group_numbers(found.n, [*(found.equal if equal else ()), *thin, *(found.near if near else ())])
     verdict: Verdict = "none"

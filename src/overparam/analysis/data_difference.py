@@ -13,7 +13,7 @@ import numpy as np
 
 from overparam.analysis.data_analysis import LEAST_ROWS, Analysis
 from overparam.analysis.data_estimate import MOST_ROWS as MOST_FITTED
-from overparam.analysis.data_estimate import fit_rows, losses
+from overparam.analysis.data_estimate import fit_rows
 from overparam.analysis.data_matching import (
     ColumnDrift,
     LabelChange,
@@ -162,7 +162,7 @@ def prepare_diff(
     """
     most = min(whole_number(max_rows, "max_rows", least=LEAST_ROWS), MOST_FITTED)
     one, other = (_given(data, by, key, reading) for data in (before, after))
-    names = (_name(one), _name(other))
+    names = (one.name, other.name)
     about = {"data": " and ".join(names), "before": names[0], "after": names[1], "by": by, "max_rows": max_rows}
     parts: list[Part] = []
     if isinstance(one, Dataset) and isinstance(other, Dataset):
@@ -178,8 +178,8 @@ def prepare_diff(
         partial(_conclude, one, other),
         plan=Plan(
             f"{names[0]} and {names[1]}: what changed",
-            memory=6 * 8 * min(most, max(_count(one), _count(other))) ** 2,
-            details={"rows": [_count(one), _count(other)]},
+            memory=6 * 8 * min(most, max(one.n, other.n)) ** 2,
+            details={"rows": [one.n, other.n]},
         ),
         provenance=Provenance(about, seed=key, device="cpu"),
         device=device,
@@ -206,14 +206,6 @@ def _given(data: Any, by: str | None, key: int, reading: Mapping[str, Any]) -> D
     if found.n < LEAST_ROWS:
         raise ValueError(f"{found.name} has {count_of(found.n, 'row')}; a comparison needs at least {LEAST_ROWS}")
     return found
-
-
-def _name(data: Dataset | Analysis) -> str:
-    return data.name
-
-
-def _count(data: Dataset | Analysis) -> int:
-    return data.n
 
 
 def _compared(work: Work, before: Dataset, after: Dataset, by: str | None) -> Compared:
@@ -251,7 +243,7 @@ def _errors(work: Work, before: PreparedRows, after: PreparedRows, by: str | Non
     found = []
     for place, rows in enumerate((before, after)):
         fitted = fit_rows(replace(work, progress=partial(_half, work.progress, place)), rows)
-        found.append(losses(fitted.rows, fitted.rows.y, fitted.fit.outputs))
+        found.append(fitted.rows.losses(fitted.rows.y, fitted.fit.outputs))
     matching = match_rows(before.source, after.source, by)
     return _intervals(found[0], found[1], matching, key)
 
@@ -292,7 +284,7 @@ def _intervals(one: np.ndarray, other: np.ndarray, matching: Matching, key: int)
 def _conclude(
     before: Dataset | Analysis, after: Dataset | Analysis, found: Mapping[str, Any], made: Provenance
 ) -> Difference:
-    empty = Compared("", Rows(_count(before), _count(after), 0, 0, 0), (), 0, (), (), "", np.empty(0), np.empty((2, 0)))
+    empty = Compared("", Rows(before.n, after.n, 0, 0, 0), (), 0, (), (), "", np.empty(0), np.empty((2, 0)))
     compared: Compared = found.get("rows", empty)
     errors: Errors | None = found.get("errors")
     notes = list(compared.notes)

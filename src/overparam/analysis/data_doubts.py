@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.analysis.data_answers import Learnability, NoiseSweep, Problems, Speed, Trust
+from overparam.analysis.data_answers import NoiseSweep, Problems, Speed, Trust
 from overparam.analysis.data_learning import RIDGE_SHARE, Sweeps, has_unit_rows
 from overparam.analysis.data_rows import PreparedRows, Trial, columns
 from overparam.core.bracketed import INFINITE_WIDTH
-from overparam.data import duplicate_groups, generator
+from overparam.data import generator
 from overparam.frame import Work
 from overparam.spectrum import factor
 from overparam.theory import (
@@ -30,13 +30,13 @@ KAPPAS = (0.01, 0.1, 1.0)
 NOISE = tuple(np.round(np.linspace(0, 1, 11), 2))
 
 
-def find_problems(work: Work, s: PreparedRows, w: Sweeps, learn: Learnability) -> Problems:
+def find_problems(work: Work, s: PreparedRows, w: Sweeps) -> Problems:
     """Everything that would mislead a fit or its evaluation."""
-    margins, outputs = learn.margins, w.best.outputs
-    source = s.source
-    rows = source.rows if source.rows is not None else np.arange(source.n)
+    outputs, source, rows = w.best.outputs, s.source, s.source_rows
     X = np.asarray(source.X)
-    groups, leaked = _repeated(s)
+    groups, seen = s.repeats
+    test_rows = np.empty(0) if source.test is None or source.test.rows is None else source.test.rows
+    leaked = [(int(rows[i]), int(test_rows[j])) for i, j in seen]
     clashing = [group for group in groups if len(np.unique(source.labels[group])) > 1]
     pairs = _near_parallel(w, groups)
     alone = np.ones(source.n, dtype=bool)
@@ -44,7 +44,6 @@ def find_problems(work: Work, s: PreparedRows, w: Sweeps, learn: Learnability) -
         alone[group] = False
     unrepeated = s.error(s.y[alone], outputs[alone]) if groups and alone.any() else None
     constant = _constant(s)
-    wrong = _suspects(s, margins, outputs, rows)
     smallest = None
     if s.classes:
         counts = np.bincount(source.codes, minlength=len(source.classes))
@@ -57,7 +56,6 @@ def find_problems(work: Work, s: PreparedRows, w: Sweeps, learn: Learnability) -
         constant_features=constant[:SHOWN],
         scale_ratio=_scale_ratio(X) if source.kind == "table" else None,
         smallest_class=smallest,
-        suspects=wrong,
         counts={
             "duplicate_groups": len(groups),
             "duplicate_rows": int(sum(len(group) for group in groups)),
@@ -91,23 +89,6 @@ def _near_parallel(w: Sweeps, groups: list[np.ndarray]) -> list[tuple[int, int, 
     return sorted(pairs, key=lambda pair: -abs(pair[2]))
 
 
-def _repeated(s: PreparedRows) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
-    """Groups of equal training rows, and (training row, test row) that are the same; both from one pass."""
-    n, test = s.source.n, s.source.test
-    X = np.asarray(s.source.X, dtype=np.float64)
-    if test is None:
-        return duplicate_groups(X), []
-    train_rows = s.source.rows if s.source.rows is not None else np.arange(n)
-    test_rows = test.rows if test.rows is not None else np.arange(test.n)
-    groups, leaked = [], []
-    for group in duplicate_groups(np.concatenate([X, np.asarray(test.X, dtype=np.float64)])):
-        left, right = group[group < n], group[group >= n] - n
-        if len(left) > 1:
-            groups.append(left)
-        leaked.extend((int(train_rows[left[0]]), int(test_rows[j])) for j in right if len(left))
-    return groups, leaked
-
-
 def _constant(s: PreparedRows) -> tuple[str, ...]:
     if s.source.kind == "image":
         return ()  # a border pixel that is always 0 is no problem
@@ -125,26 +106,6 @@ def _scale_ratio(X: np.ndarray) -> float | None:
     # each column to size 1 first, and the ratio in logarithms: columns of 1e200 and 1e-200 neither over- nor underflow
     spread = np.log(tops[varies]) + np.log(np.maximum((X[:, varies] / tops[varies]).std(axis=0), 1e-300))
     return float(np.exp(min(spread.max() - spread.min(), 700.0)))
-
-
-def _suspects(
-    s: PreparedRows, margins: np.ndarray, outputs: np.ndarray, rows: np.ndarray
-) -> tuple[tuple[int, str, str, float], ...]:
-    """Rows whose label the other rows contradict most clearly."""
-    if not len(margins):
-        return ()
-    order = np.argsort(margins)[:SHOWN]
-    codes = s.source.codes
-    found = []
-    for i in order:
-        if margins[i] >= 0:
-            break
-        if outputs.ndim == 1:
-            suggested = 0 if outputs[i] > 0 else 1
-        else:
-            suggested = int(outputs[i].argmax())
-        found.append((int(rows[i]), s.label(int(codes[i])), s.label(suggested), float(margins[i])))
-    return tuple(found)
 
 
 def trust(work: Work, s: PreparedRows, w: Sweeps, fast: Speed, problems: Problems) -> Trust:

@@ -10,13 +10,13 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
 from overparam.analysis.data_answers import Copies, ErrorEstimate, Leading, Rival
-from overparam.analysis.data_copies import TOO_OFTEN, CopyGroups, judge_copies
+from overparam.analysis.data_copies import CopyGroups, judge_copies
 from overparam.analysis.data_rows import PreparedRows
 from overparam.core.bracketed import Interval
-from overparam.data import duplicate_groups, generator, row_copies
+from overparam.data import generator, row_copies
+from overparam.data.scaling import target_scale
 from overparam.frame import Work
 from overparam.theory import TunedFit, error_interval, tuned_fit
-from overparam.theory.error_intervals import Measure
 
 DRAWS, LEVEL = 1_000, 0.95
 FEW_TEST_ROWS = 20
@@ -68,9 +68,7 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
     cautious = fitted(wide, 0.0, 0.5 if some else 1.0)
     chances = in_order_of_classes(cautious, cautious.outputs) if s.classes else None
     judged = judge_copies(found, s.data.codes if s.classes else s.y, chances)
-    # where nobody can tell, the cautious error leads if labels of near rows agree more often than chance would have it
-    doubtful = judged.verdict == "unclear" and (judged.near_z is None or judged.near_z <= TOO_OFTEN)
-    groups = joined(alone if doubtful else judged.groups, own)
+    groups = joined(judged.groups, own)
     if len(np.unique(groups)) < 2:
         groups = alone
     same = np.array_equal(np.unique(groups, return_inverse=True)[1], np.unique(wide, return_inverse=True)[1])
@@ -118,33 +116,34 @@ def told_copies(work: Work, s: PreparedRows, fitted: Fitted) -> Copies:
     )
 
 
-def error_estimate(work: Work, s: PreparedRows, fitted: Fitted, rival: Rival | None) -> ErrorEstimate:
+def error_estimate(work: Work, every: PreparedRows, fitted: Fitted, rival: Rival | None) -> ErrorEstimate:
     """The error that leads and those beside it."""
     s, fit, cautious = fitted.rows, fitted.fit, fitted.cautious
     grouped = len(np.unique(fitted.groups)) < s.n
-    main: Measure = "error" if s.classes else "mean_square"
-    led = _interval(s, fit, main)
-    alone = group_interval(losses(s, s.y, fit.alone), fitted.groups, s.seed) if grouped else led
+    led = _led(s, fit)
+    alone = group_interval(s.losses(s.y, fit.alone), fitted.groups, s.seed) if grouped else led
     together = None
     if cautious is not fit or grouped:
-        together = led if cautious is fit else _interval(s, cautious, main)
+        together = led if cautious is fit else _led(s, cautious)
     leading: Leading = "rows left out one at a time"
     if s.data.groups is not None and grouped:
         leading = "your groups left out"
     elif grouped:
         leading = "near rows left out together" if fitted.copies.verdict == "unclear" else "copies left out together"
-    test, new = _test(s, fit)
+    test, new = _test(s, every, fit)
     rows = s.n
     value = led
     if test is not None and new >= FEW_TEST_ROWS:
         leading, value, rows = "the test set", test, new
     balanced = auc = explained = residual = None
     if s.classes:
-        balanced, auc = _interval(s, fit, "balanced"), _interval(s, fit, "auc")
+        balanced, auc = (
+            error_interval(fit, measure=measure, level=LEVEL, key=s.seed) for measure in ("balanced", "auc")
+        )
     else:
-        explained = Interval(1 - value.value, 1 - value.upper, 1 - value.lower, value.level)
+        explained = _less_than_all(value)
         if s.y.ndim == 1:
-            unit = spread_of(np.asarray(s.source.y, dtype=np.float64))
+            unit = target_scale(s.source.y)[1]
             middle, lower, upper = (
                 unit * float(np.sqrt(max(side, 0.0))) for side in (value.value, value.lower, value.upper)
             )
@@ -173,45 +172,29 @@ def error_estimate(work: Work, s: PreparedRows, fitted: Fitted, rival: Rival | N
     )
 
 
-def spread_of(targets: np.ndarray) -> float:
-    """The standard deviation, of numbers of any size."""
-    size = float(np.abs(targets).max()) or 1.0
-    return size * float(np.std(targets / size))
+def _led(s: PreparedRows, fit: TunedFit) -> Interval:
+    """The error of a fit with the interval that counts the choice; for regression 1 − R², the mean over targets."""
+    if s.classes:
+        return error_interval(fit, measure="error", level=LEVEL, key=s.seed)
+    return _less_than_all(error_interval(fit, measure="r2", level=LEVEL, key=s.seed))
 
 
-def losses(s: PreparedRows, y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """Of every row: 1 where it is put into a wrong class; for regression its square over the variance of the targets."""
-    if not s.classes:
-        return ((y - outputs) ** 2).reshape(len(y), -1).mean(axis=1)
-    if y.ndim == 1:
-        return (np.sign(outputs) != y).astype(np.float64)
-    return (outputs.argmax(axis=1) != y.argmax(axis=1)).astype(np.float64)
+def _less_than_all(found: Interval) -> Interval:
+    """1 less a number: R² of a share unexplained, and the reverse."""
+    return Interval(1 - found.value, 1 - found.upper, 1 - found.lower, found.level)
 
 
-def _interval(s: PreparedRows, fit: TunedFit, measure: Measure) -> Interval:
-    return error_interval(fit, measure=measure, level=LEVEL, key=s.seed)
-
-
-def _test(s: PreparedRows, fit: TunedFit) -> tuple[Interval | None, int]:
+def _test(s: PreparedRows, every: PreparedRows, fit: TunedFit) -> tuple[Interval | None, int]:
     """The error on test rows that are no training rows, and how many there are."""
     test = s.data.test
     if test is None or s.y_test is None:
         return None, 0
-    n, source = s.n, s.source
-    assert source.test is not None
-    both = np.concatenate([np.asarray(source.X, dtype=np.float64), np.asarray(source.test.X, dtype=np.float64)])
     new = np.ones(test.n, dtype=bool)
-    for group in duplicate_groups(both):
-        if (group < n).any():
-            new[group[group >= n] - n] = False
+    new[[j for _, j in every.repeats[1]]] = False
     if not new.any():
         return None, 0
-    each = losses(s, s.y_test, fit.predict(np.asarray(test.X, dtype=np.float64)))[new]
-    count = len(each)
-    if not s.classes:
-        return group_interval(each, np.arange(count), s.seed), count
-    lower, upper = share_interval(float(each.mean()), count)
-    return Interval(float(each.mean()), lower, upper, LEVEL), count
+    each = s.losses(s.y_test, fit.predict(np.asarray(test.X, dtype=np.float64)))[new]
+    return group_interval(each, np.arange(len(each)), s.seed), len(each)
 
 
 def group_interval(losses: np.ndarray, groups: np.ndarray, seed: int) -> Interval:

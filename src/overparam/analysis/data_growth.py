@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from overparam.analysis.data_estimate import Fitted
 from overparam.analysis.data_rows import PreparedRows
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Block, Figure, Line, series
-from overparam.core.words import count_of, decimal
+from overparam.core.words import as_sure_as, count_of
 from overparam.frame import Work
-from overparam.theory import GrowthVerdict, TunedFit, growth_curve
+from overparam.theory import GrowthVerdict, growth_curve
 
 POINTS = 33
 """Of the fitted curve, from the smallest part to four times all rows."""
-
-
-class RowsWithFit(Protocol):
-    """The tuned fit, and the rows it was fitted to."""
-
-    @property
-    def rows(self) -> PreparedRows: ...
-    @property
-    def fit(self) -> TunedFit: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +44,8 @@ class Growth:
     def rows(self) -> int:
         return int(self.sizes[-1])
 
-    @property
-    def now(self) -> float:
-        """The error with all rows."""
-        return float(self.errors[-1])
 
-
-def growth(work: Work, rows: PreparedRows, fitted: RowsWithFit) -> Growth:
+def growth(work: Work, rows: PreparedRows, fitted: Fitted) -> Growth:
     """The curve of the tuned fit's kernel on the rows that were fitted, with the groups that leave together."""
     s, fit = fitted.rows, fitted.fit
     found = growth_curve(
@@ -100,7 +84,7 @@ def growth_sentence(g: Growth, classes: bool) -> str:
     """Whether more data is worth it, in a sentence with the numbers behind it."""
     if g.at_twice is None or g.at_four_times is None:
         return f"With {count_of(g.rows, 'row')} there is no telling what more of them would bring."
-    said = _as_sure_as(g.at_twice, classes)
+    said = as_sure_as(g.at_twice.width, share=classes)
     what = "error" if classes else "mean square over the variance of the target"
     two, four = g.at_twice, g.at_four_times
     if not g.errors.any():
@@ -135,11 +119,3 @@ def growth_blocks(g: Growth, classes: bool) -> tuple[Block, ...]:
     else:
         words += " Too few for a curve through them."
     return (Figure("What more rows would bring", words, "rows", measure, tuple(drawn), "log", "linear", lines),)
-
-
-def _as_sure_as(found: Interval, classes: bool) -> Callable[[float], str]:
-    """Numbers with as many places as an interval supports: the last is worth about a quarter of its width."""
-    scale, sign, most = (100.0, "%", 2) if classes else (1.0, "", 4)
-    width = scale * found.width
-    places = min(most, max(0, -math.floor(math.log10(width / 4)))) if width > 0 else most
-    return lambda value: f"{decimal(scale * value, places)}{sign}"

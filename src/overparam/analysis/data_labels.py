@@ -9,15 +9,16 @@ from typing import Any, Literal, final
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.stats import beta, rankdata, t
+from scipy.stats import false_discovery_control, rankdata, t
 
-from overparam.analysis.data_estimate import Fitted, in_order_of_classes
+from overparam.analysis.data_estimate import Fitted, in_order_of_classes, share_interval
 from overparam.analysis.data_rows import PreparedRows
 from overparam.core.progress import Progress, silent
 from overparam.core.sections import Table
 from overparam.core.words import count_of, decimal, percent
 from overparam.data import Dataset, generator
 from overparam.data.copies import comparable_rows
+from overparam.data.scaling import target_scale
 from overparam.frame import Work
 from overparam.theory import tuned_fit
 
@@ -102,15 +103,12 @@ def scored_labels(work: Work, s: PreparedRows, fitted: Fitted) -> ScoredLabels:
         )
         return score_labels(source, combined_probabilities(source.codes, kernel, forest))
     # once more without what stands out, which would bend the predictions around it
-    y = np.asarray(source.y, dtype=np.float64)
-    unit = np.abs(y).max() or 1.0
-    middle, spread = (y / unit).mean(axis=0), (y / unit).std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
     clipped = _clipped(s.y, fit.outputs)
     again = tuned_fit(
         s.X, clipped, groups=fitted.groups, task="regression", key=s.seed, device=work.device, progress=work.progress
     )
-    return score_targets(source, (again.outputs * spread + middle) * unit)
+    middle, spread = target_scale(source.y)
+    return score_targets(source, again.outputs * spread + middle)
 
 
 def _clipped(y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
@@ -235,8 +233,8 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
     worst, each = sizes.argmax(axis=1), np.arange(data.n)
     size = sizes[each, worst]
     order = np.argsort(-size, kind="stable")
-    chance = _tails(sizes)[each, worst][order] * sizes.shape[1]
-    found = np.minimum.accumulate((chance * data.n / (each + 1))[::-1])[::-1]
+    chance = np.minimum(_tails(sizes)[each, worst][order] * sizes.shape[1], 1.0)
+    found = false_discovery_control(chance)
     given, predicted = data.y.reshape(data.n, -1)[each, worst], outputs.reshape(data.n, -1)[each, worst]
     same, _ = nearest_by_label(comparable_rows(data), np.zeros(data.n, dtype=np.int64))
     return ScoredLabels(
@@ -287,12 +285,12 @@ def noise_rate(codes: np.ndarray, probabilities: np.ndarray) -> tuple[NoiseRate,
     share, rows = _differing_where_sure(probabilities, differs, SURE)
     everywhere, guess = float(differs.mean()), 1 - float(np.bincount(codes).max()) / n
     clean = float(np.clip((everywhere - share) / max(1 - share * k / (k - 1), 1e-9), 0.0, 1.0))
-    lower, upper = _binomial(share, rows)
+    lower, upper = share_interval(share, rows)
     if clean < min(CLEAN, guess / 4) and upper < 0.7 * guess:
         return NoiseRate("rate", share, lower, upper, clean), _reckoned(share, rows)
     surest = [_differing_where_sure(probabilities, differs, part) for part in SURER]
     least = min([_reckoned(share, rows), *(_reckoned(found, rows) for found, rows in surest if rows >= 50)])
-    bound = _binomial(everywhere, n)[1]
+    bound = share_interval(everywhere, n)[1]
     return NoiseRate("at most", everywhere, 0.0, bound, clean), min(least, max(guess - share, 0.0))
 
 
@@ -311,13 +309,6 @@ def _differing_where_sure(probabilities: np.ndarray, differs: np.ndarray, part: 
         share += len(rows) / len(differs) * float(differs[chosen].mean())
         count += len(chosen)
     return share, count
-
-
-def _binomial(share: float, n: int) -> tuple[float, float]:
-    """The 95% interval of Clopper and Pearson."""
-    found = share * n
-    lower = float(beta.ppf(0.025, found, n - found + 1)) if found >= 1 else 0.0
-    return lower, float(beta.ppf(0.975, found + 1, n - found)) if found < n else 1.0
 
 
 def combined_probabilities(codes: np.ndarray, kernel: np.ndarray, forest: np.ndarray) -> np.ndarray:

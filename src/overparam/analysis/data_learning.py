@@ -316,21 +316,12 @@ def new_data(work: Work, s: PreparedRows, w: Sweeps, learn: Learnability) -> New
         bound_vacuous=bound.vacuous,
         bound_terms=terms,
         bound_note=bound.note,
-        noise_rate=_noise_rate(learn.margins),
     )
 
 
 def has_unit_rows(H: AbstractGram) -> bool:
     """Whether all rows have norm 1: the diagonal of H is half their squares."""
     return bool(np.abs(np.sqrt(2 * H.diagonal()) - 1).max() < 1e-9)
-
-
-def _noise_rate(margins: np.ndarray) -> float | None:
-    """The share of margins below minus half the median positive one."""
-    positive = margins[margins > 0]
-    if not len(positive):
-        return None
-    return float(np.mean(margins < -0.5 * np.median(positive)))
 
 
 def spectrum(work: Work, s: PreparedRows, w: Sweeps) -> Spectrum:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2_contingency, ks_2samp
+from scipy.stats import chi2_contingency, false_discovery_control, ks_2samp
 
 from overparam.core.words import count_of, listed, quoted
 from overparam.data import Dataset
@@ -194,7 +194,7 @@ def column_drift(before: Dataset, after: Dataset, matching: Matching) -> tuple[C
             continue
         distance, p = _distance(old[stays], news)
         found.append(ColumnDrift(name, distance, p, p, float(old[stays].mean()), float(news.mean()), len(news)))
-    rates = false_discovery_rates(np.array([each.p for each in found]))
+    rates = false_discovery_control([each.p for each in found]) if found else ()
     drifts = [replace(each, q=float(q)) for each, q in zip(found, rates, strict=True)]
     return tuple(sorted(drifts, key=lambda drift: (drift.q, -drift.distance)))
 
@@ -231,18 +231,3 @@ def _distance(old: np.ndarray, new: np.ndarray) -> tuple[float, float]:
     if pooled.shape[1] < 2:
         return distance, 1.0
     return distance, float(chi2_contingency(pooled, correction=False)[1])  # pyright: ignore[reportArgumentType]
-
-
-def false_discovery_rates(p: np.ndarray) -> np.ndarray:
-    """The rate at which each of several tests would be called found: p m/rank, made monotone (Benjamini and Hochberg).
-
-    >>> false_discovery_rates(np.array([0.01, 0.04, 0.5]))
-    array([0.03, 0.06, 0.5 ])
-    """
-    if not len(p):
-        return p
-    order = np.argsort(p)
-    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
-    rates = np.empty(len(p))
-    rates[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return rates

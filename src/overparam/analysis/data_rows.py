@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from overparam.data import Dataset, preprocess
+from overparam.data import Dataset, duplicate_groups, preprocess
 from overparam.data.draws import draw_rows
 from overparam.data.scaling import standardise_targets
 from overparam.engines import AbstractGram, as_gram
@@ -69,13 +69,39 @@ class PreparedRows:
     def label(self, code: int) -> str:
         return str(self.data.classes[code])
 
-    def error(self, y: np.ndarray, outputs: np.ndarray) -> float:
-        """Share of rows got wrong; for regression the mean squared error over the variance of the targets."""
+    def losses(self, y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Of every row: 1 where it is put into a wrong class; for regression its square over the variance of the target,
+        the mean over targets."""
         if not self.classes:
-            return float(np.mean((y - outputs) ** 2))
+            return (columns(y - outputs) ** 2 / self.variances).mean(axis=1)
         if y.ndim == 1:
-            return float(np.mean(np.sign(outputs) != y))
-        return float(np.mean(outputs.argmax(axis=1) != y.argmax(axis=1)))
+            return (np.sign(outputs) != y).astype(np.float64)
+        return (outputs.argmax(axis=1) != y.argmax(axis=1)).astype(np.float64)
+
+    def error(self, y: np.ndarray, outputs: np.ndarray) -> float:
+        """The mean of the losses."""
+        return float(self.losses(y, outputs).mean())
+
+    @cached_property
+    def variances(self) -> np.ndarray:
+        """(targets,) of the training rows; 1 of a target that is constant."""
+        found = columns(self.y).var(axis=0)
+        return np.where(found > 0, found, 1.0)
+
+    @cached_property
+    def repeats(self) -> tuple[list[np.ndarray], list[tuple[int, int]]]:
+        """Groups of equal training rows, and (training row, test row) that are the same, as positions; from one pass."""
+        n, test = self.n, self.source.test
+        X = np.asarray(self.source.X, dtype=np.float64)
+        if test is None:
+            return duplicate_groups(X), []
+        groups, seen = [], []
+        for group in duplicate_groups(np.concatenate([X, np.asarray(test.X, dtype=np.float64)])):
+            left, right = group[group < n], group[group >= n] - n
+            if len(left) > 1:
+                groups.append(left)
+            seen.extend((int(left[0]), int(j)) for j in right if len(left))
+        return groups, seen
 
 
 @dataclass(frozen=True, eq=False)

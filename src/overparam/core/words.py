@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -136,23 +136,27 @@ def percent(share: float | None, fine: float = 0.0995) -> str:
     return f"{decimal(100 * share, 2 if 0 < size < fine else 1)}%"
 
 
+def as_sure_as(width: float, *, share: bool = True) -> Callable[[float], str]:
+    """How numbers are said that are known to such a width: the last digit is worth about a quarter of it.
+
+    >>> as_sure_as(0.09)(0.1234), as_sure_as(0.01, share=False)(0.8712)
+    ('12%', '0.871')
+    """
+    scale, sign, most = (100.0, "%", 2) if share else (1.0, "", 6)
+    places = max(0, min(most, -math.floor(math.log10(scale * width / 4)))) if width > 0 else 0
+    return lambda value: f"{round(scale * value, places) + 0.0:,.{places}f}{sign}".replace("-", "−")
+
+
 def measured(found: Any, *, share: bool = True, level: bool = False) -> str:
-    """An interval with as many digits as it supports: the last is worth about a quarter of its width; `level` names its probability.
+    """An interval with as many digits as it supports; `level` names its probability.
 
     >>> from overparam.core.bracketed import Interval
     >>> measured(Interval(0.1234, 0.08, 0.17, 0.95)), measured(Interval(0.8712, 0.866, 0.876, 0.95), share=False)
     ('12% (8% to 17%)', '0.871 (0.866 to 0.876)')
     """
-    scale = 100.0 if share else 1.0
-    sides = [scale * side for side in (found.value, found.lower, found.upper)]
-    width = sides[2] - sides[1]
-    places = 0 if not width > 0 else max(0, min(6, -math.floor(math.log10(width / 4))))
-    if share:
-        places = min(places, 2)
-    sign = "%" if share else ""
-    value, lower, upper = (f"{round(side, places) + 0.0:,.{places}f}{sign}".replace("-", "−") for side in sides)
+    said = as_sure_as(found.upper - found.lower, share=share)
     sure = f"{found.level:.0%}: " if level else ""
-    return f"{value} ({sure}{lower} to {upper})"
+    return f"{said(found.value)} ({sure}{said(found.lower)} to {said(found.upper)})"
 
 
 def points(difference: float, *, sign: bool = True) -> str:

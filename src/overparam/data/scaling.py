@@ -290,13 +290,27 @@ def standardise_targets(data: Dataset) -> Dataset:
         return data
     if float(np.ptp(data.y, axis=0).max()) == 0:
         raise ValueError(f"{data.name}: every training target is {np.ravel(data.y)[0]:g}; there is nothing to learn")
-    top = float(np.abs(data.y).max())  # first to size 1, so that squares neither over- nor underflow
-    y = data.y / top
-    mean = y.mean(axis=0)
-    spread = float(np.sqrt(np.mean((y - mean) ** 2))) or 1.0
+    top, mean, spread = _scale(data.y)
     test = data.test and data.test.replace(y=(data.test.y / top - mean) / spread)
-    several = "each, and scaled together to a mean variance of 1" if y.ndim > 1 else "and scaled to variance 1"
-    return data.replace(y=(y - mean) / spread, test=test, note=f"targets were centred {several}")
+    several = "each, and scaled together to a mean variance of 1" if data.y.ndim > 1 else "and scaled to variance 1"
+    return data.replace(y=(data.y / top - mean) / spread, test=test, note=f"targets were centred {several}")
+
+
+def target_scale(y: np.ndarray) -> tuple[np.ndarray, float]:
+    """What `standardise_targets` subtracts and divides by, in the units of the targets.
+
+    >>> target_scale(np.array([1.0, 3.0]))
+    (np.float64(2.0), 1.0)
+    """
+    top, mean, spread = _scale(y)
+    return mean * top, spread * top
+
+
+def _scale(y: np.ndarray) -> tuple[float, np.ndarray, float]:
+    """The largest size, and mean and spread of targets over it, so that squares neither over- nor underflow."""
+    top = float(np.abs(y).max()) or 1.0
+    mean = (y / top).mean(axis=0)
+    return top, mean, float(np.sqrt(np.mean((y / top - mean) ** 2))) or 1.0
 
 
 def _both(
