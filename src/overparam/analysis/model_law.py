@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, NoReturn, final
 
 import numpy as np
 
 from overparam.analysis.model_subject import Criterion, Subject
 from overparam.core.progress import Progress, silent
-from overparam.engines.matrix import AbstractGram
+from overparam.engines.matrix import AbstractGram, AbstractHostGram
 from overparam.spectrum.integrands import contraction
 from overparam.spectrum.lanczos import Lanczos
 from overparam.spectrum.rules import EPS, gauss_vectors
@@ -93,30 +92,13 @@ def _ritz(
 
 
 @final
-class _ByProducts(AbstractGram):
+class _ByProducts(AbstractHostGram):
     """M as products: a backward and a forward derivative of the model each."""
 
     def __init__(self, subject: Subject, criterion: Criterion) -> None:
-        self.n, self.plan, self.kernel, self.X, self.get, self.repaired = (
-            subject.outputs.size,
-            None,
-            None,
-            None,
-            "ntk",
-            None,
-        )
+        self.n, self.get = subject.outputs.size, "ntk"
+        self.plan = self.kernel = self.X = self.repaired = None
         self.subject, self.criterion = subject, criterion
-
-    @property
-    def xp(self) -> ModuleType:
-        return np
-
-    @property
-    def device(self) -> str:
-        return "cpu"
-
-    def to_device(self, V: np.ndarray) -> Any:
-        return V
 
     def product(self, V: Any, progress: Progress | None = None) -> Any:
         u, samples = self.subject.outputs, self.subject.samples
