@@ -1,16 +1,25 @@
-"""The studies at full scale without the command line's parts: `python benchmarks/full_studies.py OUT NAME...`.
+"""The studies without the command line's parts: `python benchmarks/full_studies.py OUT NAME... [--workers 8]`.
 
 The same as `overparam reproduce NAME --scale full --out OUT/NAME`, for GPU machines that have neither typer nor plotly;
-`overparam report OUT/NAME` draws the page elsewhere. Finished parts are kept in OUT/NAME/parts: a killed study goes on.
+`overparam report OUT/NAME` draws the page elsewhere. Finished parts are kept in OUT/NAME/parts: a killed study goes on,
+there or on another machine. With --workers the parts are made by so many processes side by side, those that the plan
+calls longest first; --only takes parts whose names match a regular expression, and leaves the end to a later call.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import functools
+import re
 import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
-from overparam.studies import STUDIES, reproduce
+from overparam.frame import Job
+from overparam.studies import STUDIES, StudyResult
+from overparam.studies.study import SCALES, Scale, prepare_reproduce
 
 
 class Teller:
@@ -26,12 +35,48 @@ class Teller:
             self.last, self.said = now, what
 
 
-def main(out: Path, names: list[str]) -> None:
-    for name in names:
-        tell = Teller(name)
-        reproduce(STUDIES[name], "full", place=out / name, progress=tell).save(out / name)
-        tell(1, 1, "done")
+@functools.cache
+def job_of(name: str, scale: Scale, place: Path) -> Job[StudyResult]:
+    """The Job of a study, prepared once a process."""
+    return prepare_reproduce(STUDIES[name], scale, place=place, progress=Teller(name))
+
+
+def make(name: str, scale: Scale, place: Path, part: str) -> None:
+    """One part, kept in the place."""
+    start = time.perf_counter()
+    job_of(name, scale, place).make(part)
+    print(f"  made {name}: {part} in {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def make_all(name: str, scale: Scale, place: Path, only: str, workers: int) -> None:
+    """Every part whose name matches, those that others need first."""
+    job = job_of(name, scale, place)
+    left = {part.name: part for part in job.parts if re.search(only, part.name)}
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        while left:
+            ready = [part for part in left.values() if not left.keys() & set(part.needs)]
+            dearest = sorted(ready, key=lambda part: -part.seconds)
+            waiting = [pool.submit(make, name, scale, place, part.name) for part in dearest]
+            for one in waiting:
+                one.result()
+            left = {key: part for key, part in left.items() if part not in ready}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("names", nargs="+", choices=list(STUDIES), metavar="NAME")
+    parser.add_argument("--scale", choices=SCALES, default="full")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--only", default="", help="a regular expression")
+    asked = parser.parse_args(arguments)
+    for name in asked.names:
+        if asked.workers or asked.only:
+            make_all(name, asked.scale, asked.out / name, asked.only, max(1, asked.workers))
+        if not asked.only:
+            job_of(name, asked.scale, asked.out / name).run().save(asked.out / name)
+            print(f"{name} is done", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main()

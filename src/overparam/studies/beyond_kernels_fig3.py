@@ -334,10 +334,16 @@ def outline(settings: NormSettings) -> str:
 
 
 GRID: dict[str, Any] = {
-    "rates": (2.0, 5.0, 7.0, 10.0), "decays": (0.0, 1e-5, 2e-5, 3e-5, 5e-5, 1e-4, 1e-3), "scales": (0.1, 1.0)
+    "rates": (2.0, 5.0, 7.0, 10.0, 14.0, 20.0, 30.0), "decays": (0.0, 1e-5, 2e-5, 3e-5, 5e-5, 1e-4, 1e-3), "scales": (0.1, 1.0)
 }  # fmt: skip
-WIDE: dict[str, Any] = {"rates": (5.0, 7.0), "decays": (0.0, 2e-5, 5e-5), "scales": (0.1, 1.0), "dtype": "tf32"}
-LONG: dict[str, Any] = {"rates": (5.0, 7.0, 10.0), "decays": (1e-5, 2e-5, 3e-5, 5e-5), "seeds": 3}
+WIDE: dict[str, Any] = {
+    "rates": (5.0, 7.0, 10.0, 14.0, 20.0),
+    "decays": (0.0, 2e-5, 5e-5),
+    "scales": (0.1, 1.0),
+    "dtype": "tf32",
+}
+LONG: dict[str, Any] = {"rates": (5.0, 7.0, 10.0, 14.0, 20.0, 30.0), "decays": (1e-5, 2e-5, 3e-5, 5e-5), "seeds": 3}
+SHORT: dict[str, Any] = {"rates": (5.0, 7.0), "decays": (0.0, 2e-5, 5e-5), "scales": (0.1, 1.0), "dtype": "tf32"}
 CIFAR: dict[str, Any] = {"d": 100, "N": 50_000, "batch": 100}
 
 SETTINGS: dict[Scale, NormSettings] = {
@@ -366,8 +372,10 @@ SETTINGS: dict[Scale, NormSettings] = {
             *(Cell(m, (2_080, 320), **LONG) for m in (200, 1_000)),
             Cell(200, (100, 60), **GRID, **CIFAR),
             Cell(2_000, (60, 36), **GRID, **CIFAR),
-            Cell(10_000, (40, 24), **WIDE, **CIFAR),
-            Cell(50_000, (16, 16), **WIDE, **CIFAR),
+            Cell(10_000, (40, 24), **SHORT, **CIFAR),
+            Cell(50_000, (16, 16), **SHORT, **CIFAR),
+            Cell(200, (2_080, 320), (5.0, 7.0, 10.0, 14.0, 20.0, 30.0), (1e-5, 2e-5, 3e-5, 5e-5), **CIFAR),
+            Cell(2_000, (2_080, 320), (5.0, 10.0, 20.0), (1e-5, 3e-5), **CIFAR),
         ),
         test=10_000, cube_steps=20_000, cube_seeds=5,
     ),

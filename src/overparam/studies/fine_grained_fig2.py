@@ -17,7 +17,7 @@ from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
 from overparam.spectrum import quadrature
 from overparam.studies.fine_grained_fig1 import SMOKE, Case, scaled
-from overparam.studies.study import Arrays, Found, Study, Values, planned
+from overparam.studies.study import Arrays, Found, Study, Values, or_none, planned
 from overparam.studies.two_layer_runs import (
     ABSENT,
     CIFAR,
@@ -28,12 +28,13 @@ from overparam.studies.two_layer_runs import (
     trained,
     with_random_labels,
 )
-from overparam.theory import label_complexity, predict
+from overparam.theory import label_complexity, max_learning_rate, predict, steps_to_loss
 
 ENOUGH = 0.01
 """A run ends when its training loss is at most this share of its start."""
 COLUMNS = (
-    "rate", "complexity", "test_l1", "test_error", "kernel_l1", "kernel_error", "steps", "share_left", "flips", "laziness"
+    "rate", "complexity", "test_l1", "test_error", "kernel_l1", "kernel_error", "steps", "share_left", "flips", "laziness",
+    "theory_steps", "theory_l1", "theory_error",
 )  # fmt: skip
 
 
@@ -65,6 +66,9 @@ def parts(settings: Fig2Settings, key: int, device: str | None) -> list[Part]:
                 seconds = run_seconds(data, settings.width, settings.steps, device)
                 of = (data, rate, TwoLayer(settings.width, case.kappa, case.paired), key, options)
                 found.append(Part(_noisy(case, rate), trained_on_noise, of, seconds=seconds))
+        for lr in dict.fromkeys(case.lr for case in settings.cases if case.data == name):
+            seconds = planned(1000.0 * len(settings.rates) * data.n**2, 0, device)
+            found.append(Part(_theory(name, lr), to_the_end, (data, settings.rates, lr, key), seconds=seconds))
     case = next((c for c in settings.cases if c.dtype == "tf32" and c.data in pairs), None)
     if settings.precision_check and case is not None:
         steps, data = settings.steps // 4, pairs[case.data]
@@ -87,6 +91,10 @@ def _middle(settings: Fig2Settings) -> float:
 
 def _complexity(name: str) -> str:
     return f"{name}, complexity"
+
+
+def _theory(name: str, lr: float) -> str:
+    return f"{name}, η = {lr:g}, linear theory"
 
 
 def _noisy(case: Case, rate: float) -> str:
@@ -114,6 +122,27 @@ def complexities(work: Work, data: Dataset, rates: Sequence[float], key: int) ->
     }  # fmt: skip
 
 
+def to_the_end(work: Work, data: Dataset, rates: Sequence[float], lr: float, key: int) -> dict[str, Any]:
+    """What gradient descent on the infinitely wide network does until `ENOUGH` of the loss is left, per noise level.
+
+    `steps`: how many it takes; `outputs`: its outputs on the test rows then. NaN where the rate is not stable.
+    """
+    assert data.test is not None
+    H = gram(Kernel(), data.X, device=work.device)
+    K = Kernel()(data.test.X, data.X)
+    steps, outputs = np.full(len(rates), np.nan), np.full((len(rates), data.test.n), np.nan)
+    for i, rate in enumerate(rates):
+        y = with_random_labels(data, key, rate).y
+        q = quadrature(H, y)
+        if lr >= max_learning_rate(q).lower:
+            break  # whatever the labels
+        needed = steps_to_loss(q, ENOUGH, lr).value
+        if needed is not None:
+            steps[i], outputs[i] = needed, predict(H, y, K, int(needed), lr).values
+        work.progress(i + 1, len(rates), "")
+    return {"steps": steps, "outputs": outputs}
+
+
 def trained_on_noise(
     work: Work, data: Dataset, rate: float, network: TwoLayer, key: int, options: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -131,7 +160,7 @@ def conclude(settings: Fig2Settings, found: Found) -> tuple[Values, Arrays]:
                 continue
             facts = _case(settings, case, found)
             cases.append(facts)
-            arrays |= {f"{case.name}.{key}": np.array(facts[key]) for key in COLUMNS}
+            arrays |= {f"{case.name}.{key}": np.array(facts[key], dtype=float) for key in COLUMNS}
             for rate in settings.rates:
                 run = found[_noisy(case, rate)]
                 arrays[f"{case.name}.loss at {rate:g}"] = np.stack([run["steps"], run["loss"]])
@@ -140,7 +169,7 @@ def conclude(settings: Fig2Settings, found: Found) -> tuple[Values, Arrays]:
 
 
 def _case(settings: Fig2Settings, case: Case, found: Found) -> dict[str, Any]:
-    theory = found[_complexity(case.data)]
+    theory, end = found[_complexity(case.data)], found[_theory(case.data, case.lr)]
     facts: dict[str, Any] = {"case": case.name, "data": case.data, "kappa": case.kappa, "lr": case.lr, "stopped": []}
     facts |= {key: [] for key in COLUMNS}
     for i, rate in enumerate(settings.rates):
@@ -149,6 +178,7 @@ def _case(settings: Fig2Settings, case: Case, found: Found) -> dict[str, Any]:
         row = (
             rate, float(theory["complexity"][i]), *errors(run["last_test_outputs"], y), *errors(theory["outputs"][i], y),
             int(run["steps"][-1]), float(run["loss"][-1] / run["loss"][0]), float(run["flips"][-1, 0]), moved,
+            *map(or_none, (end["steps"][i], *errors(end["outputs"][i], y))),
         )  # fmt: skip
         for key, value in zip(COLUMNS, row, strict=True):
             facts[key].append(value)
@@ -223,13 +253,24 @@ def _section(facts: Mapping[str, Any]) -> sections.Section:
     rows = tuple(zip(*(facts[key] for key in COLUMNS), facts["stopped"], strict=True))
     table = sections.Table(
         ("share redrawn", "complexity", "test ℓ1", "test error", "kernel ℓ1", "kernel error", "steps", "loss left", "signs flipped",
-         "laziness", "ended because"), rows,
+         "laziness", f"steps of the linear theory to {ENOUGH:.0%}", "its test ℓ1 then", "its test error then", "ended because"), rows,
     )  # fmt: skip
     words = (
         f"The complexity ranks the noise levels as the test ℓ1 loss does with Spearman correlation {facts['rank_test_l1']:.2f}, "
-        f"as the test error does with {facts['rank_test_error']:.2f}. {_early(facts)}"
+        f"as the test error does with {facts['rank_test_error']:.2f}. {_early(facts)} {_to_the_end(facts)}"
     )
     return sections.Section(facts["case"], (sections.Text(words), figure, table))
+
+
+def _to_the_end(facts: Mapping[str, Any]) -> str:
+    """How long the runs would have to be, by the exact linear theory."""
+    known = [steps for steps in facts["theory_steps"] if steps is not None]
+    if not known:
+        return "At this rate, which is not below 2/λ_max, there is no linear theory to say how long the runs would have to be."
+    return (
+        f"To go on until {ENOUGH:.0%} of the loss is left takes {min(known):,.0f} to {max(known):,.0f} steps by the exact linear theory; "
+        "what it predicts on the test rows then stands in the table."
+    )
 
 
 def _early(facts: Mapping[str, Any]) -> str:
