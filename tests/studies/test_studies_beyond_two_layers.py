@@ -87,6 +87,7 @@ def test_rows_are_nested_repeated_and_apart_from_test_rows():
 
 FAKE = replace(
     SMOKE,
+    rates=(3.0, 9.0, 30.0),
     widths=(10, 100, 1000),
     seeds=(2, 2, 2),
     two_layer_seeds=2,
@@ -105,7 +106,7 @@ def fake(error, gap=lambda learner, m, N: 0.01):
         found[study._name(cell)] = {
             "steps": np.arange(3), "fit_path": np.ones(3), "error_path": np.ones(3), "error": np.array(value),
             "risk": np.array(0.1 + gap(v, m, N)), "fit": np.array(0.1), "floor": np.array(0.1), "constant": np.array(0.4),
-            "scale": np.array(1.0), "tried": np.zeros(2), "seconds_per_step": np.array(1e-3), "lr": np.array((20.0 if v == "L2" else 5.0) / m),
+            "scale": np.array(1.0), "tried": np.zeros(2), "seconds_per_step": np.array(1e-3), "lr": np.array((9.0 if v == "L2" else 3.0) / m),
         }  # fmt: skip
     return concluded(STUDY, FAKE, found)
 
@@ -120,8 +121,8 @@ def test_the_words_follow_the_numbers():
     assert tones(better.sections(), "Both variants are below half") == ["good"]
     assert tones(better.sections(), "Thm 4.1 says that") == ["good"]
     assert tones(better.sections(), "Thm 4.3 says that") == ["good"]
-    part = "Algorithm 2, L₂ 20, 20, 20; plain SGD, the same network 5, 5, 5"
-    assert tones(better.sections(), part) == ["warning"]  # both are ends of the list
+    part = "Algorithm 2, L₂ 9, 9, 9; plain SGD, the same network 3, 3, 3"
+    assert tones(better.sections(), part) == ["warning"]  # 3 is an end of the list
     near, far = better.values["reached"]
     assert near["L2"] == pytest.approx(4.9 * 1.01 / 0.1)
     assert near["L1"] == pytest.approx(9 * 1.01 / 0.1)

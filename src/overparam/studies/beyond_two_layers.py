@@ -91,7 +91,7 @@ class TwoLayersSettings:
     """Times m."""
     lambda_v: float = 1e-3
     rates: tuple[float, ...] = (2.0, 6.0, 20.0, 60.0, 200.0, 600.0)
-    """Over m: what every learner may choose from at every m."""
+    """Over m: what every learner may choose from at every m, below 1, as λ_t asks for."""
 
     def __post_init__(self) -> None:
         for N in (self.samples, *self.curve_samples):
@@ -120,6 +120,10 @@ class TwoLayersSettings:
             for seed in range(seeds)
         ]
         return list(dict.fromkeys(wanted))
+
+    def tried(self, m: int) -> list[float]:
+        """The rates tried at a width, times m."""
+        return [c for c in self.rates if c < m]
 
     @property
     def tuned(self) -> list[tuple[str, int]]:
@@ -192,12 +196,12 @@ def parts(settings: TwoLayersSettings, key: int, device: str | None) -> list[Par
     tries = [
         Part(_try(learner, m, c), tried_rate, (own, learner, m, c / m, key), seconds=_seconds(settings, (learner, m, 0, 0), device))
         for learner, m in settings.tuned
-        for c in settings.rates
+        for c in settings.tried(m)
     ]  # fmt: skip
     return tries + [
         Part(
             _name(cell), one_run, (own, *cell, key), seconds=_seconds(settings, cell, device),
-            needs=tuple(_try(cell[0], cell[1], c) for c in settings.rates),
+            needs=tuple(_try(cell[0], cell[1], c) for c in settings.tried(cell[1])),
         )
         for cell in settings.cells
     ]  # fmt: skip
@@ -397,7 +401,7 @@ def outline(settings: TwoLayersSettings) -> str:
 SETTINGS: dict[Scale, TwoLayersSettings] = {
     "smoke": TwoLayersSettings(
         widths=(16, 48), seeds=(1, 1), samples=100, curve_widths=(48,), curve_samples=(50, 100), curve_seeds=(1,),
-        steps=400, test=200, dtype="float32", batch=4, draws=5, sigma_n=0.1, rates=(5.0, 20.0),
+        steps=400, test=200, dtype="float32", batch=4, draws=5, sigma_n=0.1, rates=(3.0, 10.0),
     ),
     "small": TwoLayersSettings(
         widths=(100, 316, 1_000), seeds=(2, 2, 1), samples=800, curve_widths=(316,), curve_samples=(100, 200, 400, 800, 1_600),
@@ -485,8 +489,8 @@ def _rates_part(settings: TwoLayersSettings, values: Values) -> sections.Text:
     """What rates were chosen, and whether a better one may lie beyond those tried."""
     chosen = {(row["learner"], row["m"]): row["m"] * row["lr"] for row in values["widths"]}
     told = "; ".join(f"{WORDS[v]} {', '.join(f'{chosen[v, m]:.3g}' for m in settings.widths)}" for v in LEARNERS)
-    least, most = settings.rates[0], settings.rates[-1]
-    at_edge = [f"{WORDS[v]} at m = {m}" for (v, m), c in chosen.items() if np.isclose(c, (least, most)).any()]
+    ends = {m: (settings.tried(m)[0], settings.tried(m)[-1]) for m in settings.widths}
+    at_edge = [f"{WORDS[v]} at m = {m}" for (v, m), c in chosen.items() if np.isclose(c, ends[m]).any()]
     edge = f" At an end of the list, so that a better rate may lie beyond it: {'; '.join(at_edge)}." if at_edge else ""
     return sections.Text(
         f"Every learner chose its rate at every m alike, from {', '.join(f'{c:g}' for c in settings.rates)} over m, by the loss on noisy validation rows. Chosen, times m, for "
