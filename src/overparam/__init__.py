@@ -63,6 +63,7 @@ _NAMES = {
     "leave_one_out": "spectrum",
     "power_iteration": "spectrum",
     "quadrature": "spectrum",
+    "solve": "spectrum",
     "best_learning_rate": "theory",
     "certificate": "theory",
     "effective_dimension": "theory",

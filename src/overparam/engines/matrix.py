@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import os
 from dataclasses import dataclass
 from types import ModuleType
@@ -106,6 +107,27 @@ class AbstractGram(abc.ABC):
     def rounding(self) -> float:
         """A bound on the spectral norm of what rounding did to the computed matrix."""
         return 0.0 if self.kernel is None else 2 * self.kernel.entry_rounding * float(self.diagonal().sum())
+
+    @property
+    def product_rounding(self) -> float:
+        """A bound on ‖computed H v − H v‖/‖v‖ for the computed H: n terms a sum, and ‖|H|‖ ≤ tr H since H is positive."""
+        return self._sums_of(self.n)
+
+    def _sums_of(self, terms: int) -> float:
+        """That bound where no number is added to more than `terms` others."""
+        return (terms + 2) * float(np.finfo(float).eps) * float(np.abs(self.diagonal()).sum())
+
+    def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
+        """Inside it, what is computed from arrays that lie where the products are made is float64."""
+        if self.xp is np:
+            return contextlib.nullcontext()
+        import jax
+
+        return jax.enable_x64(True)
+
+    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        """As `block`, where the products are made; of near-parallel pairs it may keep eight digits."""
+        return self.to_device(self.block(rows, columns))
 
     def to_host(self, V: Any) -> np.ndarray:
         """A NumPy copy of an array that lies where the products are made."""

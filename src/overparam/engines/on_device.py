@@ -142,6 +142,12 @@ def _near_mask(new: Any, U: Any) -> tuple[Any, Any]:
     return rho > 1 - NEAR_PARALLEL, rho < NEAR_PARALLEL - 1
 
 
+@functools.partial(jax.jit, static_argnames=("function",))
+def _columns(U: Any, norms: Any, rows: Any, columns: Any, function: Any) -> Any:
+    rho = jnp.clip(jnp.matmul(U[rows], U[columns].T, precision=PRECISION), -1.0, 1.0)
+    return function(jnp, rho, norms[rows][:, None], norms[columns][None, :])
+
+
 @functools.partial(jax.jit, static_argnames=("moment", "tile", "most"))
 def _tile_pairs(U: Any, row: Any, column: Any, threshold: Any, moment: int, tile: int, most: int) -> tuple[Any, ...]:
     """Pairs of a tile with |ρ| > threshold (at most `most`), their number, and row and column moments of the rest."""
@@ -196,6 +202,11 @@ def _squares(H: Any) -> Any:
 @functools.partial(jax.jit, donate_argnames=("H",))
 def _put_pairs(H: Any, rows: Any, columns: Any, values: Any) -> Any:
     return H.at[rows, columns].set(values).at[columns, rows].set(values)
+
+
+@jax.jit
+def _entries(H: Any, rows: Any, columns: Any) -> Any:
+    return H[rows][:, columns]
 
 
 @jax.jit
@@ -409,6 +420,10 @@ class DeviceDenseGram(_DeviceGram):
     def product(self, V: Any, progress: Progress | None = None) -> Any:
         return multiplied(self.values, V)
 
+    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        with jax.enable_x64(True):
+            return _entries(self.values, rows, columns)
+
     def dense(self) -> np.ndarray:
         return on_host(self.values)
 
@@ -426,6 +441,16 @@ class DeviceMatrixFreeGram(_DeviceGram):
         super().__init__(kernel, X, get, plan, device)
         self._pairs: tuple[Any, Any, Any, float] | None = None
         self._square_sum: float | None = None
+
+    @property
+    def product_rounding(self) -> float:
+        """Sums within a tile, then over the tiles of a row."""
+        return self._sums_of(self._rows.tile + 2 * (self._rows.padded // self._rows.tile))
+
+    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        with jax.enable_x64(True), jax.default_device(self._device):
+            own = self._rows
+            return _columns(own.U, own.norms, jnp.asarray(rows), jnp.asarray(columns), self._function)
 
     def product(self, V: Any, progress: Progress | None = None) -> Any:
         with jax.enable_x64(True), jax.default_device(self._device):
@@ -502,6 +527,10 @@ class DeviceValuesGram(AbstractGram):
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()
+
+    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        with jax.enable_x64(True):
+            return _entries(self.values, rows, columns)
 
     def dense(self) -> np.ndarray:
         return on_host(self.values)

@@ -37,6 +37,13 @@ class RememberedGram(AbstractGram):
     def rounding(self) -> float:
         return self._gram.rounding
 
+    @property
+    def product_rounding(self) -> float:
+        return self._gram.product_rounding
+
+    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        return self._gram.device_block(rows, columns)
+
     def to_device(self, V: np.ndarray) -> Any:
         return self._gram.to_device(V)
 

@@ -2,12 +2,13 @@
 
 from overparam.spectrum.bounds import EigenvalueBounds, eigenvalue_bounds
 from overparam.spectrum.brackets import Quadrature
+from overparam.spectrum.cholesky import Factor, factor
 from overparam.spectrum.eigenvectors import Eigenpairs, eigenpairs, power_iteration
 from overparam.spectrum.integrands import AbstractIntegrand, Inverse, Loss
 from overparam.spectrum.lanczos import Interrupted, MatrixFunction, matrix_function
 from overparam.spectrum.left_out import LeaveOneOut, leave_one_out
 from overparam.spectrum.left_out_groups import leave_groups_out
-from overparam.spectrum.solve import Factor, factor
+from overparam.spectrum.linear_systems import Solution, SolvePlan, solve, solve_plan
 from overparam.spectrum.sweep import quadrature
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "Loss",
     "MatrixFunction",
     "Quadrature",
+    "Solution",
+    "SolvePlan",
     "eigenpairs",
     "eigenvalue_bounds",
     "factor",
@@ -29,4 +32,6 @@ __all__ = [
     "matrix_function",
     "power_iteration",
     "quadrature",
+    "solve",
+    "solve_plan",
 ]

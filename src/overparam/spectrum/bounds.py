@@ -87,7 +87,7 @@ def _cholesky_fits(H: AbstractGram) -> bool:
 
 def _cholesky_upper(H: AbstractGram, b: float) -> float | None:
     """b with its rounding where b I − H has a Cholesky factor."""
-    from overparam.spectrum.solve import factor_values
+    from overparam.spectrum.cholesky import factor_values
 
     slack = 2 * (H.n + 2) * EPS * (H.n * b + float(H.diagonal().sum()))
     return None if factor_values(H, b, sign=-1.0) is None else b + slack + H.rounding
@@ -107,7 +107,7 @@ def _ritz_values(H: AbstractGram, steps: int = 24) -> np.ndarray:
 
 def cholesky_bound(H: AbstractGram, tightness: float = 0.98) -> float:
     """a ≤ λ_min: an estimate from inverse iteration, certified by a Cholesky factorisation of H − a I."""
-    from overparam.spectrum.solve import certified_smallest, plain_factor, smallest_estimate
+    from overparam.spectrum.cholesky import certified_smallest, plain_factor, smallest_estimate
 
     made = plain_factor(H, 0.0)
     if made is None:

@@ -76,7 +76,7 @@ def _krylov(product: LinearOperator, count: int) -> tuple[np.ndarray, np.ndarray
 
 def _smallest(H: AbstractGram, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The largest eigenpairs of (H + tiny)⁻¹, by Cholesky."""
-    from overparam.spectrum.solve import not_definite, plain_factor
+    from overparam.spectrum.cholesky import not_definite, plain_factor
 
     tiny = 1e-13 * float(H.diagonal().sum())  # repeated rows make H singular; the eigenvectors do not change
     inverse = plain_factor(H, tiny)  # residuals, which come with the pairs, say what they are worth

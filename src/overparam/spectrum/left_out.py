@@ -11,8 +11,8 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.engines.matrix import AbstractGram, AbstractHostGram, as_gram
+from overparam.spectrum.cholesky import eigenvalue_rounding, factor, negligible, not_definite
 from overparam.spectrum.rules import EPS
-from overparam.spectrum.solve import eigenvalue_rounding, factor, negligible, not_definite
 
 GRID = (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0)
 """Ridges tried by "auto", times the mean diagonal."""

@@ -14,8 +14,8 @@ from overparam.core import checks
 from overparam.core.machine import available_memory
 from overparam.data.duplicates import duplicate_groups
 from overparam.engines.matrix import AbstractGram, AbstractHostGram, as_gram
+from overparam.spectrum.cholesky import factor, factor_values, negligible, not_definite
 from overparam.spectrum.rules import EPS
-from overparam.spectrum.solve import factor, factor_values, negligible, not_definite
 
 EIGEN_ROWS = 4_000
 """Rows up to which one eigendecomposition serves all ridges; above, every ridge has an inverse of its own."""

@@ -127,7 +127,7 @@ def _backward(L: Any, X: Any, right: Any, start: Any, size: int) -> Any:
 
 @final
 class DeviceFactor:
-    """L with L Lᵀ = H + ridge on the device; the face of `solve.Factor`."""
+    """L with L Lᵀ = H + ridge on the device; the face of `cholesky.Factor`."""
 
     smallest: float = 0.0
     """A bound below λ_min(H + ridge), as there."""

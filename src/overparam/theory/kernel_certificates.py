@@ -18,7 +18,7 @@ from overparam.engines import AbstractGram, gram
 from overparam.engines.cross import require_kernel
 from overparam.kernels.spectra import DegreeSpectrum, spectrum_on_cube
 from overparam.spectrum.bounds import smallest_bound
-from overparam.spectrum.solve import factor
+from overparam.spectrum.cholesky import factor
 from overparam.theory.learning_curves import powers_by_degree, unit_rows
 
 

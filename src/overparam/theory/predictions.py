@@ -13,10 +13,10 @@ from overparam.core.bracketed import INFINITE_WIDTH, Assumption, checked
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.bounds import CHOLESKY_FITS
+from overparam.spectrum.cholesky import eigenvalue_rounding, factor, negligible
 from overparam.spectrum.eigenvectors import eigenpairs
 from overparam.spectrum.lanczos import matrix_function
 from overparam.spectrum.rules import EPS
-from overparam.spectrum.solve import eigenvalue_rounding, factor, negligible
 from overparam.theory.integrands import growth
 from overparam.theory.rates import Stability, checked_rate, loss_scale
 
