@@ -280,6 +280,8 @@ def test_batch_norm_and_dropout_are_said() -> None:
     words = " ".join(found.verdict.sentences)
     assert "batch norm" in words
     assert "Dropout was off" in words
+    assert "came in training mode" in words
+    assert "came in training mode" not in " ".join(op.foresee(Normed().eval(), X, TWO, probe=False).verdict.sentences)
     assert "probe=True" in words
     measured = op.foresee(Normed(), X, TWO)
     assert measured.diverges is not None
@@ -303,6 +305,41 @@ def test_steps_to_a_loss_and_the_range_without_runs() -> None:
     assert all(
         found.loss_at(s) <= r.loss < found.loss_at(s - 1) for s, r in zip(steps, found.reached, strict=True) if s
     )
+
+
+@pytest.mark.parametrize(
+    ("last", "labels", "objective", "words"),
+    [
+        (nn.Softmax(1), THREE, "cross_entropy", "sum to 1, and the cross-entropy (torch.nn.CrossEntropyLoss) applies a softmax"),
+        (nn.Softmax(1), THREE, "squared", "take the softmax off its end"),
+        (nn.Sigmoid(), TWO, "cross_entropy", "between 0 and 1, and the cross-entropy (torch.nn.BCEWithLogitsLoss)"),
+        (nn.LogSoftmax(1), THREE, "cross_entropy", ""),
+    ],
+)  # fmt: skip
+def test_a_second_softmax_is_warned_of(last: nn.Module, labels: np.ndarray, objective: str, words: str) -> None:
+    """Of log-probabilities none is said: the softmax of them is the same."""
+    found = op.foresee(net(len(set(labels)) - (labels is TWO)).append(last), X, labels, objective=objective, **CURVE)
+    said = " ".join(found.verdict.sentences)
+    assert (words in said) if words else ("outputs" not in said)
+    assert found.verdict.tone == "warning"
+
+
+def test_a_curve_that_is_left_at_once_says_so() -> None:
+    """At the edge of what is stable a narrow model of curved units is off its linearisation after one step."""
+    found = op.foresee(
+        net(1, 2), X, 30 * X[:, 0], lr=0.9 * op.foresee(net(1, 2), X, 30 * X[:, 0], **CURVE).limit.value, **CURVE
+    )
+    assert found.believe_until == 0
+    assert "Do not believe that curve: the model leaves it at the first step" in " ".join(found.verdict.sentences)
+
+
+def test_tokens_and_half_precision_are_taken() -> None:
+    tokens = np.random.default_rng(2).integers(0, 5, (N, D))
+    found = op.foresee(Tokens(), tokens, TWO, **CURVE)
+    assert found.precision == "float32"
+    half = op.foresee(net(1).half(), X, TWO, **CURVE)
+    assert (half.precision, half.training) == ("float16", True)
+    assert "Its weights are float16" in half.verdict.sentences[-1]
 
 
 def test_images_rows_and_more_rows_than_are_used() -> None:
@@ -339,6 +376,34 @@ class Still(nn.Module):
         return (x @ self.w) * 0
 
 
+class Hungry(nn.Module):
+    """Says what PyTorch says where memory runs out, on more rows than the example has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(D, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if len(x) > 2:
+            raise RuntimeError(
+                "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"
+            )
+        return self.line(x)
+
+
+class Tokens(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.last = nn.Embedding(5, 2), nn.Linear(2 * D, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.table(x).flatten(1))
+
+
+def hungry_function(w: Any, x: Any) -> Any:
+    raise MemoryError
+
+
 def frozen() -> nn.Module:
     return nn.Linear(D, 1).requires_grad_(False)
 
@@ -352,6 +417,9 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "other outputs": (lambda: op.foresee(nn.Linear(D, 4), X, THREE), "4 numbers a row and .* 3 classes; expected 3"),
     "two outputs for one target": (lambda: op.foresee(nn.Linear(D, 2), X, X[:, 0]), "2 numbers a row .* 1 target"),
     "other inputs": (lambda: op.foresee(nn.Linear(5, 1), X, TWO), "3 numbers"),
+    "memory": (lambda: op.foresee(Hungry(), X, TWO), "12 rows at once does not fit .* `max_rows=3`"),
+    "JAX's memory": (lambda: op.foresee(hungry_function, X, TWO, params=np.zeros(D)), "does not fit .* `max_rows=3`"),
+    "no whole numbers": (lambda: op.foresee(Tokens(), X, TWO), "Long, Int.* embedding needs whole numbers"),
     "NaN": (lambda: op.foresee(Broken(), X, TWO), "NaN"),
     "no trained weights": (lambda: op.foresee(frozen(), X, TWO), "no trained weights"),
     "nothing moves": (lambda: op.foresee(Still(), X, TWO), "moves the outputs"),
@@ -389,7 +457,10 @@ def test_the_houses_optimisers_are_read() -> None:
     high = op.foresee(net(1), X, TWO, optimizer=op.training.GradientDescent(1e3), **CURVE)
     assert high.rate == pytest.approx(1e3 * N / 2)
     assert high.verdict.tone == "bad"
-    assert "foretells no curve" in high.verdict.sentences[2]
+    assert high.verdict.sentences[0].startswith("The rate 6,000 is too high: training diverges, and no curve")
+    assert "Take " in high.verdict.sentences[0]
+    assert not any("elieve" in words for words in high.verdict.sentences)
+    assert "How fast" not in " ".join(section.title for section in high.sections())
     own = op.foresee(net(1), X, TWO, optimizer=op.training.SGD(1.0, momentum=0.3), lr=0.05, **CURVE)
     assert (own.rate, own.momentum) == (0.05, 0.3)
     with pytest.raises(ValueError, match="`optimizer` has batch"):

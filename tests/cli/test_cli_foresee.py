@@ -10,6 +10,7 @@ import pytest
 
 import overparam as op
 from overparam.cli import run
+from overparam.cli.model_files import model_from
 
 GOOD = """
 import torch
@@ -28,6 +29,16 @@ def gives():
     return "no model"
 
 number = 3
+model = torch.nn.Linear(3, 1)
+
+def optional(data=None):
+    return torch.nn.Linear(data.d, 1)
+
+def sized(width=2):
+    return torch.nn.Sequential(torch.nn.Linear(3, width), torch.nn.Linear(width, 1))
+
+def named(*, data, width=2):
+    return torch.nn.Linear(data.d, 1)
 """
 
 
@@ -53,6 +64,12 @@ def test_a_model_of_a_file_is_drawn_from_the_seed(folder: Path, capsys: pytest.C
     shown = capsys.readouterr().out
     assert "Believe that curve" in shown
     assert op.read("b").lambda_max != one["lambda_max"]
+
+
+@pytest.mark.parametrize("name", ["optional", "sized", "named", "model"])
+def test_the_data_are_given_where_they_are_asked_for(folder: Path, name: str) -> None:
+    data = op.load("table.npz")
+    assert len(list(model_from(f"model.py:{name}", data, 0).parameters())) == (4 if name == "sized" else 2)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core.checks import as_numbers, byte_count, require_finite, row_norms
+from overparam.core.machine import ran_out
 from overparam.core.network import AbstractTangents, Outputs, Params
 from overparam.core.words import count_of
 
@@ -301,9 +302,11 @@ def _by_name(module: Any, params: Any) -> dict[str, Any]:
     return given
 
 
-def _not_differentiable(error: RuntimeError) -> ValueError:
+def _not_differentiable(error: RuntimeError) -> ValueError | MemoryError:
     from overparam.adapters.torch_state import first_line
 
+    if ran_out(error):
+        return MemoryError(first_line(error))
     return ValueError(f"PyTorch cannot differentiate the module as it would in training: {first_line(error)}")
 
 

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from overparam.core.machine import ran_out
+
 
 @contextlib.contextmanager
 def undisturbed(module: nn.Module) -> Iterator[None]:
@@ -121,6 +123,8 @@ def outputs_as_given(module: nn.Module, weights: Mapping[str, Tensor], x: Tensor
     try:
         out = functional_call(module, dict(weights), (x,))
     except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AssertionError, AttributeError) as e:
+        if ran_out(e):
+            raise MemoryError(first_line(e)) from e
         raise ValueError(
             f"the module fails on a batch of shape {tuple(x.shape)} and {x.dtype}, in evaluation mode: {first_line(e)}"
         ) from e

@@ -91,6 +91,16 @@ def has_dropout(module: nn.Module) -> bool:
     return any(isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0 for layer in module.modules())
 
 
+def has_embedding(module: nn.Module) -> bool:
+    """Whether a layer takes integers."""
+    return any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
+
+
+def precision_of(module: nn.Module) -> str:
+    """Of the first weight that is trained: float32, bfloat16, …"""
+    return str(next(weight for weight in module.parameters() if weight.requires_grad).dtype).removeprefix("torch.")
+
+
 def torch_run(
     module: nn.Module,
     samples: np.ndarray,

@@ -12,7 +12,7 @@ import numpy as np
 from overparam.analysis.model_forecast_page import give_forecast_words, make_forecast_sections
 from overparam.analysis.model_law import DENSE, HORIZON, Curvature, Followed, LinearDescent, curvature_of, follow
 from overparam.analysis.model_runs import RUN_STEPS, DivergenceRange, ShortRuns, make_runs, range_told, stable_rate
-from overparam.analysis.model_subject import Criterion, Subject, subject_of
+from overparam.analysis.model_subject import Criterion, Subject, squashed_by, subject_of, within_memory
 from overparam.core.bracketed import Bracketed
 from overparam.core.checks import one_of, positive, share, whole_number
 from overparam.core.machine import available_memory
@@ -61,7 +61,8 @@ class Forecast(AbstractAnswer):
     linear law does not grow. diverges: where the model itself begins to diverge; None where nothing is known.
     spectrum, masses: λ_j and a_j²/nk of the law; curve_steps, curve: its loss; reached: steps to some losses; followed: the model's own steps beside it; all
     None or empty where there is no law. runs: None where none were made. products: with Jacobians, 0 where the matrix of
-    rows and outputs was made.
+    rows and outputs was made. training: whether the model came in training mode. precision: of its weights. squashed:
+    "softmax" or "sigmoid" where its outputs look as if they went through one, else empty.
     """
 
     kind: ClassVar[str] = "forecast"
@@ -85,6 +86,9 @@ class Forecast(AbstractAnswer):
     products: int
     batch_norm: bool
     dropout: bool | None
+    training: bool
+    precision: str
+    squashed: str
     diverges: DivergenceRange | None
     first_loss: float
     spectrum: np.ndarray
@@ -104,8 +108,16 @@ class Forecast(AbstractAnswer):
 
     @property
     def believe_until(self) -> int | None:
-        """The step until which the curve is within a tenth of the model's own loss; None where there is no curve."""
+        """The step until which the curve is within a tenth of the model's own loss, 0 where the first step leaves it.
+
+        None where there is no curve.
+        """
         return None if self.followed is None else self.followed.until
+
+    @property
+    def safe_rate(self) -> float:
+        """Half of what neither the law nor, where they were made, the runs call unstable."""
+        return min(self.limit.value, self.limit.value if self.diverges is None else self.diverges.lower) / 2
 
     def loss_at(self, steps: Any, lr: float | None = None) -> np.ndarray:
         """The law's loss after each number of steps, at any rate; that of the curve if None.
@@ -203,7 +215,9 @@ def prepare_foresee(
     lr, momentum, convention = _from_optimizer(optimizer, lr, momentum)
     key = whole_number(key, "key")
     rows, whole = _rows(as_dataset(data, y, key=key, **reading), preprocess, max_rows, key)
-    subject = subject_of(model, rows, params, key, device)
+    with within_memory(rows.n):
+        subject = subject_of(model, rows, params, key, device)
+        subject.outputs  # noqa: B018  computed once, here, where there may be too little memory
     criterion, targets = criterion_of(rows, subject.outputs.shape[1], objective, str(subject.spec))
     lr = lr if lr is None else lr * _as_mean(convention, objective, criterion.targets)
     squared, law = objective == "squared", objective == "squared" and not subject.batch_norm
@@ -245,7 +259,8 @@ def prepare_foresee(
             model=subject.spec, framework=subject.framework, weights=subject.weights, data=rows.name, rows=rows.n,
             source_rows=whole, features=rows.d, outputs=k, objective=objective, loss=criterion.words,
             targets=targets, momentum=momentum, rate=rate, rate_by=rate_by, limit=limit, lambda_max=curvature.largest,
-            products=curvature.products, batch_norm=subject.batch_norm, dropout=subject.dropout, diverges=diverges,
+            products=curvature.products, batch_norm=subject.batch_norm, dropout=subject.dropout, training=subject.training,
+            precision=subject.precision, squashed=squashed_by(subject.outputs) if rows.classes else "", diverges=diverges,
             first_loss=criterion.value(subject.outputs), spectrum=curvature.values, masses=masses, curve_steps=steps, curve=values, reached=reached,
             followed=followed, runs=runs, notes=rows.notes, verdict=Verdict("good", ()), provenance=provenance,
         )  # fmt: skip
@@ -344,7 +359,8 @@ def _memory(subject: Subject) -> int:
 
 
 def _law(work: Work, subject: Subject, criterion: Criterion, key: int) -> Curvature:
-    found = curvature_of(subject, criterion, key, work.progress)
+    with within_memory(len(subject.samples)):
+        found = curvature_of(subject, criterion, key, work.progress)
     if not found.largest > 0:
         raise ValueError(
             f"no weight of {subject.spec} moves the outputs on these rows: its tangent kernel is 0; look at its start"
@@ -363,7 +379,8 @@ def _followed(
 ) -> Followed:
     rate, _ = _chosen_rate(lr, curvature, momentum, runs)
     descent = _descent(subject, criterion, curvature, rate, momentum)
-    return follow(subject, criterion, descent, curvature.vectors, work.progress)
+    with within_memory(len(subject.samples)):
+        return follow(subject, criterion, descent, curvature.vectors, work.progress)
 
 
 def _descent(

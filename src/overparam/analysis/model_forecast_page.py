@@ -10,36 +10,59 @@ from overparam.core.sections import Block, Figure, Line, Section, Series, Table,
 from overparam.core.words import count_of, number
 
 if TYPE_CHECKING:
-    from overparam.analysis.model_forecast import Forecast, StepsToShare
+    from overparam.analysis.model_forecast import Forecast
 
 FEW = 10
 """A law that holds for fewer steps than this says little of training."""
+HALF = ("float16", "bfloat16")
+"""Precisions in which a step of plain descent is often too small to be kept."""
 SHOWN = 1e-6
 """Losses below this share of the first one are not drawn."""
 
 
 def give_forecast_words(f: Forecast) -> Verdict:
     """The verdict: what rate to take, then how fast, then how far that is to be believed."""
+    doubts = _squashed(f)
     if f.objective == "cross_entropy" or f.batch_norm:
-        return Verdict(_tone_without_law(f), (*_without_law(f), *_kept_off(f)))
+        tone = _tone_without_law(f)
+        tone = "warning" if doubts and tone == "good" else tone
+        return Verdict(tone, (*_without_law(f), *doubts, *_kept_off(f)))
     tone: Tone = "good"
     told = f.diverges
     assert told is not None
     assert f.followed is not None
     early = told.upper is not None and told.upper < f.limit.value
-    if early or f.followed.until < FEW or f.rate > told.lower:
+    if early or doubts or f.followed.until < FEW or f.rate > told.lower:
         tone = "warning"
     if told.upper is not None and f.rate >= told.upper:
         tone = "bad"
-    return Verdict(tone, (_stable(f), _diverging(f), _speed(f), _believed(f), *_kept_off(f)))
+    speed = () if f.rate > f.limit.value else (_speed(f), _believed(f))
+    return Verdict(tone, (*_too_high(f), _stable(f), _diverging(f), *speed, *doubts, *_kept_off(f)))
+
+
+def _too_high(f: Forecast) -> list[str]:
+    """Said first where the rate that was asked for leaves the start: what it will do, and what to take instead."""
+    told = f.diverges
+    assert told is not None
+    if told.upper is not None and f.rate >= told.upper:
+        what = "is too high: training diverges"
+    elif told.upper is not None and f.rate > told.lower:
+        what = "may be too high: training may diverge"
+    elif f.rate > f.limit.value:
+        what = "is above the stable one: the loss shoots up at once and then settles elsewhere"
+    else:
+        return []
+    curve = ", and no curve can be foretold" if f.rate > f.limit.value else ""
+    return [f"The rate {_rate(f.rate)} {what}{curve}. Take {_rate(f.safe_rate)} or less."]
 
 
 def _stable(f: Forecast) -> str:
-    """The first sentence: the rate that the curvature allows."""
+    """The rate to begin with, and what the curvature allows."""
     with_momentum = f" with momentum {f.momentum:g}" if f.momentum else ""
+    begin = f"Begin with a rate of {_rate(f.rate)}{with_momentum}: r" if f.rate_by else "R"
     return (
-        f"Rates up to {_rate(f.limit.value)}{with_momentum} are stable as long as the model stays near its start: {_formula(f)} of its "
-        f"own tangent kernel, for the {f.loss}."
+        f"{begin}ates up to {_rate(f.limit.value)} are stable while the model stays near its start ({_formula(f)} of its own tangent "
+        "kernel; full batches, the mean squared error over rows and outputs)."
     )
 
 
@@ -49,17 +72,20 @@ def _diverging(f: Forecast) -> str:
     how = (
         f"measured: {count_of(len(f.runs.rates), 'run')} of {f.runs.losses.shape[1] - 1} steps, {f.runs.by}"
         if f.runs is not None
-        else "the usual multiples, not measured on this model: `probe=True` measures it"
+        else "usual multiples, not measured on this model: `probe=True` or `--probe` measures it"
     )
     if told.upper is None:
         return f"No rate up to {_rate(told.lower)} diverged ({how})."
     dead = _dead(f)
-    where = f"Training begins to diverge somewhere from {_rate(told.lower)} to {_rate(told.upper)} ({how})"
+    between = f"between {_rate(told.lower)} and {_rate(told.upper)}"
     if told.lower >= f.limit.value:
-        return f"{where}; from {_rate(f.limit.value)} to there the loss first shoots up and then settles{dead}."
+        return (
+            f"Training diverges above some rate {between} ({how}). From {_rate(f.limit.value)} up to that rate the loss first "
+            f"shoots up and then settles.{dead}"
+        )
     if told.upper > f.limit.value:
-        return f"{where}, about at that rate{dead}."
-    return f"{where}, below that rate: the curvature grows while this model trains{dead}."
+        return f"Training diverges above some rate {between} ({how}).{dead}"
+    return f"Yet training diverges above some rate {between} already ({how}): the curvature grows while this model trains.{dead}"
 
 
 def _dead(f: Forecast) -> str:
@@ -69,25 +95,18 @@ def _dead(f: Forecast) -> str:
     largest = int(np.flatnonzero(f.runs.learns)[-1])
     if largest + 1 >= len(f.runs.rates) or f.runs.diverged[largest + 1]:
         return ""
-    return f", above {_rate(float(f.runs.rates[largest]))} no better than a constant"
+    return f" Above {_rate(float(f.runs.rates[largest]))} it settles no better than a constant."
 
 
 def _speed(f: Forecast) -> str:
-    by = f", {f.rate_by}," if f.rate_by else ""
-    if f.rate > f.limit.value:
-        return f"At the rate {_rate(f.rate)} the linear law grows: it foretells no curve."
-    there = [r for r in f.reached if r.steps is not None]
-    near, far = (", ".join(_to(r) for r in there if bool(r.believed) is believed) for believed in (True, False))
-    near = near or f"to {number(float(f.loss_at(f.believe_until or 0)), 3)} at step {f.believe_until or 0:,}"
-    far = f", and would, if the model kept to it, {far}" if far else ""
-    warn = " (at that rate training may diverge)" if f.diverges is not None and f.rate > f.diverges.lower else ""
-    return (
-        f"At the rate {_rate(f.rate)}{by} the law lets the loss fall from {number(f.first_loss, 3)} {near}{far}{warn}."
-    )
-
-
-def _to(r: StepsToShare) -> str:
-    return f"to {r.share:.0%} of it after {count_of(r.steps or 0, 'step')}"
+    by = f" ({f.rate_by})" if f.rate_by else ""
+    there = [
+        f"to {r.share:.0%}{' of it' * (i == 0)} after {r.steps:,}"
+        for i, r in enumerate(f.reached)
+        if r.steps is not None
+    ]
+    falls = ", ".join(there) or f"to {number(float(f.curve[-1]), 3)} after {int(f.curve_steps[-1]):,}"
+    return f"At the rate {_rate(f.rate)}{by} the foretold loss falls from {number(f.first_loss, 3)} {falls} steps."
 
 
 def _believed(f: Forecast) -> str:
@@ -98,10 +117,34 @@ def _believed(f: Forecast) -> str:
             f"Believe that curve for all {count_of(followed.until, 'step')} looked at: the model's own loss stays within "
             f"{followed.tolerance:.0%} of it."
         )
+    if followed.until == 0:
+        return (
+            f"Do not believe that curve: the model leaves it at the first step, by more than {followed.tolerance:.0%} of the loss. Ask "
+            f"for a lower rate, such as {_rate(f.rate / 10)}, or for a wider model; what short runs measured holds all the same."
+        )
+    later = [r for r in f.reached if r.steps is not None and r.steps > followed.until]
+    alone = "; what is said of later steps is of the linear law alone" if later else ""
     return (
-        f"Believe that curve until step {followed.until:,}: from then on the model's own loss is more than "
-        f"{followed.tolerance:.0%} away, since at {count_of(f.weights, 'weight')} its kernel changes."
+        f"Believe that curve until step {followed.until:,}: then the model's own loss is more than {followed.tolerance:.0%} away, since "
+        f"at {count_of(f.weights, 'weight')} its kernel changes{alone}."
     )
+
+
+def _squashed(f: Forecast) -> list[str]:
+    """Said where the outputs went through a softmax or a sigmoid, which the loss does not expect."""
+    if not f.squashed:
+        return []
+    seen = "are probabilities that sum to 1" if f.squashed == "softmax" else "all lie between 0 and 1"
+    take = f"take the {f.squashed} off its end" if f.squashed == "softmax" else "if a sigmoid ends it, take that off"
+    if f.objective == "squared":
+        return [
+            f"The model's outputs {seen}, and the targets do not ({f.targets}), so that the loss cannot come near 0: {take}."
+        ]
+    loss = "CrossEntropyLoss" if f.outputs > 1 else "BCEWithLogitsLoss"
+    return [
+        f"The model's outputs {seen}, and the cross-entropy (torch.nn.{loss}) applies a {f.squashed} of its own, so that "
+        f"gradients are small and the loss stays high: {take}."
+    ]
 
 
 def _tone_without_law(f: Forecast) -> Tone:
@@ -119,19 +162,26 @@ def _without_law(f: Forecast) -> list[str]:
     )
     curvature = f"The curvature at the start gives a rate of {_rate(f.limit.value)} ({_formula(f)}, {f.loss}); {why}"
     if f.runs is None:
-        return [f"{curvature}: `probe=True` measures which rates train this model."]
+        return [f"{curvature}: ask with `probe=True` or `--probe`, which measures the rates that train this model."]
     runs = f.runs
     head = f"Measured, {count_of(len(runs.rates), 'run')} of {runs.losses.shape[1] - 1} steps, {runs.by}"
     if not runs.falls.any():
         return [
-            f"{head}: at every rate from {_rate(float(runs.rates[0]))} to {_rate(float(runs.rates[-1]))} the loss rose."
+            f"{head}: at every rate from {_rate(float(runs.rates[0]))} to {_rate(float(runs.rates[-1]))} the loss rose.",
+            f"{curvature}.",
         ]
     best, largest = runs.best, float(runs.rates[runs.falls][-1])
     least = float(runs.losses[np.argmin(runs.losses[:, -1]), -1])
     told = f"{head}: the loss fell at rates up to {_rate(largest)}"
     lost = runs.rates[runs.diverged]
     told += f" and went to infinity at {_rate(float(lost[0]))}" if len(lost) else ""
+    high = (
+        [f"The rate {_rate(f.rate)} is above all at which the loss fell: take {_rate(best or 0.0)}."]
+        if f.rate > largest
+        else []
+    )
     return [
+        *high,
         f"{told}; lowest after that many steps at {_rate(best or 0.0)}, from {number(f.first_loss, 3)} to {number(least, 3)}.",
         f"{curvature}.",
     ]
@@ -142,6 +192,15 @@ def _kept_off(f: Forecast) -> list[str]:
     said = []
     if f.dropout:
         said.append("Dropout was off throughout: with it the loss is higher and noisier than all of this.")
+    if f.training and (f.dropout or f.batch_norm):
+        said.append(
+            "The model came in training mode and was looked at in evaluation mode; its own mode was left as it is."
+        )
+    if f.precision in HALF:
+        said.append(
+            f"Its weights are {f.precision}: short runs are in that, all else in float64. Small steps are lost in its rounding; "
+            "train in float32, or under autocast."
+        )
     if f.rows < f.source_rows:
         said.append(f"From {f.rows:,} of {f.source_rows:,} rows: full batches of all of them behave much alike.")
     return said
@@ -158,7 +217,7 @@ def _rate(value: float) -> str:
 def make_forecast_sections(f: Forecast) -> tuple[Section, ...]:
     """All sections, verdict first; what was not computed is left out."""
     sections = [f.verdict.section, Section("Which rates?", _rates(f))]
-    if f.followed is not None:
+    if f.followed is not None and f.rate <= f.limit.value:
         sections.append(Section("How fast, and until when to believe it?", _curve(f)))
     if f.runs is not None:
         sections.append(Section("The short runs", _short_runs(f)))
@@ -199,7 +258,16 @@ def _curve(f: Forecast) -> tuple[Block, ...]:
         series("the law of its kernel at the start", f.curve_steps[drawn], f.curve[drawn], role="true"),
         series("the model itself", followed.steps[own], followed.losses[own], mark="points", role="observed"),
     ]
-    lines = () if followed.open else (Line(f"believe until {followed.until:,}", x=float(max(followed.until, 1))),)
+    lines = (
+        ()
+        if followed.open
+        else (
+            Line(
+                f"believe until {followed.until:,}" if followed.until else "left at once",
+                x=float(max(followed.until, 1)),
+            ),
+        )
+    )
     figure = Figure(
         "Training loss, foretold",
         f"The loss after each step at the rate {_rate(f.rate)}. Points are the model's own steps: the first {followed.exact} one "

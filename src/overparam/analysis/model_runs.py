@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from overparam.analysis.model_law import Curvature
-from overparam.analysis.model_subject import Criterion, Subject
+from overparam.analysis.model_subject import Criterion, Subject, within_memory
 from overparam.frame import Work
 
 RUN_STEPS = {False: 50, True: 150}
@@ -96,7 +96,8 @@ def make_runs(
 
     def diverges(ratio: float) -> bool:
         work.progress(len(found), 20, "")
-        found[ratio] = subject.run(criterion, ratio * limit, momentum, RUN_STEPS[momentum > 0])
+        with within_memory(len(subject.samples)):
+            found[ratio] = subject.run(criterion, ratio * limit, momentum, RUN_STEPS[momentum > 0])
         return not np.isfinite(found[ratio][-1])
 
     first = FIRST

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, final
@@ -13,6 +14,7 @@ import numpy as np
 
 from overparam.adapters import EquinoxNetwork, FlaxNetwork, TorchModule, from_equinox, from_flax, from_torch
 from overparam.adapters.jax_models import fitted
+from overparam.core.machine import ran_out
 from overparam.core.model_steps import AbstractModelSteps
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.spec import Spec, spec_of
@@ -115,7 +117,7 @@ class Subject:
 
     framework: "PyTorch", "Flax", "Equinox", "overparam" or "function". kernel: its tangent kernel, in float64.
     steps: as a function of its weights. batch_norm: whether it averages over the batch in training. dropout: None where
-    that cannot be seen.
+    that cannot be seen. training: whether it came in training mode. precision: of its weights, as the user has them.
     """
 
     spec: Spec
@@ -125,6 +127,8 @@ class Subject:
     steps: AbstractModelSteps
     batch_norm: bool
     dropout: bool | None
+    training: bool
+    precision: str
     marked: tuple[Any, ...] = field(repr=False)
     """What tells this model at these weights from any other."""
     module: Any = None
@@ -179,6 +183,35 @@ def has_grown(first: float, loss: float) -> bool:
     return loss > GROWN * max(first, 1e-300)
 
 
+def squashed_by(outputs: np.ndarray) -> str:
+    """ "softmax" where the outputs of every row are a distribution, "sigmoid" where all of a single one are in (0, 1).
+
+    >>> squashed_by(np.array([[0.25, 0.75], [0.5, 0.5]])), squashed_by(np.array([[0.2], [0.7]])), squashed_by(np.eye(2) - 1)
+    ('softmax', 'sigmoid', '')
+    """
+    if outputs.min() < 0 or outputs.max() > 1:
+        return ""
+    if outputs.shape[1] == 1:
+        return "sigmoid"
+    return (
+        "softmax" if np.allclose(outputs.sum(axis=1), 1, rtol=0, atol=1e-3) else ""
+    )  # half precision has three digits
+
+
+@contextlib.contextmanager
+def within_memory(rows: int) -> Iterator[None]:
+    """One line with the fix where the model does not fit in memory inside, whichever framework says so and how."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not ran_out(error):
+            raise
+        raise ValueError(
+            f"the model on {count_of(rows, 'row')} at once does not fit in memory; take fewer rows, such as `max_rows={max(rows // 4, 1)}` "
+            f"(`--max-rows {max(rows // 4, 1)}`), or a smaller model"
+        ) from error
+
+
 def subject_of(model: Any, data: Dataset, params: Any, key: int, device: str | None) -> Subject:
     """The model, ready to be asked: every form a user may have it in, or one line.
 
@@ -211,13 +244,13 @@ def _of_flax(model: Any) -> FlaxNetwork:
 
 def _of_torch(model: Any, data: Dataset) -> Subject:
     network, samples = (model, _shaped(model, data)) if isinstance(model, TorchModule) else _fitted_module(model, data)
-    from overparam.adapters.torch_steps import TorchSteps, has_batch_norm, has_dropout
+    from overparam.adapters.torch_steps import TorchSteps, has_batch_norm, has_dropout, precision_of
 
     module = network.module
     return Subject(
         spec=spec_of(module), framework="PyTorch", kernel=Empirical(network), samples=samples,
         steps=TorchSteps(network, samples), batch_norm=has_batch_norm(module), dropout=has_dropout(module),
-        marked=(module,), module=module,
+        training=module.training, precision=precision_of(module), marked=(module,), module=module,
     )  # fmt: skip
 
 
@@ -238,15 +271,20 @@ def _fitted_module(module: Any, data: Dataset) -> tuple[TorchModule, np.ndarray]
     X, why = np.asarray(data.X, dtype=np.float64), ""
     device = getattr(next(iter(getattr(module, "parameters", lambda: iter(()))()), None), "device", None)
     precision = None if getattr(device, "type", "") == "mps" else "float64"  # Apple's GPUs have no float64
-    for one in shapes:
-        samples = X.reshape(data.n, *one)
+    whole = bool(np.all(np.rint(X) == X))  # tokens, for modules that begin with an embedding
+    for one, kind in [(one, np.float64) for one in shapes] + [(one, np.int64) for one in shapes if whole]:
+        samples = X.reshape(data.n, *one).astype(kind)
         try:
             return from_torch(module, samples[:2], dtype=precision), samples
         except ValueError as error:
             if "fails on a batch" not in str(error) and "turned a batch" not in str(error):
                 raise
             why = why or str(error)
-    raise ValueError(f"{why}; the rows of {data.name} have {count_of(data.d, 'number')}")
+    from overparam.adapters.torch_steps import has_embedding
+
+    tokens = not whole and has_embedding(module)
+    fix = "; a module that begins with an embedding needs whole numbers, and rows that are not scaled" if tokens else ""
+    raise ValueError(f"{why}; the rows of {data.name} have {count_of(data.d, 'number')}{fix}")
 
 
 def _of_jax(model: Any, data: Dataset, params: Any, key: int, device: str | None) -> Subject:
@@ -262,7 +300,7 @@ def _of_jax(model: Any, data: Dataset, params: Any, key: int, device: str | None
     return Subject(
         spec=spec_of(model), framework=framework, kernel=Empirical(house, start), samples=np.asarray(data.X, np.float64),
         steps=JaxSteps(house, start, np.asarray(data.X, np.float64), device), batch_norm=state, dropout=None,
-        marked=(model, start),
+        training=False, precision="float64", marked=(model, start),
     )  # fmt: skip
 
 

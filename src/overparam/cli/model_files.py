@@ -1,4 +1,4 @@
-"""A model from a function in a file that the user names, such as model.py:make; failures are one line."""
+"""A model, or a function that gives one, from a file that the user names, such as model.py:make; failures are one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def model_from(text: str, data: Dataset, seed: int) -> Any:
-    """What the function gives: called with the data where it takes an argument, and with PyTorch seeded.
+    """What the function gives, with PyTorch seeded; or the model itself, where the name is that of one.
+
+    It is called with the data where it has a parameter called `data`, or one that it cannot do without.
 
     The file is run, because the user names it; its folder is importable while it is.
 
@@ -37,17 +39,38 @@ def model_from(text: str, data: Dataset, seed: int) -> Any:
         if make is None:
             there = [n for n, v in vars(module).items() if inspect.isroutine(v) and v.__module__ == module.__name__]
             raise ValueError(f"{path} has no {name!r}; it has {', '.join(there) or 'no function'}")
+        if _is_model(make):
+            return make
         if not callable(make):
             raise ValueError(f"{name!r} of {path} is a {type(make).__name__}; expected a function that gives the model")
-        takes = [
-            p for p in inspect.signature(make).parameters.values() if p.default is p.empty and p.kind < p.VAR_POSITIONAL
-        ]
-        if len(takes) > 1:
-            raise ValueError(f"{name!r} of {path} needs {len(takes)} arguments; expected none, or one: the data")
+        given = _arguments(make, data, f"{name!r} of {path}")
         try:
-            return make(data) if takes else make()
+            return make(*given.args, **given.kwargs)
         except Exception as error:
             raise ValueError(_said(error, path, f"{name!r} of {path} failed")) from error
+
+
+def _is_model(found: Any) -> bool:
+    """Whether it is a model itself, which may be callable too."""
+    origins = {cls.__module__.partition(".")[0] for cls in type(found).__mro__}
+    return not isinstance(found, type) and bool(origins & {"torch", "flax", "equinox"})
+
+
+def _arguments(make: Any, data: Dataset, what: str) -> inspect.BoundArguments:
+    """The data where the function asks for them: by a parameter called `data`, or one that it cannot do without."""
+    try:
+        signature = inspect.signature(make)
+    except (TypeError, ValueError):  # written in C
+        return inspect.Signature().bind()
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [p for p in signature.parameters.values() if p.default is p.empty and p.kind not in several]
+    wanted = needed or [p for p in signature.parameters.values() if p.name == "data" and p.kind not in several]
+    if len(wanted) > 1:
+        raise ValueError(f"{what} needs {len(wanted)} arguments; expected none, or one: the data")
+    if not wanted:
+        return signature.bind()
+    alone = wanted[0].kind is wanted[0].POSITIONAL_ONLY
+    return signature.bind(data) if alone else signature.bind(**{wanted[0].name: data})
 
 
 def _run(path: Path) -> Any:

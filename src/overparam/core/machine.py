@@ -57,6 +57,17 @@ def free_memory(device: Any) -> int:
     return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
 
 
+def ran_out(error: BaseException) -> bool:
+    """Whether an error says that memory ran out: Python's own, PyTorch's on a CPU or a card, or that of XLA.
+
+    >>> ran_out(MemoryError()), ran_out(RuntimeError("RESOURCE_EXHAUSTED: 8 GiB")), ran_out(RuntimeError("shape"))
+    (True, True, False)
+    """
+    words = str(error).lower()
+    said = ("out of memory", "allocate memory", "not enough memory", "resource_exhausted", "unable to allocate")
+    return isinstance(error, MemoryError) or any(one in words for one in said)
+
+
 def has_accelerator() -> bool:
     """Whether a GPU driver is present; cheap, so that CPU users never pay for importing jax to be told no."""
     if sys.platform != "linux":
