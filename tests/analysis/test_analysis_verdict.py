@@ -14,7 +14,7 @@ def random():
 
 
 def sentences(X, y, **options):
-    result = op.analyze((X, y), **options)
+    result = op.analyze((X, y), kinds=False, **options)
     return result, " ".join((*result.verdict.sentences, *result.theory))
 
 
@@ -159,17 +159,18 @@ def test_groups_of_the_users_own_leave_together(random):
     X = 3 * random.normal(size=(30, 4))[who] + 0.3 * random.normal(size=(150, 4))
     y = random.integers(2, size=30)[who]
     data = op.load((X, y)).replace(groups=who)
-    found = op.analyze(data)
+    found = op.analyze(data, kinds=False)
     assert found.error.leading == "your groups left out"
-    assert op.analyze(data.replace(groups=None)).error.value < 0.1 < 0.25 < found.error.value
+    assert op.analyze(data.replace(groups=None), kinds=False).error.value < 0.1 < 0.25 < found.error.value
     assert found.verdict.tone != "good"
 
 
 def test_a_forest_that_is_clearly_better_is_said_to_be(random):
     """A label cut along one axis of forty: trees see it at once, a function of distances does not."""
     X = random.uniform(size=(300, 40))
-    found = op.analyze((X, np.abs(X[:, 0] - 0.5) < 0.25))
+    found = op.analyze((X, np.abs(X[:, 0] - 0.5) < 0.25), kinds=False)
     assert found.error.rival.error.upper < found.error.value
+    assert found.kinds is None
     assert "prefer trees here" in " ".join(found.verdict.sentences)
 
 

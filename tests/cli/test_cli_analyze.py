@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import overparam as op
+from overparam.analysis.data_kinds import SAID
 from overparam.cli import run
 from overparam.core.bracketed import Interval
-from overparam.core.words import measured, percent
+from overparam.core.words import as_sure_as, measured, percent
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_a_team_can_make_a_check_of_it(table, tmp_path, capsys):
     ask = ["analyze", str(table), "--json", "--out", str(tmp_path / "o"), "--fail-if"]
     assert run([*ask, "n<10,learnability.left_out_error>0.9"]) == 0
     assert capsys.readouterr().err == ""
-    assert run([*ask, "n>10"]) == 3
+    assert run([*ask, "n>10,kinds.difference.lower>0.9,kinds.best==nobody"]) == 3
     out, err = capsys.readouterr()
     assert json.loads(out)["values"]["n"] == 60
     assert err == "overparam: --fail-if: n>10 (n is 60)\n"
@@ -177,6 +178,17 @@ def test_decisions_on_labels_are_applied_before_the_analysis(table, tmp_path, ca
     assert "expected keep, drop or one of cat and dog" in " ".join(capsys.readouterr().err.split())
 
 
+def _kinds_claim(kinds):
+    """The leading kind and its error, as result.json has them."""
+    one = next(one for one in kinds["tried"] if one["name"] == kinds["leading"])
+    share = as_sure_as(one["error"]["upper"] - one["error"]["lower"])(one["error"]["value"])
+    if kinds["best"] == "none":
+        return f"does clearly better than guessing; {SAID[kinds['leading']]} has {share} wrong in five folds"
+    if kinds["best"] == "cannot tell":
+        return f"Best kind of model: cannot tell. In five folds {SAID[kinds['leading']]} has {share} wrong"
+    return f"Best kind of model: {SAID[kinds['best']]}, {share} wrong in five folds"
+
+
 def test_terminal_page_and_result_say_the_same(table, tmp_path, capsys):
     out = tmp_path / "o"
     assert run(["analyze", str(table), "--out", str(out)]) == 0
@@ -188,7 +200,7 @@ def test_terminal_page_and_result_say_the_same(table, tmp_path, capsys):
     claims = [
         f"expect {measured(Interval(error['value'], error['lower'], error['upper'], error['level']), level=True)}",
         f"is wrong {percent(error['guess'])} of the time",
-        f"A random forest gets {measured(Interval(**error['rival']['error']))} wrong",
+        _kinds_claim(values["kinds"]),
         f"{values['copies']} row is a copy of another",
         f"gives the target away: '{values['leak'][0]}'",
     ]

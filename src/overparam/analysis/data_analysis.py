@@ -26,10 +26,11 @@ from overparam.analysis.data_controls import ControlNumbers, live_numbers
 from overparam.analysis.data_doubts import find_problems, noise_sweep, trust
 from overparam.analysis.data_estimate import MOST_ROWS, error_estimate, fit_rows, told_copies
 from overparam.analysis.data_growth import Growth, growth
+from overparam.analysis.data_kinds import Kinds, compare_kinds, kinds_seconds
 from overparam.analysis.data_labels import FILE, ScoredLabels, scored_labels
 from overparam.analysis.data_learning import learnability, make_sweeps, new_data, spectrum, speed
 from overparam.analysis.data_page import make_sections
-from overparam.analysis.data_rival import forest
+from overparam.analysis.data_rival import forest, rival
 from overparam.analysis.data_rows import PreparedRows, make_trial, prepare_rows
 from overparam.analysis.data_thumbnails import Thumbnails, thumbnails
 from overparam.analysis.data_verdict import give_verdict, leaks, theory_says
@@ -99,6 +100,8 @@ class Analysis(AbstractAnswer):
     spectrum: Spectrum
     controls: ControlNumbers | None
     provenance: Provenance
+    kinds: Kinds | None = None
+    """Which kind of model does best; None where it was left out, or there are too few rows."""
 
     def tables(self) -> Mapping[str, bytes]:
         return {FILE: csv_bytes(self.labels)}
@@ -130,6 +133,7 @@ def prepare_analyze(
     *,
     preprocess: str = "auto",
     max_rows: int | None = None,
+    kinds: bool = True,
     key: int = 0,
     dtype: str = "float64",
     device: str | None = None,
@@ -148,6 +152,7 @@ def prepare_analyze(
             "none", "unit", "standardise", … as `op.data.preprocess`.
         max_rows: most training rows to use; more are subsampled with classes in proportion. None takes
             10,000 on a CPU and what fits in memory on an accelerator.
+        kinds: whether to compare kinds of model (a kernel, a network, trees, a linear model) in five folds.
         key: seed of subsampling, random labels and held-out rows.
         dtype: "float64" alone.
         device: "cpu", "gpu", "jax" or None for the best there is.
@@ -177,14 +182,15 @@ def prepare_analyze(
         few = min(rows.n, MOST_ROWS) / 1000
         own = {
             "fit": 0.2 + 2 * few**2 if few <= 1.2 else 1.5 + 1.1 * few**1.6,
-            "rival": 0.5 + 2 * min(few, 3.0),
+            "forest": 0.5 + 2 * min(few, 3.0),
+            "kinds": kinds_seconds(min(rows.n, 3_000), rows.data.d) if kinds else 0.0,
             "labels": 0.5 + few,
         }
         return {"matrix": cost.gram_seconds} | {name: share * beyond for name, share in SHARES.items()} | own
 
     return Job(
         "analyze",
-        _parts(rows, threads, where),
+        _parts(rows, threads, where, kinds),
         partial(_conclude, rows, int(source.X.shape[1])),
         plan=Plan(
             f"{source.name}: {used} of {count_of(source.d, 'feature')}",
@@ -205,13 +211,16 @@ def prepare_analyze(
 analyze = accepts_old("analyze")(verb(prepare_analyze))
 
 
-def _parts(rows: PreparedRows, threads: int | None, where: str) -> list[Part]:
+def _parts(rows: PreparedRows, threads: int | None, where: str, kinds: bool) -> list[Part]:
     """The matrix and what costs are made once and serve the answers, which are kept."""
     of = (rows,)
+    compared = [Part("kinds", compare_kinds, of, ("fit", "forest"), 1.0, Kinds)] if kinds else []
     return [
         Part("fit", fit_rows, of, seconds=2.0, kept=False),
         Part("copies", told_copies, of, ("fit",), gives=Copies),
-        Part("rival", forest, of, ("fit",), 1.0, Rival),
+        Part("forest", forest, of, ("fit",), 1.0, kept=False),
+        Part("rival", rival, of, ("forest",), gives=Rival),
+        *compared,
         Part("error", error_estimate, of, ("fit", "rival"), gives=ErrorEstimate),
         Part("growth", growth, of, ("fit",), 0.5, Growth),
         Part("labels", scored_labels, of, ("fit",), 1.0, ScoredLabels),
@@ -245,7 +254,13 @@ def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made:
         classes=tuple(str(c) for c in rows.source.classes),
         notes=rows.notes,
         verdict=give_verdict(
-            rows, found["error"], found["copies"], found["problems"], found["labels"], found["growth"]
+            rows,
+            found["error"],
+            found["copies"],
+            found["problems"],
+            found["labels"],
+            found["growth"],
+            found.get("kinds"),
         ),
         theory=theory_says(rows.classes, rows.n, learn, fast, new, found["problems"], found["trust"]),
         error=found["error"],
@@ -254,6 +269,7 @@ def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made:
         leak=leaks(rows),
         columns=rows.data.column_notes,
         growth=found["growth"],
+        kinds=found.get("kinds"),
         labels=found["labels"],
         thumbnails=found["thumbnails"],
         learnability=learn,

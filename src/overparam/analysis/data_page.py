@@ -9,6 +9,7 @@ import numpy as np
 
 from overparam.analysis.data_controls import make_controls
 from overparam.analysis.data_growth import growth_blocks
+from overparam.analysis.data_kinds import kinds_blocks
 from overparam.analysis.data_labels import worst_labels
 from overparam.analysis.data_thumbnails import show
 from overparam.core.bracketed import Bracketed, Interval
@@ -30,6 +31,7 @@ def make_sections(a: Analysis) -> tuple[Section, ...]:
         Section("Is the data right?", _problems(a)),
         Section("Is more data worth it?", growth_blocks(a.growth, a.task != "regression")),
         Section("What happens when I train?", _training(a)),
+        *(() if a.kinds is None else (Section("Which kind of model?", kinds_blocks(a.kinds, a.task != "regression")),)),
         Section(f"Can a wide network learn these {_what(a)}?", _learn(a), folded=True),
         Section("How fast?", _fast(a), folded=True),
         Section("What the theory promises on new data", _new(a), folded=True),

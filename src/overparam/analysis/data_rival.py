@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from overparam.analysis.data_answers import Rival
 from overparam.analysis.data_estimate import Fitted, group_interval
 from overparam.analysis.data_labels import for_trees
 from overparam.analysis.data_rows import PreparedRows
-from overparam.analysis.folds import FOLDS, folds_of
+from overparam.analysis.folds import FOLDS, Folds, folds_of
 from overparam.data import generator
 from overparam.frame import Work
 
@@ -17,8 +19,21 @@ MOST_ROWS = 3_000
 """Rows it is grown on; more would take longer than all the rest."""
 
 
-def forest(work: Work, s: PreparedRows, fitted: Fitted) -> Rival | None:
-    """Its error on rows of folds it has not seen; None where there are too few rows or groups for folds."""
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A forest over folds, which other kinds of model share.
+
+    rows: positions of those that take part. folds: places among them. groups: of each. losses: of each, held out.
+    """
+
+    rows: np.ndarray
+    folds: Folds
+    groups: np.ndarray
+    losses: np.ndarray
+
+
+def forest(work: Work, s: PreparedRows, fitted: Fitted) -> Grown | None:
+    """What it gets wrong in folds it has not seen; None where there are too few rows or groups for folds."""
     s, groups = fitted.rows, fitted.groups
     rows = np.arange(s.n)
     if s.n > MOST_ROWS:
@@ -33,7 +48,14 @@ def forest(work: Work, s: PreparedRows, fitted: Fitted) -> Rival | None:
         work.progress(place, len(folds), "a random forest")
         told[held] = _grown(s, X[seen], y[seen], X[held])
     losses = (told.argmax(axis=1) != y).astype(np.float64) if s.classes else s.losses(y, told)
-    return Rival(group_interval(losses, own, s.seed), len(rows), TREES, FOLDS)
+    return Grown(rows, folds, own, losses)
+
+
+def rival(work: Work, s: PreparedRows, grown: Grown | None) -> Rival | None:
+    """Its error with an interval."""
+    if grown is None:
+        return None
+    return Rival(group_interval(grown.losses, grown.groups, s.seed), len(grown.rows), TREES, FOLDS)
 
 
 def _grown(s: PreparedRows, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from overparam.analysis.data_answers import Copies, ErrorEstimate, Learnability, NewData, Problems, Speed, Trust
 from overparam.analysis.data_growth import Growth, growth_sentence
+from overparam.analysis.data_kinds import Kinds, kinds_sentence
 from overparam.analysis.data_labels import ScoredLabels, labels_say
 from overparam.analysis.data_rows import PreparedRows
 from overparam.core.bracketed import Interval
@@ -30,14 +31,20 @@ RANKED, RANKED_AT_ALL = 0.85, 0.6
 
 
 def give_verdict(
-    s: PreparedRows, error: ErrorEstimate, copies: Copies, problems: Problems, labels: ScoredLabels, growth: Growth
+    s: PreparedRows,
+    error: ErrorEstimate,
+    copies: Copies,
+    problems: Problems,
+    labels: ScoredLabels,
+    growth: Growth,
+    kinds: Kinds | None = None,
 ) -> Verdict:
     """How well a model will do first, then what stands behind the number, then the data."""
     tone, first = opening(s, error, copies)
     given_away = leaks(s)
     sentences = [
         first,
-        *_rival(s, error),
+        *(_rival(s, error) if kinds is None else [kinds_sentence(kinds, s.classes)]),
         *_uneven(s, error),
         *_copies(error, copies),
         *_leaks(given_away),

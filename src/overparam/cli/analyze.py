@@ -24,6 +24,9 @@ def command(
     given: Given,
     preprocess: Preprocess = "auto",
     max_rows: MaxRows = None,
+    kinds: Annotated[
+        bool, typer.Option("--kinds/--no-kinds", help="Compare a kernel, a network, trees and a linear model.")
+    ] = True,
     threads: Annotated[int | None, typer.Option("--threads", help="BLAS threads.")] = None,
     labels: Annotated[
         Path | None,
@@ -47,4 +50,4 @@ def command(
         if content is not None and not given.plan:
             require_writable(given.out)
             write_whole(make_folder(given.out) / CORRECTED, content)
-    return prepare_analyze(data, preprocess=preprocess, max_rows=max_rows, threads=threads, **given.shared)
+    return prepare_analyze(data, preprocess=preprocess, max_rows=max_rows, kinds=kinds, threads=threads, **given.shared)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -14,6 +14,7 @@ from overparam.engines import AbstractGram, cross_matrix, gram
 from overparam.engines.cross import require_alike
 from overparam.engines.matrix import chosen_device
 from overparam.spectrum import left_out_groups
+from overparam.spectrum.cholesky import factor
 from overparam.spectrum.left_out import class_margins
 from overparam.spectrum.left_out_groups import GroupsLeftOut, equal_rows, left_out_without
 
@@ -158,6 +159,22 @@ class ChosenFit:
         with blas_threads(1 if len(K) <= ONE_THREAD else None):
             for kept, found in left_out_without((K + K.T) / 2, known.scaled[rows], groups, self._setting.ridge, blocks):
                 yield rows[kept], self.in_units(found)
+
+    def over_folds(
+        self, rows: np.ndarray, folds: Sequence[tuple[np.ndarray, np.ndarray]], chosen: Sequence[Setting]
+    ) -> np.ndarray:
+        """As `TunedFit.over_folds`, with the setting of each fold."""
+        known = self._rows
+        X, Y = known.X[rows], known.scaled[rows]
+        found = np.empty_like(Y)
+        for name in dict.fromkeys(one.name for one in chosen):  # one matrix at a time
+            kernel, get = known.kernels[name]
+            K = gram(kernel, X, "dense", get=get, device="cpu").dense()
+            for (fitted, held), one in zip(folds, chosen, strict=True):
+                if one.name == name:
+                    solved = factor(K[np.ix_(fitted, fitted)], one.ridge).solve(Y[fitted])
+                    found[held] = K[np.ix_(held, fitted)] @ solved
+        return self.in_units(found)
 
     def in_units(self, scaled: np.ndarray) -> np.ndarray:
         """In the shape and units of y."""

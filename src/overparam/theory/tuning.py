@@ -111,6 +111,21 @@ class TunedFit:
         """
         return self._final.without(rows, self.groups[rows], blocks)
 
+    def over_folds(self, rows: np.ndarray, folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """Predictions for some rows by fits to the other folds of them, in the order of `rows` and the units of y.
+
+        Each fold has the kernel and the ridge that the rows of the others, left out, prefer: its own rows choose nothing.
+
+        Args:
+            rows: positions of those that take part; copies of a row should be in one fold.
+            folds: (fitted, held out) places among `rows`, each held out once.
+        """
+        residuals = (self.y - self.left_out)[:, rows].reshape(len(self.left_out), len(rows), -1)
+        squares = np.sum((residuals / self.units) ** 2, axis=2)
+        chosen = [self.settings[int(squares[:, fitted].sum(axis=1).argmin())] for fitted, _ in folds]
+        with blas_threads(1 if len(rows) <= ONE_THREAD else None):
+            return self._final.over_folds(rows, folds, chosen)
+
     def predict(self, Z: Any) -> np.ndarray:
         """Outputs for new rows, prepared as those that were fitted."""
         return self._final.predict(Z)
