@@ -223,20 +223,27 @@ def norms(result: Result) -> dict[str, str]:
         ["largest rate tried", *(f"{max(tried[cell['m']]):g}" for cell in cells)],
         ["2,400 epochs", *(fixed(longer[cell["m"]]["fresh"], 3) if cell["m"] in longer else "" for cell in cells)],
     ]
-    wide = all_of(values["cells"], d=100)
+    wide = all_of(values["cells"], d=100, longer=False)
+    wide_longer = {cell["m"]: cell for cell in all_of(values["cells"], d=100, longer=True)}
     rows_wide = [
         ["epochs", *(whole(sum(cell["epochs"])) for cell in wide)],
         ["best test error", *(fixed(cell["fresh"], 3) for cell in wide)],
         ["its training error", *(fixed(cell["train"], 3) for cell in wide)],
+        ["2,400 epochs", *(fixed(wide_longer[c["m"]]["fresh"], 3) if c["m"] in wide_longer else "" for c in wide)],
+        [
+            "its training error",
+            *(fixed(wide_longer[c["m"]]["train"], 3) if c["m"] in wide_longer else "" for c in wide),
+        ],
     ]
     small, large, long = values["by_inputs"]["40"], values["by_inputs"]["100"], longer[200]
     starts = sorted([long["test"], *long["others"]])
-    at_edge = [cell for cell in cells if cell["rate"] == max(tried[cell["m"]])]
+    inside = [cell for cell in cells if min(tried[cell["m"]]) < cell["rate"] < max(tried[cell["m"]])]
+    longest = [wide_longer[m] for m in (200, 2_000)]
     return {
         "existing": table(first, existing),
         "widths": table(["d = 40, N = 5,000", *(f"m = {whole(cell['m'])}" for cell in cells)], rows),
         "wide": table(["d = 100, N = 50,000", *(f"m = {whole(cell['m'])}" for cell in wide)], rows_wide),
-        "runs": str(sum(cell["runs"] for cell in values["cells"])),
+        "runs": whole(sum(cell["runs"] for cell in values["cells"])),
         "minutes": fixed(result.minutes, 1),
         "by_hand": fixed(values["smallest_norm"], 2),
         "grid_better": str(small["grid_better"]),
@@ -251,8 +258,12 @@ def norms(result: Result) -> dict[str, str]:
         "long_most": fixed(starts[2], 3),
         "short": fixed(cells[0]["fresh"], 3),
         "short_other": fixed(cells[0]["others"][0], 2),
-        "edge": str(len(at_edge)),
-        "edge_of": str(len(cells)),
+        "inside": str(len(inside)),
+        "inside_of": str(len(cells)),
+        "large_long": fixed(longest[0]["fresh"], 3),
+        "large_long_wide": fixed(longest[1]["fresh"], 3),
+        "large_long_runs": str(longest[0]["runs"]),
+        "large_long_wide_runs": str(longest[1]["runs"]),
     }
 
 

@@ -17,7 +17,7 @@ from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
 from overparam.spectrum import quadrature
 from overparam.studies.fine_grained_fig1 import SMOKE, Case, scaled
-from overparam.studies.study import Arrays, Found, Study, Values, or_none, planned
+from overparam.studies.study import Arrays, Found, Study, Values, planned
 from overparam.studies.two_layer_runs import (
     ABSENT,
     CIFAR,
@@ -51,6 +51,13 @@ class Fig2Settings:
     cases: tuple[Case, ...] = field(default_factory=tuple)
     precision_check: bool = False
     """Whether one run is made in tf32 and in float32, to measure what the precision does."""
+    longer: tuple[tuple[int, float, int], ...] = ()
+    """Runs that go on for longer: which case, its share of random labels, the steps."""
+
+    def steps_of(self, case: Case, rate: float) -> int:
+        """The most steps of a run."""
+        own = {(self.cases[i], share): steps for i, share, steps in self.longer}
+        return own.get((case, rate), self.steps)
 
 
 def parts(settings: Fig2Settings, key: int, device: str | None) -> list[Part]:
@@ -62,8 +69,9 @@ def parts(settings: Fig2Settings, key: int, device: str | None) -> list[Part]:
         found.append(Part(_complexity(name), complexities, (data, settings.rates, key), seconds=seconds))
         for case in settings.cases:
             for rate in settings.rates if case.data == name else ():
-                options = _options(settings, case, settings.steps) | {"dtype": case.dtype, "stop_below": ENOUGH}
-                seconds = run_seconds(data, settings.width, settings.steps, device)
+                steps = settings.steps_of(case, rate)
+                options = _options(settings, case, steps) | {"dtype": case.dtype, "stop_below": ENOUGH}
+                seconds = run_seconds(data, settings.width, steps, device)
                 of = (data, rate, TwoLayer(settings.width, case.kappa, case.paired), key, options)
                 found.append(Part(_noisy(case, rate), trained_on_noise, of, seconds=seconds))
         for lr in dict.fromkeys(case.lr for case in settings.cases if case.data == name):
@@ -178,7 +186,7 @@ def _case(settings: Fig2Settings, case: Case, found: Found) -> dict[str, Any]:
         row = (
             rate, float(theory["complexity"][i]), *errors(run["last_test_outputs"], y), *errors(theory["outputs"][i], y),
             int(run["steps"][-1]), float(run["loss"][-1] / run["loss"][0]), float(run["flips"][-1, 0]), moved,
-            *map(or_none, (end["steps"][i], *errors(end["outputs"][i], y))),
+            *((int(end["steps"][i]), *errors(end["outputs"][i], y)) if np.isfinite(end["steps"][i]) else (None,) * 3),
         )  # fmt: skip
         for key, value in zip(COLUMNS, row, strict=True):
             facts[key].append(value)
@@ -301,10 +309,15 @@ def _opening(settings: Fig2Settings, values: Values) -> list[sections.Text]:
     )
     setup = sections.Text(
         f"Here: n = {settings.train}, {settings.test} test rows with labels redrawn alike, m = {settings.width}; each run ends after {settings.steps} "
-        f"steps or when under {ENOUGH:.0%} of its training loss is left."
+        f"steps{_longer(settings)} or when under {ENOUGH:.0%} of its training loss is left."
     )
     absent = [sections.Text(line, "warning") for line in values["absent"]]
     return [verdict, says, setup, *absent]
+
+
+def _longer(settings: Fig2Settings) -> str:
+    told = [f"{settings.cases[i].name} with {share:g} random: {steps}" for i, share, steps in settings.longer]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _table(found: Sequence[Mapping[str, Any]]) -> sections.Table:
@@ -338,7 +351,7 @@ STUDY = Study(
         "full": Fig2Settings(10_000, 2_000, 10_000, 10_000, 100, RATES, (
             Case(MNIST, 1e-2, 1e-3, dtype="tf32"), Case(MNIST, 1.0, 1e-3, True, "tf32"), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"),
             Case(CIFAR, 1.0, 3e-4, True, "tf32"),
-        ), True),
+        ), True, ((1, 0.2, 70_000), (1, 1.0, 70_000))),
     },
     outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
 )  # fmt: skip
