@@ -100,6 +100,11 @@ class AbstractInnerProductKernel(AbstractKernel):
     def from_gaps(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any, get: str = "ntk") -> Any:
         """Of 1 − cos θ and 1 + cos θ, each to full relative accuracy."""
 
+    def from_cosines_and_gap(self, xp: ModuleType, rho: Any, gap: Any, size: Any, other: Any, get: str = "ntk") -> Any:
+        """Of cosines together with 1 − |cos θ| to full relative accuracy, as exact integers give it: no entry needs a repair."""
+        apart, together = xp.where(rho > 0, gap, 1 - rho), xp.where(rho > 0, 1 + rho, gap)
+        return self.from_gaps(xp, apart, together, size, other, get)
+
     @property
     def zero_rows(self) -> bool:
         """Whether rows of norm 0 are allowed; their cosine with any row counts as 0."""

@@ -53,7 +53,7 @@ def pick(device: str) -> Any:
 @functools.lru_cache(maxsize=4)
 def rates(device: str, kernel: AbstractInnerProductKernel, get: str) -> Rates:
     """Measured once a process and kernel: matrix products, epilogues and memory on the device."""
-    function = _Function(kernel, get, unit=True)
+    function = Epilogue(kernel, get, unit=True)
     with jax.enable_x64(True), jax.default_device(pick(device)):
         size = 4096 if jax.default_backend() != "cpu" else 1024
         A = jnp.ones((size, size))
@@ -81,14 +81,18 @@ def tile_starts(n: int, tile: int) -> Iterator[tuple[int, int]]:
             yield row, column
 
 
+def tile_size(n: int, most: int) -> int:
+    """Rows of a tile, at most `most` or so: all alike, so that the last one is not mostly padding."""
+    return -(-n // -(-n // most) // 8) * 8 if n > most else n
+
+
 class _Rows:
     """Unit rows on the device, padded to whole tiles with zero rows, which kernels that allow none see as of norm 1."""
 
     def __init__(self, X: np.ndarray, device: Any, zero: bool) -> None:
         self.host = UnitRows.of(X, zero=zero)
         self.n = self.host.n
-        # tiles of equal size, so that the last one is not mostly padding
-        self.tile = -(-self.n // -(-self.n // TILE) // 8) * 8 if self.n > TILE else self.n
+        self.tile = tile_size(self.n, TILE)
         self.padded = -(-self.n // self.tile) * self.tile
         self.device = device
         with jax.enable_x64(True), jax.default_device(device):
@@ -113,7 +117,7 @@ def _tile_product(
     down = jnp.matmul(values, lax.dynamic_slice_in_dim(V, column, tile), precision=PRECISION)
     across = jnp.matmul(values.T, lax.dynamic_slice_in_dim(V, row, tile), precision=PRECISION)
     largest = jnp.max(jnp.where(below, jnp.abs(rho), 0.0))
-    return _added(_added(result, down, row), across, column), largest
+    return added(added(result, down, row), across, column), largest
 
 
 def _cut(rho: Any) -> Any:
@@ -151,13 +155,43 @@ def _columns(U: Any, norms: Any, rows: Any, columns: Any, function: Any) -> Any:
 @functools.partial(jax.jit, static_argnames=("moment", "tile", "most"))
 def _tile_pairs(U: Any, row: Any, column: Any, threshold: Any, moment: int, tile: int, most: int) -> tuple[Any, ...]:
     """Pairs of a tile with |ρ| > threshold (at most `most`), their number, and row and column moments of the rest."""
-    rho, below = _cosines(U, row, column, tile)
+    return pairs_of(*_cosines(U, row, column, tile), threshold, moment, most)
+
+
+def pairs_of(rho: Any, below: Any, threshold: Any, moment: int, most: int) -> tuple[Any, ...]:
+    """That of the cosines of a tile, `below` the diagonal."""
     kept = below & (jnp.abs(rho) > threshold)
     power = jnp.where(below & ~kept, rho * rho, 0.0)
     for _ in range(int(np.log2(moment))):
         power = power * power
     (flat,) = jnp.nonzero(kept.ravel(), size=most, fill_value=0)
     return flat, rho.ravel()[flat], kept.sum(), power.sum(axis=1), power.sum(axis=0)
+
+
+def gathered_pairs(
+    pairs: Callable[[int, int, int], tuple[Any, ...]], n: int, tile: int, most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+    """`AbstractGram.close_pairs` from `pairs(row, column, room)` of every tile; None where there are more than `most`."""
+    moments = np.zeros(-(-n // tile) * tile)
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    kept = 0
+    for row, column in tile_starts(n, tile):
+        room = min(tile**2, 2**18)
+        while True:
+            flat, rho, count, across, down = pairs(row, column, room)
+            if int(count) <= room:
+                break
+            room = min(tile**2, 4 * room)
+        count = int(count)
+        kept += count
+        if kept > most:
+            return None
+        flat, rho = np.asarray(flat)[:count], np.asarray(rho)[:count]  # cut on the host: one shape to compile
+        found.append((row + flat // tile, column + flat % tile, rho))
+        moments[row : row + tile] += np.asarray(across)
+        moments[column : column + tile] += np.asarray(down)
+    i, j, cosines = (np.concatenate(part) for part in zip(*found, strict=True))
+    return i, j, cosines, moments[:n]
 
 
 @functools.partial(jax.jit, static_argnames=("function", "tile"), donate_argnames=("H",))
@@ -181,7 +215,7 @@ def _fill_tiles(U: Any, norms: Any, H: Any, corners: Any, function: Any, tile: i
     return lax.fori_loop(0, corners.shape[0], body, (H, jnp.zeros(corners.shape[0])))
 
 
-def _added(total: Any, part: Any, start: Any) -> Any:
+def added(total: Any, part: Any, start: Any) -> Any:
     """`total` with `part` added from row `start` on."""
     return lax.dynamic_update_slice_in_dim(
         total, lax.dynamic_slice_in_dim(total, start, part.shape[0]) + part, start, 0
@@ -214,7 +248,7 @@ def _multiply(H: Any, V: Any) -> Any:
     return jnp.matmul(H, V, precision=PRECISION)
 
 
-class _Function:
+class Epilogue:
     """A kernel's epilogue as a hashable object, so that compiled code is shared between calls."""
 
     def __init__(self, kernel: AbstractInnerProductKernel, get: str, unit: bool, power: int = 1) -> None:
@@ -226,9 +260,16 @@ class _Function:
         values = self.kernel.from_cosines(xp, rho, size, other, self.get)
         return values if self.power == 1 else values**self.power
 
-    def squared(self) -> _Function:
+    def exact(self, xp: ModuleType, rho: Any, gap: Any, size: Any, other: Any) -> Any:
+        """From cosines and 1 − |cos θ|."""
+        if self.unit:
+            size = other = 1.0
+        values = self.kernel.from_cosines_and_gap(xp, rho, gap, size, other, self.get)
+        return values if self.power == 1 else values**self.power
+
+    def squared(self) -> Epilogue:
         """For the Frobenius norm."""
-        return _Function(self.kernel, self.get, self.unit, 2)
+        return Epilogue(self.kernel, self.get, self.unit, 2)
 
     def _settings(self) -> tuple[object, ...]:
         return self.kernel, self.get, self.unit, self.power
@@ -237,7 +278,7 @@ class _Function:
         return hash(self._settings())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Function) and self._settings() == other._settings()
+        return isinstance(other, Epilogue) and self._settings() == other._settings()
 
 
 def put(V: np.ndarray, device: Any) -> Any:
@@ -282,7 +323,7 @@ class _DeviceGram(AbstractGram):
         self._place, self._device = device, pick(device)
         self._rows = _Rows(X, self._device, kernel.zero_rows)
         self._kernel = kernel.for_features(X.shape[1])
-        self._function = _Function(self._kernel, get, self._rows.host.unit)
+        self._function = Epilogue(self._kernel, get, self._rows.host.unit)
         self._diagonal = kernel.diagonal(X, get)
 
     @property
@@ -307,37 +348,20 @@ class _DeviceGram(AbstractGram):
     def close_pairs(
         self, threshold: float, moment: int, most: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-        rows = self._rows
-        moments = np.zeros(rows.padded)
-        found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        kept = 0
+        own = self._rows
+
+        def pairs(row: int, column: int, room: int) -> tuple[Any, ...]:
+            return _tile_pairs(own.U, row, column, threshold, moment, own.tile, room)
+
         with jax.enable_x64(True), jax.default_device(self._device):
-            for row, column in tile_starts(self.n, rows.tile):
-                room = min(rows.tile**2, 2**18)
-                while True:
-                    flat, rho, count, across, down = _tile_pairs(
-                        rows.U, row, column, threshold, moment, rows.tile, room
-                    )
-                    if int(count) <= room:
-                        break
-                    room = min(rows.tile**2, 4 * room)
-                count = int(count)
-                kept += count
-                if kept > most:
-                    return None
-                flat, rho = np.asarray(flat)[:count], np.asarray(rho)[:count]  # cut on the host: one shape to compile
-                found.append((row + flat // rows.tile, column + flat % rows.tile, rho))
-                moments[row : row + rows.tile] += np.asarray(across)
-                moments[column : column + rows.tile] += np.asarray(down)
-        i, j, cosines = (np.concatenate(part) for part in zip(*found, strict=True))
-        return i, j, cosines, moments[: self.n]
+            return gathered_pairs(pairs, self.n, own.tile, most)
 
     def cross_product(self, X_new: np.ndarray, C: np.ndarray) -> np.ndarray:
         kernel, rows = self._kernel, self._rows
         X_new = kernel.inputs(X_new, "X_new")
         require_alike(X_new, rows.host.U, "X_new")
         fresh = UnitRows.of(X_new, zero=kernel.zero_rows)
-        function = _Function(kernel, self.get, fresh.unit and rows.host.unit)
+        function = Epilogue(kernel, self.get, fresh.unit and rows.host.unit)
         columns = C.reshape(self.n, -1)
         k = columns.shape[1]
         columns = np.pad(columns, ((0, 0), (0, -k % CROSS_COLUMNS)))
@@ -464,7 +488,7 @@ class DeviceMatrixFreeGram(_DeviceGram):
                 product = product.at[near_columns].add(missing[:, None] * V[near_rows])
             return product
 
-    def _sweep_tiles(self, V: Any, function: _Function, tell: Progress) -> tuple[Any, float]:
+    def _sweep_tiles(self, V: Any, function: Epilogue, tell: Progress) -> tuple[Any, float]:
         """All tiles of `function` times V, near-parallel cosines cut; the first call gives the largest |ρ|."""
         rows = self._rows
         V = jnp.pad(V, ((0, rows.padded - self.n), (0, 0)))
