@@ -77,7 +77,8 @@ def _on_grid(X: np.ndarray, unit: float, factor: int, offset: int) -> IntegerRow
         nearest = np.rint((part / unit - offset) / factor)
         if not (nearest.min() >= -128 and nearest.max() <= 127):
             return None
-        if np.abs((factor * nearest + offset) * unit - part).max() > ROUNDING * np.abs(part).max():
+        away = np.abs((factor * nearest + offset) * unit - part).max(axis=1)
+        if np.any(away > ROUNDING * np.abs(part).max(axis=1)):  # of its own row: small rows may stand beside large ones
             return None
         pixels[start : start + height] = nearest
     return IntegerRows(pixels, unit, factor, offset)

@@ -330,8 +330,8 @@ class DeviceIntegerGram(AbstractGram):
     def _other_products(self, X_new: np.ndarray, C: np.ndarray) -> np.ndarray:
         """K(X_new, X) C for rows that are no such integers."""
         X_new = self._kernel.inputs(X_new, "X_new")
-        require_alike(X_new, self.X, "X_new")
         X = np.asarray(self.X, dtype=np.float64)
+        require_alike(X_new, X, "X_new")
         return np.concatenate(
             [self._kernel.block(X_new[i : i + 512], X, self.get) @ C for i in range(0, len(X_new), 512)]
         )
