@@ -393,7 +393,7 @@ def toss(draw: int) -> tuple[str, str, str, str]:
         X, y = X[some], y[some]
     rows, work = prepare_rows(op.load((X, y)), "auto", len(X), draw), Work()
     fitted = fit_rows(work, rows)
-    tone, words = opening(rows, error_estimate(work, rows, fitted, None), told_copies(work, rows, fitted))
+    tone, words = opening(rows, error_estimate(work, rows, fitted, None, None), told_copies(work, rows, fitted))
     return name, how, tone, words
 
 

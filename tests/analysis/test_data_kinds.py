@@ -107,7 +107,7 @@ def test_what_an_analysis_says_of_kinds_is_what_it_found(name, tmp_path):
     kinds, classes = found.kinds, found.task != "regression"
     assert {one.name for one in kinds.tried} == set(SAID)
     assert [one.error.value for one in kinds.tried] == sorted(one.error.value for one in kinds.tried)
-    assert kinds.of("trees").error.value == found.error.rival.error.value
+    assert found.error.rival.folds == 0  # the forest beside the leading error is measured on the test rows
     assert kinds.difference.value == pytest.approx(
         kinds.of(kinds.next).error.value - kinds.of(kinds.leading).error.value
     )

@@ -35,7 +35,7 @@ def test_digits_when_nothing_is_named(tmp_path, capsys, monkeypatch):
     words = " ".join(out.split())
     assert "digits" in words
     assert "These labels can be learned" in words
-    assert "200 rows" in words
+    assert "200 of 1,797 rows" in words
     assert "overparam-out/analyze-digits/report.html" in words
     assert sorted(p.name for p in (tmp_path / "overparam-out" / "analyze-digits").iterdir()) == [
         "arrays.npz",

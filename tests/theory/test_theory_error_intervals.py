@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from scipy.stats import binomtest, norm, rankdata
-from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
+from scipy.stats import t as student
+from sklearn.metrics import balanced_accuracy_score, r2_score, recall_score, roc_auc_score
 
 from overparam.kernels import Laplace
-from overparam.theory import error_interval, error_intervals, tuned_fit
+from overparam.theory import error_interval, error_intervals, scores_left_out, scores_of_new_rows, tuned_fit
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((50, 2))
@@ -147,3 +148,61 @@ def test_bad_input_is_said(given, said):
     fit = tuned_fit(X[:9], SIGNS[:9], candidates=FEW)
     with pytest.raises(ValueError, match=said):
         error_interval(fit, **given)
+
+
+def test_scores_of_new_rows_are_those_of_scikit_learn():
+    """Values, and of the error Wilson's interval as SciPy has it, at the level of Student's quantile."""
+    outputs = CLASSES + RNG.normal(size=CLASSES.shape) * 0.4
+    found, guesses = scores_of_new_rows(CLASSES, outputs, classes=True), outputs.argmax(axis=1)
+    assert found.interval("balanced").value == pytest.approx(1 - balanced_accuracy_score(CODES, guesses), abs=1e-12)
+    area = np.mean([roc_auc_score(c == CODES, outputs[:, c]) for c in range(3)])
+    assert found.interval("auc").value == pytest.approx(area, abs=1e-12)
+    recalls = recall_score(CODES, guesses, average=None)
+    np.testing.assert_allclose([1 - part.value for part in found.parts()], recalls, atol=1e-12)
+    wrong, error = int(np.sum(guesses != CODES)), found.interval("error")
+    level = 2 * norm.cdf(student.ppf(0.975, 49)) - 1
+    sides = binomtest(wrong, 50).proportion_ci(level, method="wilson")
+    np.testing.assert_allclose((error.lower, error.upper), (sides.low, sides.high), atol=1e-12)
+    two = np.column_stack([NUMBERS, 1e3 * X[:, 1]])
+    near = two + RNG.normal(size=two.shape) * (1.0, 300.0)
+    numbers = scores_of_new_rows(two, near, classes=False)
+    each = r2_score(two, near, multioutput="raw_values")
+    np.testing.assert_allclose([part.value for part in numbers.parts()], each, atol=1e-12)
+    assert numbers.interval("r2").value == pytest.approx(each.mean(), abs=1e-12)
+
+
+def test_parts_average_to_the_whole_whatever_was_chosen():
+    three = scores_left_out(tuned_fit(X, CLASSES, candidates=FEW))
+    shares = [part.value for part in three.parts()]
+    assert three.interval("balanced").value == pytest.approx(np.mean(shares), abs=1e-12)
+    assert all(part.lower <= part.value <= part.upper for part in three.parts())
+    both = scores_left_out(tuned_fit(X, np.column_stack([NUMBERS, X[:, 1]]), candidates=FEW))
+    assert both.interval("r2").value == pytest.approx(np.mean([part.value for part in both.parts()]), abs=1e-12)
+    alone = scores_left_out(tuned_fit(X, NUMBERS, candidates=FEW))
+    assert [part.upper for part in alone.parts()] == [alone.interval("r2").upper]
+
+
+def test_a_class_without_rows_has_no_share_and_groups_count_once():
+    outputs = np.tile([[0.1, 0.4, 0.0]], (8, 1))
+    found = scores_of_new_rows((np.eye(3) - 1 / 3)[[0, 0, 0, 0, 1, 1, 1, 1]], outputs, classes=True)
+    assert [part and part.value for part in found.parts()] == [1.0, 0.0, None]
+    y = np.array([1.0, -1.0, 1.0, 1.0])
+    once, thrice = (
+        scores_of_new_rows(np.repeat(y, k), np.ones(4 * k), classes=True, groups=np.repeat(np.arange(4), k))
+        for k in (1, 3)
+    )
+    assert once.interval("error").upper == pytest.approx(thrice.interval("error").upper)
+    with pytest.raises(ValueError, match="expected one shape"):
+        scores_of_new_rows(y, np.ones(3), classes=True)
+    with pytest.raises(ValueError, match="one a row of `y`"):
+        scores_of_new_rows(y, y, classes=True, groups=[1, 2])
+
+
+def test_few_rows_of_one_class_leave_the_areas_of_the_others():
+    """Nine classes far apart and three rows of a tenth: at most a tenth of the mean area is in doubt."""
+    codes = np.append(np.repeat(np.arange(9), 12), [9] * 3)
+    centres = 6 * RNG.normal(size=(10, 3))
+    centres[9] = centres[0]
+    rows = centres[codes] + RNG.normal(size=(111, 3))
+    found = error_interval(tuned_fit(rows, np.eye(10)[codes] - 0.1, candidates=FEW), measure="auc")
+    assert found.lower > 0.9 * 0.8  # Wilson: of nine in ten, with twice 12 rows each, above 24/(24 + 2²)

@@ -18,6 +18,7 @@ from overparam.analysis.data_answers import (
     NoiseSweep,
     Problems,
     Rival,
+    SeenRows,
     Spectrum,
     Speed,
     Trust,
@@ -32,6 +33,7 @@ from overparam.analysis.data_learning import learnability, make_sweeps, new_data
 from overparam.analysis.data_page import make_sections
 from overparam.analysis.data_rival import forest, rival
 from overparam.analysis.data_rows import PreparedRows, make_trial, prepare_rows
+from overparam.analysis.data_seen import seen_rows
 from overparam.analysis.data_thumbnails import Thumbnails, thumbnails
 from overparam.analysis.data_verdict import give_verdict, leaks, theory_says
 from overparam.analysis.label_decisions import csv_bytes
@@ -102,6 +104,8 @@ class Analysis(AbstractAnswer):
     provenance: Provenance
     kinds: Kinds | None = None
     """Which kind of model does best; None where it was left out, or there are too few rows."""
+    total: int = 0
+    """Rows there were; `n` of them were used."""
 
     def tables(self) -> Mapping[str, bytes]:
         return {FILE: csv_bytes(self.labels)}
@@ -117,7 +121,7 @@ class Analysis(AbstractAnswer):
 
     @property
     def done(self) -> str:
-        return count_of(self.n, "row")
+        return f"{self.n:,} of {self.total:,} rows" if self.total > self.n else count_of(self.n, "row")
 
     def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""
@@ -218,10 +222,11 @@ def _parts(rows: PreparedRows, threads: int | None, where: str, kinds: bool) -> 
     return [
         Part("fit", fit_rows, of, seconds=2.0, kept=False),
         Part("copies", told_copies, of, ("fit",), gives=Copies),
+        Part("seen", seen_rows, of, ("fit",), gives=SeenRows),
         Part("forest", forest, of, ("fit",), 1.0, kept=False),
-        Part("rival", rival, of, ("forest",), gives=Rival),
+        Part("rival", rival, of, ("fit", "forest", "seen"), gives=Rival),
         *compared,
-        Part("error", error_estimate, of, ("fit", "rival"), gives=ErrorEstimate),
+        Part("error", error_estimate, of, ("fit", "seen", "rival"), gives=ErrorEstimate),
         Part("growth", growth, of, ("fit",), 0.5, Growth),
         Part("labels", scored_labels, of, ("fit",), 1.0, ScoredLabels),
         Part("thumbnails", thumbnails, of, ("labels",), gives=Thumbnails),
@@ -231,7 +236,7 @@ def _parts(rows: PreparedRows, threads: int | None, where: str, kinds: bool) -> 
         Part("learnability", learnability, of, ("sweeps",), SHARES["learnability"], Learnability),
         Part("speed", speed, of, ("sweeps", "trial"), SHARES["speed"], Speed),
         Part("new data", new_data, of, ("sweeps", "learnability"), SHARES["new data"], NewData),
-        Part("problems", find_problems, of, ("sweeps",), gives=Problems),
+        Part("problems", find_problems, of, ("sweeps", "seen"), gives=Problems),
         Part("trust", trust, of, ("sweeps", "speed", "problems"), SHARES["trust"], Trust),
         Part("noise", noise_sweep, of, ("sweeps", "trial"), SHARES["noise"], NoiseSweep),
         Part("spectrum", spectrum, of, ("sweeps",), gives=Spectrum),
@@ -281,6 +286,7 @@ def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made:
         spectrum=found["spectrum"],
         controls=found["controls"],
         provenance=made,
+        total=rows.total,
     )
 
 

@@ -14,12 +14,14 @@ from overparam.theory.lazy_regime import ALIGNMENT
 
 @dataclass(frozen=True, eq=False)
 class Rival:
-    """A model of another kind on the same rows: what a random forest gets wrong in folds it has not seen."""
+    """A model of another kind: what a random forest gets wrong on the rows that the leading error is of."""
 
     error: Interval
     rows: int
+    """Rows it was grown on."""
     trees: int
     folds: int
+    """That were left out in turn; 0 where it was grown once and measured on the test rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,67 @@ class Copies:
     """The first groups, with up to eight rows each."""
     kinds: tuple[str, ...]
     """"equal" or "near", of each."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeenRows:
+    """Test rows that equal a training row, or nearly do: pairs, by the number of the training row."""
+
+    train: np.ndarray
+    """Rows of the training set, numbered as in its source; the first that is alike."""
+    test: np.ndarray
+    """Positions among the test rows."""
+    near: np.ndarray
+    """Whether they are nearly equal, not equal."""
+    copies: np.ndarray
+    """Whether they count as copies and are left out of the test error; else such rows come about by chance, or may."""
+    looked_at: int
+    """Test rows in which rows that are nearly equal were looked for: the first of very many."""
+
+    def new(self, count: int) -> np.ndarray:
+        """(count,) which test rows are no copies of training rows."""
+        found = np.ones(count, dtype=bool)
+        found[self.test[self.copies]] = False
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFound:
+    """How many rows of a class are put into it."""
+
+    name: str
+    rows: int
+    recall: Interval | None
+    """None of a class without rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class TargetError:
+    """How well one target of a regression is predicted."""
+
+    name: str
+    explained: Interval
+    """R²."""
+    residual: Interval
+    """The root of the mean square in the target's own units."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """An error and what stands behind it, all on the same rows."""
+
+    error: Interval
+    rows: int
+    guess: float
+    """Of always naming the class that is commonest on these rows, or their mean."""
+    balanced: Interval | None
+    auc: Interval | None
+    explained: Interval | None
+    residual: Interval | None
+    recalls: tuple[ClassFound, ...]
+    """Of every class, in the order of the classes; their mean is 1 less the balanced error."""
+    targets: tuple[TargetError, ...]
+    """Of every target; the mean of R² over them is `explained`."""
 
 
 Leading = Literal[
@@ -69,9 +132,9 @@ class ErrorEstimate:
     level: float
     leading: Leading
     rows: int
-    """Rows it was measured on."""
+    """Rows it was measured on; so are `guess`, `balanced`, `auc`, `explained`, `residual`, `recalls` and `targets`."""
     guess: float
-    """Of always naming the commonest class, or the mean."""
+    """Of always naming the class that is commonest on these rows, or their mean."""
     alone: Interval
     """Every row left out alone."""
     together: Interval | None
@@ -91,11 +154,26 @@ class ErrorEstimate:
     notes: tuple[str, ...]
     """What was not done on all rows."""
     rival: Rival | None
+    recalls: tuple[ClassFound, ...] = ()
+    """Of every class, how many of its rows are put into it."""
+    targets: tuple[TargetError, ...] = ()
+    """Of every target of a regression."""
+    left_out: Scores | None = None
+    """The same of training rows left out, where a test set leads; None where they lead."""
+    test_rows: int = 0
+    """Test rows that are no copies of training rows."""
+    test_aside: str = ""
+    """Why the test set does not lead, where there is one."""
 
     @property
     def interval(self) -> Interval:
         """The one that leads."""
         return Interval(self.value, self.lower, self.upper, self.level)
+
+    @property
+    def left_out_error(self) -> Interval:
+        """Of training rows left out, with the groups that leave together: the one that leads where no test set does."""
+        return self.interval if self.left_out is None else self.left_out.error
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +277,7 @@ class Problems:
     contradictions: tuple[tuple[int, ...], ...]
     near_parallel: tuple[tuple[int, int, float], ...]
     test_in_train: tuple[tuple[int, int], ...]
+    """(training row, test row) that are equal and count as copies."""
     constant_features: tuple[str, ...]
     scale_ratio: float | None
     """Largest over smallest standard deviation of the features, before preprocessing."""
@@ -206,6 +285,8 @@ class Problems:
     counts: dict[str, int]
     left_out_error_unrepeated: float | None
     """The leave-one-out error on rows that no other row equals; None where no row repeats, or all do."""
+    test_near_train: tuple[tuple[int, int], ...] = ()
+    """(training row, test row) that are nearly equal."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.analysis.data_answers import NoiseSweep, Problems, Speed, Trust
+from overparam.analysis.data_answers import NoiseSweep, Problems, SeenRows, Speed, Trust
 from overparam.analysis.data_learning import RIDGE_SHARE, Sweeps, has_unit_rows
 from overparam.analysis.data_rows import PreparedRows, Trial, columns
 from overparam.core.bracketed import INFINITE_WIDTH
@@ -30,13 +30,12 @@ KAPPAS = (0.01, 0.1, 1.0)
 NOISE = tuple(np.round(np.linspace(0, 1, 11), 2))
 
 
-def find_problems(work: Work, s: PreparedRows, w: Sweeps) -> Problems:
+def find_problems(work: Work, s: PreparedRows, w: Sweeps, seen: SeenRows | None) -> Problems:
     """Everything that would mislead a fit or its evaluation."""
     outputs, source, rows = w.best.outputs, s.source, s.source_rows
     X = np.asarray(source.X)
-    groups, seen = s.repeats
-    test_rows = np.empty(0) if source.test is None or source.test.rows is None else source.test.rows
-    leaked = [(int(rows[i]), int(test_rows[j])) for i, j in seen]
+    groups = s.repeats[0]
+    leaked, near, alike = _seen(s, seen)
     clashing = [group for group in groups if len(np.unique(source.labels[group])) > 1]
     pairs = _near_parallel(w, groups)
     alone = np.ones(source.n, dtype=bool)
@@ -62,11 +61,27 @@ def find_problems(work: Work, s: PreparedRows, w: Sweeps) -> Problems:
             "contradictions": len(clashing),
             "near_parallel": len(pairs),
             "test_in_train": len(leaked),
+            "test_near_train": len(near),
+            "test_alike_by_chance": alike,
             "constant_features": len(constant),
             "unrepeated_rows": int(alone.sum()),
         },
         left_out_error_unrepeated=unrepeated,
+        test_near_train=tuple(near[:SHOWN]),
     )
+
+
+def _seen(s: PreparedRows, seen: SeenRows | None) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
+    """(training row, test row) that are equal, and nearly equal, as copies are; and how many more may be alike by chance."""
+    if seen is None or s.source.test is None:
+        return [], [], 0
+    test = s.source.test.rows
+    assert test is not None
+    found: tuple[list[tuple[int, int]], list[tuple[int, int]]] = [], []
+    for i, j, near, copied in zip(seen.train, seen.test, seen.near, seen.copies, strict=True):
+        if copied:
+            found[int(near)].append((int(i), int(test[j])))
+    return *found, int(np.sum(~seen.copies))
 
 
 def _named(group: np.ndarray, rows: np.ndarray) -> tuple[int, ...]:

@@ -9,14 +9,23 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
-from overparam.analysis.data_answers import Copies, ErrorEstimate, Leading, Rival
+from overparam.analysis.data_answers import (
+    ClassFound,
+    Copies,
+    ErrorEstimate,
+    Leading,
+    Rival,
+    Scores,
+    SeenRows,
+    TargetError,
+)
 from overparam.analysis.data_copies import CopyGroups, judge_copies
-from overparam.analysis.data_rows import PreparedRows
+from overparam.analysis.data_rows import PreparedRows, columns
 from overparam.core.bracketed import Interval
 from overparam.data import generator, row_copies
 from overparam.data.scaling import target_scale
 from overparam.frame import Work
-from overparam.theory import TunedFit, error_interval, tuned_fit
+from overparam.theory import RowScores, TunedFit, scores_left_out, scores_of_new_rows, tuned_fit
 
 DRAWS, LEVEL = 1_000, 0.95
 FEW_TEST_ROWS = 20
@@ -116,85 +125,150 @@ def told_copies(work: Work, s: PreparedRows, fitted: Fitted) -> Copies:
     )
 
 
-def error_estimate(work: Work, every: PreparedRows, fitted: Fitted, rival: Rival | None) -> ErrorEstimate:
-    """The error that leads and those beside it."""
+def error_estimate(
+    work: Work, every: PreparedRows, fitted: Fitted, seen: SeenRows | None, rival: Rival | None
+) -> ErrorEstimate:
+    """The error that leads and those beside it; what stands behind it is of the same rows."""
     s, fit, cautious = fitted.rows, fitted.fit, fitted.cautious
     grouped = len(np.unique(fitted.groups)) < s.n
-    led = _led(s, fit)
+    inside = _left_out(s, fit)
+    led = inside.error
     alone = group_interval(s.losses(s.y, fit.alone), fitted.groups, s.seed) if grouped else led
     together = None
     if cautious is not fit or grouped:
-        together = led if cautious is fit else _led(s, cautious)
+        together = led if cautious is fit else _led(s, scores_left_out(cautious, level=LEVEL, key=s.seed))
     leading: Leading = "rows left out one at a time"
     if s.data.groups is not None and grouped:
         leading = "your groups left out"
     elif grouped:
         leading = "near rows left out together" if fitted.copies.verdict == "unclear" else "copies left out together"
-    test, new = _test(s, every, fit)
-    rows = s.n
-    value = led
-    if test is not None and new >= FEW_TEST_ROWS:
-        leading, value, rows = "the test set", test, new
-    balanced = auc = explained = residual = None
-    if s.classes:
-        balanced, auc = (
-            error_interval(fit, measure=measure, level=LEVEL, key=s.seed) for measure in ("balanced", "auc")
-        )
-    else:
-        explained = _less_than_all(value)
-        if s.y.ndim == 1:
-            unit = target_scale(s.source.y)[1]
-            middle, lower, upper = (
-                unit * float(np.sqrt(max(side, 0.0))) for side in (value.value, value.lower, value.upper)
-            )
-            residual = Interval(middle, lower, upper, value.level)
-    counts = np.bincount(s.data.codes, minlength=len(s.data.classes)) if s.classes else None
+    aside = why_aside(s, seen)
+    outside = _test(s, fit, seen)
+    leads = outside is not None and not aside
+    if leads:
+        leading = "the test set"
+    first = outside if leads and outside is not None else inside
     return ErrorEstimate(
-        value=value.value,
-        lower=value.lower,
-        upper=value.upper,
-        level=value.level,
+        value=first.error.value,
+        lower=first.error.lower,
+        upper=first.error.upper,
+        level=first.error.level,
         leading=leading,
-        rows=rows,
-        guess=1.0 if counts is None else float(1 - counts.max() / counts.sum()),
+        rows=first.rows,
+        guess=first.guess,
         alone=alone,
         together=together,
-        test=test,
-        balanced=balanced,
-        auc=auc,
-        explained=explained,
-        residual=residual,
+        test=None if outside is None else outside.error,
+        balanced=first.balanced,
+        auc=first.auc,
+        explained=first.explained,
+        residual=first.residual,
         kernel=fit.chosen,
         ridge=float(fit.ridge),
         kernels_tried=len({one.name for one in fit.tried}),
         notes=fit.notes,
         rival=rival,
+        recalls=first.recalls,
+        targets=first.targets,
+        left_out=inside if leads else None,
+        test_rows=0 if outside is None else outside.rows,
+        test_aside=aside,
     )
 
 
-def _led(s: PreparedRows, fit: TunedFit) -> Interval:
-    """The error of a fit with the interval that counts the choice; for regression 1 − R², the mean over targets."""
+def why_aside(s: PreparedRows, seen: SeenRows | None) -> str:
+    """Why the test set does not lead: nothing where it does, or where there is none."""
+    test = s.data.test
+    if test is None or s.y_test is None or seen is None:
+        return ""
+    new = seen.new(test.n)
+    count = int(new.sum())
+    if not count:
+        return "all of them are training rows too"
+    if count < FEW_TEST_ROWS:
+        others = "" if count == test.n else " that are no training rows"
+        return f"from {FEW_TEST_ROWS} rows{others} on it would"
+    if s.classes and len(np.unique(test.codes[new])) < 2:
+        return "all of them have one label"
+    if not s.classes and not np.all(np.ptp(columns(s.y_test[new]), axis=0) > 0):
+        return "a target has one value on all of them"
+    return ""
+
+
+def _left_out(s: PreparedRows, fit: TunedFit) -> Scores:
+    """Of training rows left out."""
+    found = scores_left_out(fit, level=LEVEL, key=s.seed)
+    return _scores(s, found, _led(s, found), s.data.codes if s.classes else None)
+
+
+def _test(s: PreparedRows, fit: TunedFit, seen: SeenRows | None) -> Scores | None:
+    """Of test rows that are no copies of training rows; None where there are none."""
+    test = s.data.test
+    if test is None or s.y_test is None or seen is None:
+        return None
+    new = seen.new(test.n)
+    if not new.any():
+        return None
+    y, outputs = s.y_test[new], fit.predict(np.asarray(test.X, dtype=np.float64))[new]
+    groups = np.arange(len(y)) if test.groups is None else test.groups[new]
+    found = scores_of_new_rows(y, outputs, classes=s.classes, groups=groups, level=LEVEL)
     if s.classes:
-        return error_interval(fit, measure="error", level=LEVEL, key=s.seed)
-    return _less_than_all(error_interval(fit, measure="r2", level=LEVEL, key=s.seed))
+        error = group_interval(s.losses(y, outputs), groups, s.seed)
+    elif np.all(np.ptp(columns(y), axis=0) > 0):
+        error = unexplained(found)
+    else:  # there is no variance of their own to explain
+        error = group_interval(s.losses(y, outputs), groups, s.seed)
+        return Scores(error, len(y), 1.0, None, None, None, None, (), ())
+    return _scores(s, found, error, test.codes[new] if s.classes else None)
+
+
+def _scores(s: PreparedRows, found: RowScores, error: Interval, codes: np.ndarray | None) -> Scores:
+    """All that is told of an error, on the rows it was measured on."""
+    n = len(found.y)
+    if codes is None:
+        unit, around = target_scale(s.source.y)[1], columns(found.y).var(axis=0)
+        names = s.source.label_names
+        if names is None or len(names) != len(around):
+            names = tuple(f"target {place}" for place in range(1, len(around) + 1))
+        targets = tuple(
+            TargetError(name, explained, _in_units(explained, unit * float(np.sqrt(variance))))
+            for name, explained, variance in zip(names, found.parts(), around, strict=True)
+            if explained is not None
+        )
+        residual = targets[0].residual if len(targets) == 1 else None
+        return Scores(error, n, 1.0, None, None, _less_than_all(error), residual, (), targets)
+    parts = found.parts() if found.y.ndim == 2 else found.parts()[::-1]  # of two classes the first is +1
+    counts = np.bincount(codes, minlength=len(s.data.classes))
+    recalls = tuple(
+        ClassFound(str(name), int(count), None if wrong is None else _less_than_all(wrong))
+        for name, count, wrong in zip(s.data.classes, counts, parts, strict=True)
+    )
+    auc = found.interval("auc") if np.count_nonzero(counts) > 1 else None
+    guess = float(1 - counts.max() / counts.sum())
+    return Scores(error, n, guess, found.interval("balanced"), auc, None, None, recalls, ())
+
+
+def _in_units(explained: Interval, unit: float) -> Interval:
+    """The root of the mean square, from R²; `unit` is the standard deviation of the target."""
+    value, lower, upper = (
+        unit * float(np.sqrt(max(1 - side, 0.0))) for side in (explained.value, explained.upper, explained.lower)
+    )
+    return Interval(value, lower, upper, explained.level)
+
+
+def _led(s: PreparedRows, found: RowScores) -> Interval:
+    """The error with the interval that counts the choice; for regression 1 − R², the mean over targets."""
+    return found.interval("error") if s.classes else unexplained(found)
+
+
+def unexplained(found: RowScores) -> Interval:
+    """1 − R² of a regression, the mean over targets."""
+    return _less_than_all(found.interval("r2"))
 
 
 def _less_than_all(found: Interval) -> Interval:
     """1 less a number: R² of a share unexplained, and the reverse."""
     return Interval(1 - found.value, 1 - found.upper, 1 - found.lower, found.level)
-
-
-def _test(s: PreparedRows, every: PreparedRows, fit: TunedFit) -> tuple[Interval | None, int]:
-    """The error on test rows that are no training rows, and how many there are."""
-    test = s.data.test
-    if test is None or s.y_test is None:
-        return None, 0
-    new = np.ones(test.n, dtype=bool)
-    new[[j for _, j in every.repeats[1]]] = False
-    if not new.any():
-        return None, 0
-    each = s.losses(s.y_test, fit.predict(np.asarray(test.X, dtype=np.float64)))[new]
-    return group_interval(each, np.arange(len(each)), s.seed), len(each)
 
 
 def group_interval(losses: np.ndarray, groups: np.ndarray, seed: int) -> Interval:

@@ -80,28 +80,61 @@ def growth(work: Work, rows: PreparedRows, fitted: Fitted) -> Growth:
     )
 
 
-def growth_sentence(g: Growth, classes: bool) -> str:
-    """Whether more data is worth it, in a sentence with the numbers behind it."""
+def growth_sentence(g: Growth, classes: bool, now: Interval, test: Interval | None = None, there: int = 0) -> str:
+    """Whether more data is worth it, in a sentence with the numbers behind it.
+
+    now: the error on rows left out, which it speaks of. test: that on a test set, where it leads. there: rows of the data.
+    """
     if g.at_twice is None or g.at_four_times is None:
         return f"With {count_of(g.rows, 'row')} there is no telling what more of them would bring."
-    said = as_sure_as(g.at_twice.width, share=classes)
-    what = "error" if classes else "mean square over the variance of the target"
-    two, four = g.at_twice, g.at_four_times
+    of = "training rows left out" if test is not None else "rows left out"
+    what = f"the error on {of}" if classes else f"R² on {of}"
     if not g.errors.any():
-        return f"There is nothing more rows could improve: the {what} on rows left out is 0 already with {int(g.sizes[0]):,} of them."
-    twice = f"with twice as many rows ({2 * g.rows:,}) the {what}"
-    range_ = f"{said(two.lower)} to {said(two.upper)}"
-    further = f"with four times as many {said(four.lower)} to {said(four.upper)}"
+        best = "0" if classes else "1"
+        beside = "" if test is None or test.value == 0 else "; of what is wrong on the test set they tell nothing"
+        return f"There is nothing more rows could improve: {what} is {best} already with {int(g.sizes[0]):,} of them{beside}."
+
+    said = as_sure_as(g.at_twice.width, share=classes)
+    two, lower, upper = map(said, _as_told(g.at_twice, classes))
+    _, least, most = map(said, _as_told(g.at_four_times, classes))
+    twice = f"with twice as many rows ({2 * g.rows:,}) {what}, now {_alone(now, classes)},"
+    further = f"with four times as many {least} to {most}"
+    on_test = "" if test is None else _on_test(g, classes, test)
+    unused = there - g.rows
+    first = f"; {unused:,} of the {there:,} rows there are were not used: add those first" if unused > 0 else ""
     if g.verdict == "helps":
-        return f"More data should help: {twice} should be about {said(two.value)} ({range_}), {further}."
+        return f"More data should help: {twice} should be about {two} ({lower} to {upper}), {further}{on_test}{first}."
     if g.verdict == "hardly helps":
-        return f"More data of this kind hardly helps: {twice} should still be about {said(two.value)} ({range_}), {further}."
-    return f"Whether more data is worth it cannot be told from these rows: {twice} may be {range_}, {further}."
+        still = f"should still be about {two} ({lower} to {upper})"
+        return f"More data of this kind hardly helps: {twice} {still}, {further}{on_test}{first}."
+    may = f"may be {lower} to {upper}, {further}"
+    return f"Whether more data is worth it cannot be told from these rows: {twice} {may}{first}."
 
 
-def growth_blocks(g: Growth, classes: bool) -> tuple[Block, ...]:
-    """The figure: measured points, the fitted curve and its band to four times the rows."""
-    measure = "error on rows left out" if classes else "mean square over the variance"
+def _as_told(found: Interval, classes: bool) -> tuple[float, float, float]:
+    """Value and sides of an error; of a regression those of R²."""
+    return (found.value, found.lower, found.upper) if classes else (1 - found.value, 1 - found.upper, 1 - found.lower)
+
+
+def _alone(found: Interval, classes: bool) -> str:
+    """The value of an error or of R², with the digits that it has beside its interval."""
+    return as_sure_as(found.upper - found.lower, share=classes)(_as_told(found, classes)[0])
+
+
+def _on_test(g: Growth, classes: bool, test: Interval) -> str:
+    """What the same factor would make of the error on the test set, which was measured at one size alone."""
+    if g.at_twice is None or not g.errors[-1] > 0:
+        return ""
+    later = test.value * float(g.at_twice.value) / float(g.errors[-1])
+    said = as_sure_as(test.upper - test.lower, share=classes)
+    what, value = ("error", later) if classes else ("R²", 1 - later)
+    return f"; by the same factor the test set's {what}, now {_alone(test, classes)}, would become {said(value)}"
+
+
+def growth_blocks(g: Growth, classes: bool, test: Interval | None = None) -> tuple[Block, ...]:
+    """The figure: measured points, the fitted curve and its band to four times the rows; the test set's error, where it leads."""
+    of = "training rows left out" if test is not None else "rows left out"
+    measure = f"error on {of}" if classes else f"1 − R² on {of}"
     drawn = [series("measured", g.sizes, g.errors, lower=g.lower, upper=g.upper, mark="points", role="observed")]
     words = (
         "Points: the kernel fitted exactly to parts of the rows, its ridge chosen anew, and judged on rows it has not seen; "
@@ -118,4 +151,6 @@ def growth_blocks(g: Growth, classes: bool) -> tuple[Block, ...]:
         lines = (Line(f"{g.rows:,} rows", x=float(g.rows)), Line("twice", x=2.0 * g.rows))
     else:
         words += " Too few for a curve through them."
+    if test is not None:
+        lines = (*lines, Line("test set", y=test.value))
     return (Figure("What more rows would bring", words, "rows", measure, tuple(drawn), "log", "linear", lines),)

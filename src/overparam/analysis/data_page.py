@@ -14,11 +14,13 @@ from overparam.analysis.data_labels import worst_labels
 from overparam.analysis.data_thumbnails import show
 from overparam.core.bracketed import Bracketed, Interval
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
-from overparam.core.words import between, count_of, measured, number
+from overparam.core.words import as_sure_as, between, count_of, measured, number, percent
 
 if TYPE_CHECKING:
     from overparam.analysis.data_analysis import Analysis
 
+MANY_CLASSES = 40
+"""Classes whose recall the page lists."""
 FADED = 1e-9
 """Share of the initial loss below which a curve is not drawn: the bracket is wider than the value there."""
 
@@ -29,7 +31,7 @@ def make_sections(a: Analysis) -> tuple[Section, ...]:
         a.verdict.section,
         Section("How well will a model do here?", _expected(a)),
         Section("Is the data right?", _problems(a)),
-        Section("Is more data worth it?", growth_blocks(a.growth, a.task != "regression")),
+        Section("Is more data worth it?", _growth(a)),
         Section("What happens when I train?", _training(a)),
         *(() if a.kinds is None else (Section("Which kind of model?", kinds_blocks(a.kinds, a.task != "regression")),)),
         Section(f"Can a wide network learn these {_what(a)}?", _learn(a), folded=True),
@@ -43,6 +45,10 @@ def make_sections(a: Analysis) -> tuple[Section, ...]:
     return tuple(sections)
 
 
+def _growth(a: Analysis) -> tuple[Block, ...]:
+    return growth_blocks(a.growth, a.task != "regression", None if a.error.left_out is None else a.error.interval)
+
+
 def _training(a: Analysis) -> tuple[Block, ...]:
     """What the theory of wide two-layer networks says, with dials, and where to ask about a model of one's own."""
     own = Text(
@@ -54,11 +60,11 @@ def _training(a: Analysis) -> tuple[Block, ...]:
 
 
 def _expected(a: Analysis) -> tuple[Block, ...]:
-    """The error that leads, those beside it, a rival, guessing."""
+    """The error that leads, those beside it, a rival, guessing; then what stands behind it, class by class or target by target."""
     e = a.error
     found: list[tuple[str, Interval]] = []
     if e.test is not None:
-        found.append(("on the test set", e.test))
+        found.append((f"on {count_of(e.test_rows, 'test row')}" if e.test_rows else "on the test set", e.test))
     told = e.leading not in ("the test set", "rows left out one at a time")
     together = e.leading if told else "equal and near rows left out together"
     if e.together is not None:
@@ -76,8 +82,8 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
             role="true",
         )
     ]
-    rows = [
-        (name, *_sides(a, each), "leads" if each.value == e.value and each.upper == e.upper else "")
+    rows: list[tuple[Any, ...]] = [
+        (name, *_sides(each), "leads" if each.value == e.value and each.upper == e.upper else "")
         for name, each in found
     ]
     if e.rival is not None:
@@ -93,10 +99,12 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
                 role="random",
             )
         )
+        where = f"{e.rival.folds} folds" if e.rival.folds else "on the same test rows"
         rows.append(
-            (f"random forest of {e.rival.trees} trees, {e.rival.folds} folds, {e.rival.rows:,} rows", *_sides(a, r), "")
+            (f"random forest of {e.rival.trees} trees, {where}, grown on {e.rival.rows:,} rows", *_sides(r), "")
         )
-    rows.append(("guessing", _error(a, e.guess), None, None, ""))
+    guessing = "always naming the commonest class" if a.task != "regression" else "guessing the mean"
+    rows.append((guessing, _error(a, e.guess), None, None, ""))
     figure = Figure(
         "Errors to expect on new rows",
         "Points with 95% intervals. Those of the tuned kernel include the choice of kernel and ridge.",
@@ -108,20 +116,57 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
     )
     words += "".join(f" {note[0].upper()}{note[1:]}." for note in e.notes)
     blocks: list[Block] = [figure, Table(("The error", measure, "from", "to", ""), tuple(rows), words)]
-    others = [
-        ("balanced error: every class counted alike", e.balanced, True),
-        ("AUC: a row of a class put before one of another", e.auc, False),
-        ("R²: share of the variance explained", e.explained, False),
-        ("typical error in the target's own units", e.residual, False),
-    ]
-    told = tuple((name, measured(each, share=share)) for name, each, share in others if each is not None)
-    if told:
-        blocks.append(Table(("Beside it", "with its 95% interval"), told))
-    return tuple(blocks)
+    kinds = (
+        ("balanced error: every class counted alike", "balanced", True),
+        ("AUC: a row of a class put before one of another", "auc", False),
+        ("R²: share of the variance explained" + _mean_of(len(e.targets)), "explained", False),
+        ("typical error in the target's own units", "residual", False),
+    )
+    sources = [e] if e.left_out is None else [e, e.left_out]
+    beside = tuple(
+        (name, *(None if (each := getattr(one, field)) is None else measured(each, share=share) for one in sources))
+        for name, field, share in kinds
+        if any(getattr(one, field) is not None for one in sources)
+    )
+    heads = ("with its 95% interval",) if e.left_out is None else ("on the test rows", "on training rows left out")
+    if beside:
+        blocks.append(Table(("Beside it", *heads), beside))
+    return (*blocks, *_parts(a))
 
 
-def _sides(a: Analysis, found: Interval) -> tuple[str | None, ...]:
-    return tuple(_error(a, side) for side in (found.value, found.lower, found.upper))
+def _mean_of(targets: int) -> str:
+    return f", the mean of {targets} targets" if targets > 1 else ""
+
+
+def _parts(a: Analysis) -> tuple[Block, ...]:
+    """The recall of every class, or of several targets how well each is predicted; on the rows of the leading error."""
+    e = a.error
+    where = f"Of {'the test rows' if e.left_out is not None else 'rows left out'}, with 95% intervals."
+    if e.recalls:
+        known = [one for one in e.recalls if one.recall is not None]
+        known.sort(key=lambda one: one.recall.value if one.recall is not None else 0.0)
+        rows = tuple((one.name, one.rows, measured(one.recall)) for one in known[:MANY_CLASSES])
+        more = f" The {MANY_CLASSES} of {len(known):,} that are found least." if len(known) > MANY_CLASSES else ""
+        words = f"Recall: how many rows of a class are put into it. {where}{more}"
+        return (Table(("Class", "rows", "found"), rows, words, has_samples=True),)
+    if len(e.targets) < 2:
+        return ()
+    rows = tuple(
+        (one.name, measured(one.explained, share=False), number(one.residual.value, 3), *_ends(one.residual))
+        for one in e.targets
+    )
+    heads = ("Target", "R²", "typical error in its own units", "from", "to")
+    return (Table(heads, rows, where, has_samples=True),)
+
+
+def _ends(found: Interval) -> tuple[str, str]:
+    return number(found.lower, 3), number(found.upper, 3)
+
+
+def _sides(found: Interval) -> tuple[str, ...]:
+    """Value and interval with as many digits as it supports, as the sentences have them."""
+    said = as_sure_as(found.upper - found.lower)
+    return tuple(said(side) for side in (found.value, found.lower, found.upper))
 
 
 def _what(a: Analysis) -> str:
@@ -135,9 +180,10 @@ def _between(found: Bracketed) -> str:
 
 
 def _error(a: Analysis, share: float | None) -> str | None:
+    """An error without an interval, as the sentences say it."""
     if share is None:
         return None
-    return f"{share:.2%}" if a.task != "regression" else f"{share:.1%}"
+    return percent(share) if a.task != "regression" else f"{share:.0%}"
 
 
 def _measure(a: Analysis) -> str:
@@ -325,15 +371,22 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
     p = a.problems
     c = p.counts
     near = "; ".join(f"{i} & {j} ({rho:.6f})" for i, j, rho in p.near_parallel[:6])
-    leaked = None, "there is no test set"
+    leaked: tuple[tuple[int | None, str], ...] = ((None, "there is no test set"),) * 2
     if a.new_data.test_rows:
-        leaked = c["test_in_train"], "; ".join(f"train {i} = test {j}" for i, j in p.test_in_train[:6])
+        alike = c.get("test_alike_by_chance", 0)
+        chance = f"{count_of(alike, 'more')} that may be alike by chance: counted as new" if alike else ""
+        equal, near_ = (
+            "; ".join(f"train {i} {sign} test {j}" for i, j in pairs[:6])
+            for pairs, sign in ((p.test_in_train, "="), (p.test_near_train, "≈"))
+        )
+        leaked = (c["test_in_train"], equal or chance), (c.get("test_near_train"), near_)
     checks = [
         ("equal rows with different labels", c["contradictions"], _groups(p.contradictions)),
         ("groups of repeated rows", c["duplicate_groups"], _groups(p.duplicate_rows)),
         ("rows that are copies of others", a.copies, _copied(a)),
         ("pairs almost parallel (|cos| > 0.9999)", c["near_parallel"], near),
-        ("test rows that are training rows", *leaked),
+        ("test rows equal to training rows", *leaked[0]),
+        ("test rows nearly equal to training rows", *leaked[1]),
         ("constant features", c["constant_features"], ", ".join(p.constant_features[:8])),
     ]
     blocks: list[Block] = [
@@ -443,7 +496,7 @@ def _noise(a: Analysis) -> tuple[Block, ...]:
 def _done(a: Analysis) -> tuple[Block, ...]:
     facts = (
         ("data", a.name),
-        ("rows used", a.n),
+        ("rows used", f"{a.n:,} of {a.total:,}" if a.total > a.n else a.n),
         ("features", a.d),
         ("task", a.task),
         ("classes", len(a.classes) or None),

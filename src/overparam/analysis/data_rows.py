@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from overparam.data import Dataset, duplicate_groups, preprocess
+from overparam.data import Dataset, duplicate_groups, generator, preprocess
 from overparam.data.draws import draw_rows
 from overparam.data.scaling import standardise_targets
 from overparam.engines import AbstractGram, as_gram
@@ -26,6 +26,10 @@ class PreparedRows:
     """Scaled; regression targets centred and of variance 1."""
     seed: int
     notes: tuple[str, ...]
+    total: int
+    """Rows there were before some of them were taken."""
+    taken: str = ""
+    """How they were taken, in words."""
 
     @property
     def X(self) -> np.ndarray:
@@ -130,15 +134,38 @@ class Trial:
 
 def prepare_rows(source: Dataset, how: str, limit: int, seed: int) -> PreparedRows:
     """At most `limit` rows of the data, scaled, with their targets as the theory takes them."""
+    notes, total, taken = list(source.notes), source.n, ""
+    if total > limit:
+        source, taken = _some(source, limit, seed)
+        notes.append(f"{limit:,} of {total:,} rows were used, {taken}; `max_rows` (--rows) sets how many")
     source = source.in_source_order()  # a table, a frame and an array of the same rows give the same numbers
-    notes = list(source.notes)
-    if source.n > limit:
-        which = "the first in file order" if source.kind == "image" else "classes in proportion"
-        notes.append(f"{limit:,} of {source.n:,} rows were used, {which}; `max_rows` sets how many")
-        source = source.subset(limit, key=seed)
     data = standardise_targets(preprocess(source, how))
+    if source.task == "regression":
+        _require_variety(source)
     notes.extend(note for note in data.notes if note not in notes)
-    return PreparedRows(source, data, seed, tuple(notes))
+    return PreparedRows(source, data, seed, tuple(notes), total, taken)
+
+
+def _require_variety(source: Dataset) -> None:
+    """One line where one of several targets does not vary: there is no share of its variance to explain."""
+    still = np.flatnonzero(np.ptp(columns(source.y), axis=0) == 0)
+    if len(still):
+        names = source.label_names
+        name = still[0] + 1 if names is None or len(names) != source.k else repr(names[still[0]])
+        raise ValueError(f"{source.name}: target {name} is the same in every training row; leave it out of the labels")
+
+
+def _some(source: Dataset, limit: int, seed: int) -> tuple[Dataset, str]:
+    """So many rows, and how they were taken: of images the first, unless that leaves a class out, of all else a draw."""
+    if source.kind == "image":
+        first = source.subset(limit)
+        if not source.classes or len(np.unique(first.codes)) == len(np.unique(source.codes)):
+            assert source.rows is not None
+            return first, "the first in file order" if np.all(np.diff(source.rows) > 0) else "drawn at random"
+    source = source.in_source_order()
+    strata = source.codes if source.classes else np.zeros(source.n, dtype=np.int64)
+    drawn = source.take(draw_rows(strata, limit, generator(seed)))
+    return drawn, "classes in proportion" if source.classes else "drawn at random"
 
 
 def make_trial(work: Work, rows: PreparedRows, H: AbstractGram) -> Trial | None:

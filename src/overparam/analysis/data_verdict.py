@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from overparam.analysis.data_answers import Copies, ErrorEstimate, Learnability, NewData, Problems, Speed, Trust
+from overparam.analysis.data_answers import (
+    ClassFound,
+    Copies,
+    ErrorEstimate,
+    Learnability,
+    NewData,
+    Problems,
+    Rival,
+    Scores,
+    Speed,
+    Trust,
+)
 from overparam.analysis.data_growth import Growth, growth_sentence
 from overparam.analysis.data_kinds import Kinds, kinds_sentence
 from overparam.analysis.data_labels import ScoredLabels, labels_say
@@ -20,7 +31,11 @@ PATIENCE = 1e6
 FEW = 30
 """Rows below which the verdict says that it is a rough guess."""
 UNEVEN = 0.5
-"""The commonest class guessed wrong less often than this share of what equal classes give: balance decides the tone."""
+"""A class with fewer rows than this share of what equal classes have: balance decides the tone."""
+FOUND = 0.5
+"""Green needs that of every class at least this share of rows is put into it."""
+MANY_TARGETS = 6
+"""Targets that the terminal tells of, each for itself."""
 WELL, WELL_AT_MOST, PART = 0.35, 0.6, 0.85
 """Shares of the error of guessing: below the first, with its interval below the second, labels can be learned; from the
 last on little carries over."""
@@ -44,27 +59,36 @@ def give_verdict(
     given_away = leaks(s)
     sentences = [
         first,
-        *(_rival(s, error) if kinds is None else [kinds_sentence(kinds, s.classes)]),
-        *_uneven(s, error),
+        *_used(s),
+        *_targets(error),
+        *_beside(s, error),
+        *(_rival(s, error) if kinds is None or error.left_out is not None else ()),
+        *(() if kinds is None else [kinds_sentence(kinds, s.classes)]),
+        *_uneven(s, error, tone),
         *_copies(error, copies),
         *_leaks(given_away),
+        *_decided(s),
         *_columns(s),
     ]
     if s.n < FEW:
         sentences.insert(1, f"With {s.n} rows all of this is a rough guess.")
     if tone != "bad" and error.value > 0:
-        sentences.append(growth_sentence(growth, s.classes))
+        test = None if error.left_out is None else error.interval
+        sentences.append(growth_sentence(growth, s.classes, error.left_out_error, test, s.total))
     sentences += [*(labels_say(labels) if tone != "bad" or not s.classes else ()), _doubts(problems)]
-    if tone == "good" and (problems.counts["contradictions"] or problems.counts["test_in_train"] or given_away):
-        tone = "warning"
-    return Verdict(tone, tuple(sentences))
+    counts = problems.counts
+    doubtful = counts["contradictions"] or counts["test_in_train"] or counts["test_near_train"] or given_away
+    return Verdict("warning" if tone == "good" and doubtful else tone, tuple(sentences))
 
 
 def opening(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> tuple[Tone, str]:
     """The first sentence, and its tone: the verdict as a whole is never better."""
-    found = [_tone(s, error, error.interval)]
+    found = [_tone(s, error, error.interval, error.rival)]
+    if error.left_out is not None and found == ["bad"] and not _unlike(error):
+        # few test rows do not prove that nothing carries over where training rows left out say that something does
+        found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
     if copies.verdict == "unclear":  # green needs both
-        found += [_tone(s, error, each) for each in (error.alone, error.together) if each is not None]
+        found += [_tone(s, error, each, error.rival) for each in (error.alone, error.together) if each is not None]
     tone: Tone = next(tone for tone in ("bad", "warning", "good") if tone in found)  # type: ignore[assignment]
     what = "labels" if s.classes else "targets"
     said = {
@@ -90,36 +114,96 @@ def opening(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> tuple[Tone
             if error.residual is None
             else f" and an error of about {number(error.residual.value, 3)} in the target's own units"
         )
-        told = f"expect R² = {measured(error.explained, share=False, level=True)} on new rows{own}, {basis}; guessing the mean has R² = 0"
+        several = f", the mean of {len(error.targets)} targets," if len(error.targets) > 1 else ""
+        told = f"expect R² = {measured(error.explained, share=False, level=True)}{several} on new rows{own}, {basis}; guessing the mean has R² = 0"
     return tone, f"{said}: {told}."
 
 
-def _tone(s: PreparedRows, error: ErrorEstimate, found: Interval) -> Tone:
+def _tone(s: PreparedRows, error: ErrorEstimate | Scores, found: Interval, rival: Rival | None = None) -> Tone:
     if not s.classes:
         if found.value < WELL and found.upper < WELL_AT_MOST:
             return "good"
         return "warning" if found.value < 0.95 and found.upper < 1.0 else "bad"
     if error.guess <= 0:
         return "bad"
-    share, most = found.value / error.guess, found.upper / error.guess
+    shares = [(found.value / error.guess, found.upper / error.guess)]
     well = found.value < FEW_WRONG and found.upper < error.guess
     uneven = is_uneven(s, error)
     if uneven and error.balanced is not None and error.auc is not None:
-        even = 1 - 1 / len(s.data.classes)
-        share, most = error.balanced.value / even, error.balanced.upper / even
+        even = 1 - 1 / max(2, sum(one.rows > 0 for one in error.recalls) or len(s.data.classes))
+        shares.append((error.balanced.value / even, error.balanced.upper / even))
         well = well and error.auc.lower > RANKED
+    least = _least_found(error)
+    well = well and (least is None or least[1].value >= FOUND)
+    share, most = shares[-1]
     if well and share < WELL and most < WELL_AT_MOST:
         return "good"
-    if share < PART and most < 1.0:
+    if any(share < PART and most < 1.0 for share, most in shares):
         return "warning"
     ranked = uneven and error.auc is not None and error.auc.lower > RANKED_AT_ALL
-    forest = error.rival is not None and error.rival.error.upper < PART * error.guess
+    forest = rival is not None and rival.error.upper < PART * error.guess
     return "warning" if ranked or forest else "bad"  # something carries over, though this model names one class
 
 
-def is_uneven(s: PreparedRows, error: ErrorEstimate) -> bool:
-    """Whether one class is so common that the share of rows wrong says little."""
-    return s.classes and error.guess < UNEVEN * (1 - 1 / len(s.data.classes))
+def is_uneven(s: PreparedRows, error: ErrorEstimate | Scores) -> bool:
+    """Whether a class is so rare, or one so common, that the share of rows wrong says little."""
+    if not s.classes:
+        return False
+    counts = np.bincount(s.data.codes)
+    counts = counts[counts > 0]
+    rare = counts.min() < UNEVEN * counts.sum() / len(counts)
+    return bool(rare) or error.guess < UNEVEN * (1 - 1 / len(counts))
+
+
+def _least_found(error: ErrorEstimate | Scores) -> tuple[ClassFound, Interval] | None:
+    """The class of which the smallest share of rows is put into it."""
+    there = [(one, one.recall) for one in error.recalls if one.recall is not None]
+    return min(there, key=lambda pair: pair[1].value, default=None)
+
+
+def _used(s: PreparedRows) -> list[str]:
+    """That not all rows were used."""
+    if s.n >= s.total:
+        return []
+    return [f"This is of {s.n:,} of the {s.total:,} rows, {s.taken}; --rows (`max_rows`) takes more."]
+
+
+def _targets(error: ErrorEstimate) -> list[str]:
+    """Of several targets, how well each is predicted, in its own units."""
+    if len(error.targets) < 2:
+        return []
+    told = [
+        f"{quoted(one.name)} has R² = {measured(one.explained, share=False)} and an error of about {number(one.residual.value, 3)}"
+        for one in error.targets[:MANY_TARGETS]
+    ]
+    more = f"; {len(error.targets) - MANY_TARGETS} more are on the page" if len(error.targets) > MANY_TARGETS else ""
+    return [f"In their own units: {'; '.join(told)}{more}."]
+
+
+def _beside(s: PreparedRows, error: ErrorEstimate) -> list[str]:
+    """What training rows left out say where a test set leads; why a test set does not lead."""
+    if error.left_out is not None:
+        return [f"On training rows left out {_of_rows(s, error.left_out.error)}{_unlike(error)}."]
+    if not error.test_aside:
+        return []
+    assert s.data.test is not None
+    told = "" if error.test is None else f"; on it {_of_rows(s, error.test)}"
+    return [f"The test set of {count_of(s.data.test.n, 'row')} does not lead: {error.test_aside}{told}."]
+
+
+def _of_rows(s: PreparedRows, error: Interval) -> str:
+    if s.classes:
+        return f"{measured(error)} are wrong"
+    explained = Interval(1 - error.value, 1 - error.upper, 1 - error.lower, error.level)
+    return f"R² is {measured(explained, share=False)}"
+
+
+def _unlike(error: ErrorEstimate) -> str:
+    """Where the two intervals lie apart, that the test rows are of another kind."""
+    inside = error.left_out_error
+    if inside.upper < error.lower:
+        return ": the test rows are clearly harder, and unlike the training rows"
+    return ": the test rows are clearly easier, and unlike the training rows" if error.upper < inside.lower else ""
 
 
 def _rival(s: PreparedRows, error: ErrorEstimate) -> list[str]:
@@ -132,24 +216,32 @@ def _rival(s: PreparedRows, error: ErrorEstimate) -> list[str]:
         how = "clearly more"
     else:
         how = "no clear difference"
+    where = "in five folds" if error.rival.folds else "on the same test rows"
     if s.classes:
-        return [f"A random forest gets {measured(forest)} wrong in five folds: {how}."]
+        return [f"A random forest gets {measured(forest)} wrong {where}: {how}."]
     explained = Interval(1 - forest.value, 1 - forest.upper, 1 - forest.lower, forest.level)
     how = how.replace("clearly less", "clearly better").replace("clearly more", "clearly worse")
-    return [f"A random forest has R² = {measured(explained, share=False)} in five folds: {how}."]
+    return [f"A random forest has R² = {measured(explained, share=False)} {where}: {how}."]
 
 
-def _uneven(s: PreparedRows, error: ErrorEstimate) -> list[str]:
-    """Where one class is rare, what the error rate hides."""
-    if not is_uneven(s, error) or error.balanced is None or error.auc is None:
-        return []
-    counts = np.bincount(s.data.codes, minlength=len(s.data.classes))
-    name = quoted(s.label(int(counts.argmin())))
-    return [
-        f"Classes are uneven ({count_of(int(counts.min()), 'row')} of {name}): with every class counted alike "
-        f"{measured(error.balanced)} are wrong (naming one class: {percent(1 - 1 / len(counts))}), and the AUC is "
-        f"{measured(error.auc, share=False)}."
-    ]
+def _uneven(s: PreparedRows, error: ErrorEstimate, tone: Tone) -> list[str]:
+    """Where one class is rare, what the error rate hides; and a class that is seldom found, rare or not."""
+    least, told = _least_found(error), []
+    uneven = is_uneven(s, error) and error.balanced is not None and error.auc is not None
+    if uneven and error.balanced is not None and error.auc is not None:
+        counts = np.bincount(s.data.codes, minlength=len(s.data.classes))
+        present = np.flatnonzero(counts)
+        rarest = int(present[counts[present].argmin()])
+        even = sum(one.rows > 0 for one in error.recalls) or len(present)
+        told.append(
+            f"Classes are uneven ({count_of(int(counts[rarest]), 'row')} of {quoted(s.label(rarest))}): with every class counted "
+            f"alike {measured(error.balanced)} are wrong (naming one class: {percent(1 - 1 / even)}), and the AUC is "
+            f"{measured(error.auc, share=False)}."
+        )
+    if least is not None and (uneven or (least[1].value < FOUND and tone != "bad")):
+        where = "test rows" if error.leading == "the test set" else "rows"
+        told.append(f"Least found is {quoted(least[0].name)}: {measured(least[1])} of its {least[0].rows:,} {where}.")
+    return told
 
 
 def _copies(error: ErrorEstimate, copies: Copies) -> list[str]:
@@ -180,6 +272,11 @@ def leaks(s: PreparedRows) -> tuple[str, ...]:
     return tuple(note.column for note in s.data.column_notes if note.kind == "leak" and note.column is not None)
 
 
+def _decided(s: PreparedRows) -> list[str]:
+    """What people decided on labels."""
+    return [f"{note.words[0].upper()}{note.words[1:]}." for note in s.data.column_notes if note.kind == "decided"]
+
+
 def _columns(s: PreparedRows) -> list[str]:
     """What was done to columns, in the words of the notes."""
     notes = [note for kind in TOLD for note in s.data.column_notes if note.kind == kind]
@@ -201,10 +298,13 @@ def _doubts(problems: Problems) -> str:
     counts, found = problems.counts, []
     if counts["contradictions"]:
         found.append(f"{count_of(counts['contradictions'], 'group')} of equal rows with different labels")
-    if counts["test_in_train"]:
-        found.append(
-            f"{count_of(counts['test_in_train'], 'test row')} that are training rows too (left out of the test error)"
-        )
+    for name, pairs, what, sign in (
+        ("test_in_train", problems.test_in_train, "equal to training rows", "="),
+        ("test_near_train", problems.test_near_train, "nearly equal to training rows", "≈"),
+    ):
+        if counts[name]:
+            which = ", ".join(f"train {i} {sign} test {j}" for i, j in pairs[:3]) + ", …" * (counts[name] > 3)
+            found.append(f"{count_of(counts[name], 'test row')} {what}, left out of the test error ({which})")
     if counts["constant_features"]:
         found.append(count_of(counts["constant_features"], "constant feature"))
     if problems.smallest_class is not None and problems.smallest_class[1] < 5:

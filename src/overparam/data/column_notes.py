@@ -20,6 +20,7 @@ KINDS = (
     "scaled",  # all columns, by `preprocess`
     "constant",  # the same value in every training row
     "leak",  # gives the target away
+    "decided",  # labels changed and rows left out by people
     "order",  # rows, or a column that counts them, in the order of the target
 )
 """What a note on a column can be about."""

@@ -33,6 +33,7 @@ class Dataset:
     groups: (n,) values that a split keeps together. rows: (n,) row numbers in the source.
     test: a Dataset of new samples with the same features and classes. notes: what was done or found, in words;
     column_notes: those of them that are about columns, as data.
+    label_names: of the columns that the labels are, where they have names.
     row_names: (n,) what the rows are called in the source, such as files. shown: (n, …) the rows to look at, where X holds
     features computed of them (`load(…, features=…)`).
 
@@ -62,6 +63,7 @@ class Dataset:
     column_notes: tuple[ColumnNote, ...] = ()
     row_names: np.ndarray | None = None
     shown: np.ndarray | None = None
+    label_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         X = as_matrix(self.X)
@@ -73,7 +75,7 @@ class Dataset:
                 arrays[name] = np.asarray(getattr(self, name))
         for name, array in arrays.items():
             object.__setattr__(self, name, _read_only(array))
-        for name in ("classes", "notes", "column_notes", "features", "image_shape"):
+        for name in ("classes", "notes", "column_notes", "features", "image_shape", "label_names"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else tuple(value))
         self._check_shapes()
@@ -215,7 +217,7 @@ class Dataset:
     def with_targets(self, y: Any, note: str = "targets replaced") -> Dataset:
         """The same rows with other real targets, (n,) or (n, k), as a regression without test rows."""
         y = checks.targets(y, self.n)
-        return self.replace(y=y, labels=y, task="regression", classes=(), test=None, note=note)
+        return self.replace(y=y, labels=y, task="regression", classes=(), test=None, label_names=None, note=note)
 
     def describe(self) -> dict[str, Any]:
         """What the data is, as plain values that JSON can hold."""

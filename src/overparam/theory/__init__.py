@@ -14,7 +14,7 @@ from overparam.theory.complexity import (
 from overparam.theory.cube_subsets import SubsetCost, SubsetSpectrum, subset_cost, subset_spectrum
 from overparam.theory.descent_laws import AccuracyLaw, DescentLaw, iterations_needed
 from overparam.theory.dynamics import LossCurve, StepsToLoss, predict_loss, predict_loss_flow, steps_to_loss
-from overparam.theory.error_intervals import error_interval
+from overparam.theory.error_intervals import RowScores, error_interval, scores_left_out, scores_of_new_rows
 from overparam.theory.generalization import Certificate, GeneralizationBound, Term, certificate, generalization_bound
 from overparam.theory.growth_curves import GrowthCurve, growth_curve
 from overparam.theory.growth_laws import GrowthLaw, GrowthVerdict, growth_law
@@ -100,6 +100,7 @@ __all__ = [
     "PrintedRange",
     "RandomComplexity",
     "Requirement",
+    "RowScores",
     "Setting",
     "SpectralCertificate",
     "StepsToLoss",
@@ -146,6 +147,8 @@ __all__ = [
     "redrawn_labels",
     "residual_conditions",
     "sample_flips",
+    "scores_left_out",
+    "scores_of_new_rows",
     "spectral_certificate",
     "steps_to_loss",
     "subset_certificate",

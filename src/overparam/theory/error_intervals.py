@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, final, get_args
+from functools import cached_property
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 from scipy.stats import rankdata, t
@@ -53,26 +54,107 @@ def error_interval(
     >>> round(found.value, 2), round(found.lower, 2), round(found.upper, 2)
     (0.0, 0.0, 0.19)
     """
-    checks.one_of(measure, "measure", get_args(Measure))
+    return scores_left_out(fit, level=level, draws=draws, key=key).interval(measure)
+
+
+def scores_left_out(fit: TunedFit, *, level: float = 0.95, draws: int = DRAWS, key: int = 0) -> RowScores:
+    """What `error_interval` says of every measure, and of every class or target, from one drawing of groups."""
     draws = checks.whole_number(draws, "draws", least=2)
-    if not 0 < level < 1:
-        raise ValueError(f"`level` is {level!r}; expected a probability between 0 and 1, such as 0.95")
-    if fit.task != "classes" and measure in ("error", "balanced", "auc"):
-        raise ValueError(f"`measure` is {measure!r} and these targets are numbers; use 'mean_square' or 'r2'")
     squares = np.stack([_scaled_squares(fit, outputs) for outputs in fit.left_out])
     again = draw_again(squares, fit.groups, draws, key)
-    quantile = float(t.ppf((1 + level) / 2, max(1, again.groups - 1)))
-    if measure in ("error", "balanced"):
-        wrong = np.stack([_wrong(fit.y, outputs) for outputs in fit.left_out])
-        codes = codes_of(fit.y) if measure == "balanced" else np.zeros(len(fit.y), dtype=int)
-        return of_shares(wrong, codes, again, level, quantile)
-    if measure == "auc":
-        return _of_ranks(fit, again, level, quantile, key)
-    return _of_squares(fit, again, measure == "r2", level, quantile, key)
+    return RowScores(fit.y, fit.left_out, fit.task == "classes", again, _level(level), fit, key)
 
 
-def _spread_without(fit: TunedFit, score: Callable[[np.ndarray, np.ndarray], float], key: int) -> float:
-    """The variance of a score of rows left out, by its values where one block of groups after another is gone.
+def scores_of_new_rows(y: Any, outputs: Any, *, classes: bool, groups: Any = None, level: float = 0.95) -> RowScores:
+    """The same of predictions for rows that took no part in the fit nor in its choice, such as a test set.
+
+    Args:
+        y, outputs: targets and predictions in one shape, as `TunedFit` has them.
+        classes: whether they are classes, two as ±1 or more as columns.
+        groups: (n,) rows of a group are taken to be one observation; every row for itself if not given.
+        level: the probability with which intervals of this kind cover.
+
+    >>> found = scores_of_new_rows([1, 1, -1, -1], [0.3, -0.2, -0.4, -0.9], classes=True)
+    >>> found.interval("error").value, found.interval("auc").value, [part.value for part in found.parts()]
+    (0.25, 1.0, [0.0, 0.5])
+    """
+    y, outputs = np.asarray(y, dtype=np.float64), np.asarray(outputs, dtype=np.float64)
+    if y.shape != outputs.shape or not len(y):
+        raise ValueError(f"`outputs` has shape {outputs.shape} and `y` {y.shape}; expected one shape, a row or more")
+    of = np.unique(np.arange(len(y)) if groups is None else np.asarray(groups), return_inverse=True)[1]
+    if of.shape != (len(y),):
+        raise ValueError(f"`groups` has shape {of.shape}; expected ({len(y)},), one a row of `y`")
+    nothing = DrawnAgain(np.zeros(1, dtype=int), np.zeros((1, int(of.max()) + 1), dtype=bool), of)
+    return RowScores(y, outputs[None], classes, nothing, _level(level))
+
+
+def _level(level: float) -> float:
+    if not 0 < level < 1:
+        raise ValueError(f"`level` is {level!r}; expected a probability between 0 and 1, such as 0.95")
+    return level
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """Predictions for rows that were not fitted, scored with intervals: `interval(measure)`, and `parts()`."""
+
+    y: np.ndarray
+    predictions: np.ndarray
+    """(settings, n) or (settings, n, outputs), the one chosen first."""
+    classes: bool
+    again: DrawnAgain
+    level: float
+    fit: TunedFit | None = None
+    """None where the rows took no part in any fit, nor in the choice."""
+    key: int = 0
+
+    def interval(self, measure: Measure) -> Interval:
+        """As `error_interval` says."""
+        checks.one_of(measure, "measure", get_args(Measure))
+        if not self.classes and measure in ("error", "balanced", "auc"):
+            raise ValueError(f"`measure` is {measure!r} and these targets are numbers; use 'mean_square' or 'r2'")
+        if measure in ("error", "balanced"):
+            codes = codes_of(self.y) if measure == "balanced" else np.zeros(len(self.y), dtype=int)
+            return of_shares(self._wrong, codes, self.again, self.level, self._quantile(self.again.groups))
+        quantile = self._quantile(self.again.groups)
+        if measure == "auc":
+            return _of_ranks(self, quantile)
+        return _of_squares(self, measure == "r2", quantile)[0]
+
+    def parts(self) -> tuple[Interval | None, ...]:
+        """Of every class the share of its rows that is wrong, None of one without rows; of a regression R² of every target.
+
+        Their mean is the balanced error, or R².
+        """
+        if not self.classes:
+            return _of_squares(self, True, self._quantile(self.again.groups))[1]
+        codes, found = codes_of(self.y), []
+        for code in range(self.y.shape[1] if self.y.ndim == 2 else 2):
+            mine = codes == code
+            if not mine.any():
+                found.append(None)
+                continue
+            own = DrawnAgain(self.again.choice, self.again.absent, self.again.of[mine])
+            none = np.zeros(int(mine.sum()), dtype=int)
+            quantile = self._quantile(len(np.unique(own.of)))
+            found.append(of_shares(self._wrong[:, mine], none, own, self.level, quantile))
+        return tuple(found)
+
+    @cached_property
+    def _wrong(self) -> np.ndarray:
+        return np.stack([_wrong(self.y, outputs) for outputs in self.predictions])
+
+    def _quantile(self, groups: int) -> float:
+        return float(t.ppf((1 + self.level) / 2, max(1, groups - 1)))
+
+    def spread_without(self, score: Callable[[np.ndarray, np.ndarray], Any]) -> np.ndarray:
+        """The variance of scores where one block of groups after another is gone; 0 of rows that took no part in the fit."""
+        return np.zeros(1) if self.fit is None else _spread_without(self.fit, score, self.key)
+
+
+def _spread_without(fit: TunedFit, score: Callable[[np.ndarray, np.ndarray], Any], key: int) -> np.ndarray:
+    """The variance of a score of rows left out, or of several, by its values where one block of groups after another is gone.
 
     A row is not only predicted but helps to predict others: the spread of residuals alone misses that, and is up to four
     times too small where little can be learned. Of many rows part is looked at, and the variance taken to fall as 1/n.
@@ -80,7 +162,7 @@ def _spread_without(fit: TunedFit, score: Callable[[np.ndarray, np.ndarray], flo
     """
     groups = int(fit.groups.max()) + 1
     if groups < 8:
-        return 0.0
+        return np.zeros(1)
     order = generator(key, 6).permutation(groups)
     sizes = np.cumsum(np.bincount(fit.groups)[order])
     some = min(groups, max(8, int(np.searchsorted(sizes, WITHOUT_ROWS)) + 1))
@@ -88,8 +170,8 @@ def _spread_without(fit: TunedFit, score: Callable[[np.ndarray, np.ndarray], flo
     block[order[:some]] = np.arange(some) % min(BLOCKS, some // 2)
     rows = np.flatnonzero(block[fit.groups] >= 0)
     found = np.array([score(kept, outputs) for kept, outputs in fit.without(rows, block[fit.groups[rows]])])
-    found = found[np.isfinite(found)]
-    return float((len(found) - 1) * np.var(found)) * some / groups if len(found) > 1 else 0.0
+    each = [column[np.isfinite(column)] for column in found.reshape(len(found), -1).T]
+    return np.array([(len(own) - 1) * np.var(own) * some / groups if len(own) > 1 else 0.0 for own in each])
 
 
 @final
@@ -149,7 +231,7 @@ def of_shares(wrong: np.ndarray, codes: np.ndarray, again: DrawnAgain, level: fl
     rows = inside / variance - extra
     apart = weights * (wrong[0] - value)  # rows of a group are right or wrong together
     plain, together = float(np.sum(apart**2)), float(np.sum(np.bincount(again.of, apart) ** 2))
-    alike = max(1.0, together / plain) if plain > 0 else len(codes) / again.groups
+    alike = max(1.0, together / plain) if plain > 0 else len(codes) / len(np.unique(again.of))
     return _wilson(value, 1 / (alike / max(1.0, rows) + again.spread(wrong @ weights) / inside), level, quantile)
 
 
@@ -159,72 +241,94 @@ def _class_weights(codes: np.ndarray) -> np.ndarray:
     return 1 / (np.count_nonzero(counts) * counts[codes])
 
 
-def _of_ranks(fit: TunedFit, again: DrawnAgain, level: float, quantile: float, key: int) -> Interval:
+def _of_ranks(scores: RowScores, quantile: float) -> Interval:
     """By the parts of the rank statistic that belong to single rows (DeLong)."""
-    codes = codes_of(fit.y)
+    codes, again = codes_of(scores.y), scores.again
     if len(np.unique(codes)) < 2:
         raise ValueError("the area under the curve is of two classes or more, and there are rows of one alone")
-    curves = _curves(fit.outputs, codes)
+    curves = _curves(scores.predictions[0], codes)
     found = [_area(score, mine) for score, mine in curves]
-    variance = float(np.sum(np.bincount(fit.groups, np.mean([parts for _, parts in found], axis=0)) ** 2))
 
-    def mean_area(rows: np.ndarray, outputs: np.ndarray) -> float:
-        own = codes[rows]
-        return float(
-            np.mean([_area(score, mine)[0] for score, mine in _curves(outputs, own) if mine.any() and not mine.all()])
-        )
+    def mean_area(rows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Of all classes, then of each; NaN of one that has no rows left."""
+        own = np.full(len(curves), np.nan)
+        for place, code in enumerate(np.unique(codes) if len(curves) > 1 else [1]):
+            mine = codes[rows] == code
+            if mine.any() and not mine.all():
+                own[place] = _area(outputs[:, code] if outputs.ndim == 2 else outputs, mine)[0]
+        return np.append(np.mean(own[np.isfinite(own)]), own)
 
-    variance = max(variance, _spread_without(fit, mean_area, key))
-    areas = np.zeros(len(fit.left_out))
+    without = np.broadcast_to(scores.spread_without(mean_area), len(curves) + 1)
+    areas = np.zeros((len(scores.predictions), len(curves)))
     out = np.full((len(again.choice), len(curves)), np.nan)
     some = np.arange(len(again.choice)) < max(50, AREAS // (len(codes) * len(curves)))
     for setting in np.unique(again.choice):
         draws = (again.choice == setting) & some
         absent = again.absent[draws][:, again.of]
-        each = _curves(fit.left_out[setting], codes)
-        areas[setting] = np.mean([_area(score, mine)[0] for score, mine in each])
+        each = _curves(scores.predictions[setting], codes)
+        areas[setting] = [_area(score, mine)[0] for score, mine in each]
         out[draws] = np.stack([_areas_of(score, mine, absent) for score, mine in each], axis=1)
     seen = np.isfinite(out)
     sums = np.where(seen, out, 0.0).sum(axis=0)
-    value = float(
-        np.mean(np.where(seen.any(axis=0), sums / np.maximum(seen.sum(axis=0), 1), [area for area, _ in found]))
-    )
-    variance += again.spread(areas)
-    # No more rows than the smaller sides have, twice: what the statistic is worth near 1.
-    most = min(float(again.groups), float(np.sum([2 * min(mine.sum(), (~mine).sum()) for _, mine in curves])))
-    inside = value * (1 - value)
-    rows = min(most, inside / variance) if variance > 0 and inside > 0 else most
-    return _wilson(value, max(1.0, rows), level, quantile)
+    values = np.where(seen.any(axis=0), sums / np.maximum(seen.sum(axis=0), 1), [area for area, _ in found])
+
+    def interval(which: slice, least: float) -> Interval:
+        own = np.mean([parts for _, parts in found[which]], axis=0)
+        variance = max(float(np.sum(np.bincount(again.of, own) ** 2)), float(least))
+        variance += again.spread(areas[:, which].mean(axis=1))
+        value = float(np.mean(values[which]))
+        # No more rows than the smaller sides have, twice: what the statistic is worth near 1.
+        sides = np.sum([2 * min(mine.sum(), (~mine).sum()) for _, mine in curves[which]])
+        most = min(float(again.groups), float(sides))
+        inside = value * (1 - value)
+        rows = min(most, inside / variance) if variance > 0 and inside > 0 else most
+        return _wilson(value, max(1.0, rows), scores.level, quantile)
+
+    whole = interval(slice(None), without[0])
+    if len(curves) == 1:
+        return whole
+    # At least the mean of the classes' own lower sides: few rows of a class leave its own area in doubt, and that of no other.
+    least = [interval(slice(place, place + 1), own).lower for place, own in enumerate(without[1:])]
+    return Interval(whole.value, max(whole.lower, float(np.mean(least))), whole.upper, whole.level)
 
 
-def _of_squares(fit: TunedFit, again: DrawnAgain, relative: bool, level: float, quantile: float, key: int) -> Interval:
-    """On a logarithmic scale: mean squares are positive, and skewed."""
-    residuals = (fit.y - fit.left_out).reshape(*fit.left_out.shape[:2], -1)
-    centred = (fit.y - fit.y.mean(axis=0)).reshape(len(fit.y), -1)
+def _of_squares(scores: RowScores, relative: bool, quantile: float) -> tuple[Interval, tuple[Interval, ...]]:
+    """Of all targets together, and of each, on a logarithmic scale: mean squares are positive, and skewed."""
+    y, again = scores.y, scores.again
+    residuals = (y - scores.predictions).reshape(*scores.predictions.shape[:2], -1)
+    centred = (y - y.mean(axis=0)).reshape(len(y), -1)
     spread = centred.var(axis=0)
     if relative and not np.all(spread > 0):
         raise ValueError("R² needs targets that vary, and one has one value on all rows; use 'mean_square'")
-    scale = 1 / (spread * len(spread)) if relative else np.ones_like(spread)
-    losses = residuals**2 @ scale
-    value = float(again.mean_out(losses).mean())
-    if value == 0:
-        side = 1.0 if relative else 0.0
-        return Interval(side, side, side, level)
-    parts = losses[0] - losses[0].mean()
-    if relative:  # the variance below is estimated from the same rows
-        parts = parts - value * (centred**2 @ scale - 1)
-    variance = float(np.sum(np.bincount(fit.groups, parts) ** 2)) / len(parts) ** 2 / value**2
+    targets = len(spread)
+    # The mean over targets of squares over the variance, or their sum; then every target for itself.
+    whole = 1 / (spread * targets) if relative else np.ones(targets)
+    scales = [whole, *(np.diag(1 / spread if relative else np.ones(targets)) if targets > 1 else ())]
 
-    def logarithm(rows: np.ndarray, outputs: np.ndarray) -> float:
-        own = (fit.y[rows] - outputs).reshape(len(rows), -1)
-        around = centred[rows].var(axis=0) * len(spread) if relative else np.ones_like(spread)
-        return float(np.log(np.sum(np.mean(own**2, axis=0) / around)))
+    def logarithms(rows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        own = np.mean((y[rows] - outputs).reshape(len(rows), -1) ** 2, axis=0)
+        around = centred[rows].var(axis=0) * targets if relative else np.ones(targets)
+        return np.log(np.array([np.sum(own / around), *(own / around if targets > 1 else ())]))
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        variance = max(variance, _spread_without(fit, logarithm, key))
-    variance += again.spread(losses.mean(axis=1)) / value**2
-    lower, upper = (float(value * np.exp(sign * quantile * np.sqrt(variance))) for sign in (-1, 1))
-    return Interval(1 - value, 1 - upper, 1 - lower, level) if relative else Interval(value, lower, upper, level)
+        without = np.broadcast_to(scores.spread_without(logarithms), len(scales))
+    found = []
+    for scale, least in zip(scales, without, strict=True):
+        losses = residuals**2 @ scale
+        value = float(again.mean_out(losses).mean())
+        if value == 0:
+            side = 1.0 if relative else 0.0
+            found.append(Interval(side, side, side, scores.level))
+            continue
+        parts = losses[0] - losses[0].mean()
+        if relative:  # the variance below is estimated from the same rows
+            parts = parts - value * (centred**2 @ scale - 1)
+        variance = float(np.sum(np.bincount(again.of, parts) ** 2)) / len(parts) ** 2 / value**2
+        variance = max(variance, float(least)) + again.spread(losses.mean(axis=1)) / value**2
+        lower, upper = (float(value * np.exp(sign * quantile * np.sqrt(variance))) for sign in (-1, 1))
+        own = (1 - value, 1 - upper, 1 - lower) if relative else (value, lower, upper)
+        found.append(Interval(*own, scores.level))
+    return found[0], tuple(found[1:] or found)
 
 
 def _wilson(value: float, rows: float, level: float, quantile: float) -> Interval:

@@ -82,6 +82,7 @@ def _encoded(table: Table, chosen: Chosen, encoders: Sequence[Encoder], rows: np
         rows=rows,
         total=len(table.places),
         shuffle=True,
+        label_names=tuple(column.name for column in chosen.labels),
     )
 
 

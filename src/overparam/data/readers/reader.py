@@ -29,6 +29,7 @@ class Raw:
     image set need not be in memory as float64. `shuffle` marks sources that are often sorted by class.
     sources: the column of the source that each feature was made of. row_names: what the rows are called there.
     shown: the rows to look at where X holds features computed of them. total: rows of the source, those dropped included.
+    label_names: of the columns that the labels are, where they have names.
     identifiers: names and values of columns that number or name the rows, whether they are features or not.
     """
 
@@ -50,6 +51,7 @@ class Raw:
     identifiers: tuple[tuple[str, np.ndarray], ...] = ()
     shuffle: bool = False
     task: str | None = None
+    label_names: tuple[str, ...] | None = None
 
 
 class Reader(NamedTuple):

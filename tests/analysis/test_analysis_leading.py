@@ -1,0 +1,189 @@
+"""The leading error and all that stands behind it are of one set of rows: a test set, rare classes, several targets."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import mean_squared_error, r2_score
+
+import overparam as op
+from overparam.analysis.data_estimate import error_estimate, fit_rows, told_copies
+from overparam.analysis.data_rows import prepare_rows
+from overparam.analysis.data_seen import seen_rows
+from overparam.analysis.data_verdict import opening
+from overparam.core.words import measured
+from overparam.frame import Work
+
+NAMES = np.array(["a", "b", "c"])
+
+
+def rows(n, seed, shift=0.0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4)) + shift
+    return X, NAMES[np.digitize(X[:, 0] + 0.4 * random.normal(size=n), [-0.7, 0.9])]
+
+
+def with_test(X, y, Z, z, **options):
+    return op.load((X, y), test_file=(Z, z), **options)
+
+
+@pytest.fixture(scope="module")
+def led():
+    """A test set whose classes are spread unlike those of the training rows, copies of training rows among its rows."""
+    random = np.random.default_rng(3)
+    (X, y), (Z, z) = rows(120, 0), rows(60, 1, 0.5)
+    Z = np.vstack([Z, X[:5] + 1e-6 * random.normal(size=(5, 4)), X[7:9]])
+    return op.analyze(with_test(X, y, Z, np.concatenate([z, y[:5], y[7:9]])), kinds=False), z
+
+
+def test_everything_of_the_leading_error_is_of_the_test_rows(led):
+    found, z = led
+    error, counts = found.error, np.array([np.sum(z == name) for name in NAMES])
+    assert (error.leading, error.rows, error.test_rows) == ("the test set", 60, 60)
+    assert error.guess == pytest.approx(1 - counts.max() / 60)
+    assert [one.rows for one in error.recalls] == counts.tolist()
+    missed = np.array([1 - one.recall.value for one in error.recalls])
+    assert missed @ counts == pytest.approx(60 * error.value)
+    assert missed.mean() == pytest.approx(error.balanced.value)
+    assert error.rival.folds == 0
+    beside = error.left_out
+    assert (beside.rows, sum(one.rows for one in beside.recalls)) == (120, 120)
+    assert beside.error.value == error.alone.value
+    assert beside.balanced.value != error.balanced.value
+    told = " ".join(found.verdict.sentences)
+    assert f"On training rows left out {measured(beside.error)} are wrong" in told
+    assert "on the same test rows" in told
+
+
+def test_copies_of_training_rows_are_named_and_not_counted(led):
+    found, _ = led
+    assert found.problems.test_in_train == ((7, 65), (8, 66))
+    assert found.problems.test_near_train == tuple((i, 60 + i) for i in range(5))
+    told = found.verdict.sentences[-1]
+    assert (
+        "2 test rows equal to training rows, left out of the test error (train 7 = test 65, train 8 = test 66)" in told
+    )
+    assert "5 test rows nearly equal to training rows, left out of the test error (train 0 ≈ test 60," in told
+    assert found.verdict.tone != "good"
+
+
+def estimated(data):
+    """The error and the first words, without the theory."""
+    ready, work = prepare_rows(data, "auto", data.n, 0), Work()
+    fitted = fit_rows(work, ready)
+    error = error_estimate(work, ready, fitted, seen_rows(work, ready, fitted), None)
+    return error, *opening(ready, error, told_copies(work, ready, fitted))
+
+
+@pytest.mark.parametrize(
+    ("Z", "z", "why"),
+    [
+        (rows(3, 5)[0], ["a", "b", "c"], "from 20 rows on it would"),
+        (rows(30, 5)[0], ["b"] * 30, "all of them have one label"),
+        (rows(60, 0)[0][:30], rows(60, 0)[1][:30], "all of them are training rows too"),
+    ],
+)
+def test_a_test_set_that_does_not_lead_says_why(Z, z, why):
+    error, _, words = estimated(with_test(*rows(60, 0), Z, z))
+    assert (error.test_aside, error.leading) == (why, "rows left out one at a time")
+    assert error.left_out is None
+    assert "found by leaving out rows" in words
+
+
+def test_a_small_test_set_is_told_of():
+    told = op.analyze(with_test(*rows(60, 0), *rows(3, 5)), kinds=False).verdict.sentences
+    assert any(
+        line.startswith("The test set of 3 rows does not lead: from 20 rows on it would; on it ") for line in told
+    )
+
+
+def test_test_rows_of_discrete_columns_are_no_copies():
+    random = np.random.default_rng(4)
+    X = random.integers(3, size=(240, 3)).astype(float)
+    y = random.random(240) < 1 / (1 + np.exp(3 - X.sum(axis=1)))
+    data = with_test(X[:160], y[:160], X[160:], y[160:])
+    error, *_ = estimated(data)
+    assert (error.leading, error.rows) == ("the test set", 80)
+    again, *_ = estimated(with_test(X[:160], y[:160], X[:160], y[:160]))  # the same file twice
+    assert again.test_aside == "all of them are training rows too"
+
+
+def test_a_regression_is_measured_as_scikit_learn_does():
+    random = np.random.default_rng(5)
+    X = random.normal(size=(130, 3))
+    y = 100 + 7 * np.sin(X[:, 0]) + 2 * random.normal(size=130)
+    data = with_test(X[:80], y[:80], X[80:], y[80:])
+    ready = prepare_rows(data, "auto", 80, 0)
+    fitted = fit_rows(Work(), ready)
+    error = error_estimate(Work(), ready, fitted, seen_rows(Work(), ready, fitted), None)
+    told = fitted.fit.predict(np.asarray(ready.data.test.X)) * y[:80].std() + y[:80].mean()
+    assert error.explained.value == pytest.approx(r2_score(y[80:], told))
+    assert error.residual.value == pytest.approx(mean_squared_error(y[80:], told) ** 0.5)
+    assert error.left_out.residual.lower < error.left_out.residual.value < error.left_out.residual.upper
+
+
+def rare(counts, apart, last, seed=6):
+    """Classes around centres of their own, the last where `last` says."""
+    random = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(len(counts)), counts)
+    centres = apart * random.normal(size=(len(counts), 4))
+    centres[-1] = centres[last]
+    order = random.permutation(len(codes))
+    return (centres[codes] + 0.5 * random.normal(size=(len(codes), 4)))[order], codes.astype(str)[order]
+
+
+@pytest.mark.parametrize(
+    ("counts", "last", "tone"),
+    [
+        ((90, 90, 20), 0, "warning"),  # 45%, 45%, 10%: the third is never found, and one row in ten wrong
+        ((90, 90, 20), -1, "good"),
+        ((22,) * 9 + (2,), 0, "warning"),  # one in a hundred of ten classes: 1% wrong, and none of it found
+    ],
+)
+def test_a_rare_class_that_is_not_found_is_not_green(counts, last, tone):
+    X, y = rare(counts, 4.0, last)
+    error, found, _ = estimated(op.load((X, y)))
+    assert found == tone
+    assert error.value < 0.15
+    least = min(error.recalls, key=lambda one: one.recall.value)
+    assert (least.rows, least.name) == (counts[-1], str(len(counts) - 1)) or tone == "good"
+
+
+def test_a_rare_third_class_is_told_of():
+    found = op.analyze(rare((45, 45, 10), 4.0, 0), kinds=False)
+    told = " ".join(found.verdict.sentences)
+    assert "Classes are uneven (10 rows of '2'): with every class counted alike" in told
+    assert f"Least found is '2': {measured(found.error.recalls[2].recall)} of its 10 rows." in told
+
+
+@pytest.mark.parametrize("draw", range(8))
+def test_uneven_coins_are_never_green(draw):
+    random = np.random.default_rng([draw, 8])
+    y = random.choice(["a", "b", "c"], size=90, p=[0.45, 0.45, 0.1])
+    X = random.normal(size=(90, 4))
+    assert estimated(op.load((X, y)))[1] != "good"
+    assert estimated(with_test(X[:60], y[:60], X[60:], y[60:]))[1] != "good"
+
+
+def test_every_target_is_told_in_its_own_units():
+    random = np.random.default_rng(7)
+    frame = pd.DataFrame(random.normal(size=(90, 3)), columns=["p", "q", "r"])
+    frame["price"] = 5000 + 1000 * frame["p"] + 100 * random.normal(size=90)
+    frame["age"] = random.normal(size=90)
+    found = op.analyze(frame, label=["price", "age"], kinds=False)
+    price, age = found.error.targets
+    assert (price.name, age.name) == ("price", "age")
+    assert found.error.explained.value == pytest.approx((price.explained.value + age.explained.value) / 2)
+    for one in (price, age):
+        around = float(frame[one.name].std(ddof=0))
+        assert one.residual.value == pytest.approx(around * (1 - one.explained.value) ** 0.5)
+        assert one.residual.lower < one.residual.value < one.residual.upper
+    assert 80 < price.residual.value < 160  # the noise that was put there, and what is lost to the fit
+    assert (
+        f"'price' has R² = {measured(price.explained, share=False)} and an error of about" in found.verdict.sentences[1]
+    )
+
+
+def test_a_target_that_does_not_vary_is_named():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0)
+    with pytest.raises(ValueError, match="target 2 is the same in every training row; leave it out"):
+        op.analyze((X, np.column_stack([y, np.ones(30)])), task="regression")
