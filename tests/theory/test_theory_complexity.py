@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from theory_cases import NAMES, case
 
+import overparam as op
 from overparam.engines import gram
 from overparam.kernels import TwoLayer
 from overparam.spectrum import quadrature
@@ -143,3 +144,17 @@ def test_effective_dimension(name):
 def test_wrong_arguments_are_named(call):
     with pytest.raises(ValueError, match=r"expected|needs"):
         call()
+
+
+def test_a_solution_gives_the_complexity_of_its_ridge() -> None:
+    rng = np.random.default_rng(5)
+    H, y = op.gram(op.kernels.TwoLayer(), rng.standard_normal((40, 4)), device="cpu"), rng.standard_normal((40, 2))
+    solved = op.solve(H, y, 0.1)
+    found, swept = op.label_complexity(solved), op.label_complexity(op.quadrature(H, y, ridge=0.1), 0.1)
+    assert found.certified
+    assert found.lower <= swept.upper
+    assert swept.lower <= found.upper
+    assert found.value == pytest.approx(np.sqrt(2 * np.sum(y * solved.values) / 40), rel=1e-9)
+    assert np.shape(found.per_output.value) == (2,)
+    with pytest.raises(ValueError, match="leave it out, or solve again"):
+        op.label_complexity(solved, 0.2)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from theory_cases import NAMES, case
 
+import overparam as op
 from overparam.engines import gram
 from overparam.kernels import TwoLayer
 from overparam.theory import dual_coefficients, predict
@@ -112,3 +113,30 @@ def test_coefficients_carry_how_they_were_found():
     assert np.allclose(found.values, [0.75, 0.5])
     assert found.converged
     assert found.largest == pytest.approx(2.0)
+
+
+def test_beyond_a_factor_predictions_come_from_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same predictions, with their residual and bracket; on the CPU and on a device, where nothing is stored."""
+    from overparam.theory import predictions
+
+    rng = np.random.default_rng(4)
+    X, new = rng.standard_normal((120, 5)), rng.standard_normal((7, 5))
+    y = rng.standard_normal((120, 2))
+    kernel = op.kernels.TwoLayer()
+    K, ridge = kernel(new, X), 1e-2
+    direct = op.predict(op.gram(kernel, X, device="cpu"), y, K, ridge=ridge)
+    true = K @ np.linalg.solve(kernel(X) + ridge * np.eye(120), y)
+    assert direct.method == "Cholesky"
+    monkeypatch.setattr(predictions, "CHOLESKY_FITS", 100)
+    for device in ("cpu", "jax"):
+        found = op.predict(op.gram(kernel, X, "matrix_free", device=device), y, K, ridge=ridge)
+        assert found.method == "conjugate gradients"
+        assert found.certified
+        assert found.products > 2
+        # ‖K(x, X) A⁻¹ r‖ ≤ ‖K(x, X)‖ ‖r‖/ridge
+        room = np.linalg.norm(K) * found.residual * np.linalg.norm(y) / ridge + direct.change * np.abs(true).max()
+        assert np.abs(found - true).max() <= 2 * room
+        assert np.abs(found - direct.values).max() <= 1e-8 * np.abs(true).max()
+        for one, two in ((found, direct), (direct, found)):
+            assert one.bracket.lower <= two.bracket.upper
+    assert op.predict(op.gram(kernel, X, device="cpu"), y, K, steps=5, lr=1e-3).bracket is None

@@ -17,6 +17,7 @@ from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.eigenvectors import eigenpairs
 from overparam.spectrum.integrands import Inverse
 from overparam.spectrum.left_out import class_margins
+from overparam.spectrum.linear_systems import Solution
 from overparam.spectrum.sweep import quadrature
 
 EIGEN_FITS = 2_000
@@ -24,7 +25,7 @@ EIGEN_FITS = 2_000
 DEGREES_OF_FREEDOM = "degrees of freedom of kernel ridge regression (Hastie, Tibshirani; Caponnetto, De Vito 2007)"
 
 
-def label_complexity(q: Quadrature, ridge: float = 0.0) -> Bracketed:
+def label_complexity(q: Quadrature | Solution, ridge: float = 0.0) -> Bracketed:
     """The complexity measure of the labels, √(2 yᵀ(H + ridge)⁻¹y / n), outputs summed under the root.
 
     From 1 on the number alone is no bound on a loss in [0, 1]. Not certified, the value is the lower side.
@@ -37,14 +38,16 @@ def label_complexity(q: Quadrature, ridge: float = 0.0) -> Bracketed:
     Differs from the paper: a ridge, and several outputs.
 
     Args:
-        q: the quadrature of y (y − u(0)) under H.
-        ridge: ≥ 0, added to H; 0.1 times the mean diagonal is a sensible one.
+        q: the quadrature of y (y − u(0)) under H; or `op.solve(H, y, ridge)`, whose bracket it is at any size.
+        ridge: ≥ 0, added to H; 0.1 times the mean diagonal is a sensible one. A solution has its own.
 
     >>> q = quadrature(np.diag([1.0, 2.0]), [1.0, 1.0])
     >>> round(label_complexity(q).value ** 2, 9)  # 2 (1 + ½) / 2
     1.5
     """
     ridge = checks.positive(ridge, "ridge", zero=True)
+    if isinstance(q, Solution):
+        return _of_solution(q, ridge)
     with np.errstate(invalid="ignore"):
         form = q.bracket(Inverse(ridge))
     reason = form.reason
@@ -58,6 +61,20 @@ def label_complexity(q: Quadrature, ridge: float = 0.0) -> Bracketed:
         reason=reason,
         reference="fine_grained, Thm 5.1, Eq. (10)",
         assumptions=(checked("λ_min(H) + ridge > 0", known, detail),),
+    )
+
+
+def _of_solution(solved: Solution, ridge: float) -> Bracketed:
+    if ridge not in (0.0, solved.ridge):
+        raise ValueError(
+            f"`ridge` is {ridge:g} and the system was solved with {solved.ridge:g}; leave it out, or solve again with it"
+        )
+    share = 2 / solved.n
+    known = True if solved.bracket.certified else None
+    return solved.bracket.through(
+        lambda side: np.sqrt(share * np.maximum(side, 0.0)),
+        reference="fine_grained, Thm 5.1, Eq. (10)",
+        assumptions=(*solved.bracket.assumptions, checked("λ_min(H) + ridge > 0", known, f"ridge {solved.ridge:g}")),
     )
 
 
