@@ -45,14 +45,14 @@ def half(name: str) -> str:
 def copies(data: Any) -> tuple[np.ndarray, str]:
     """The group of every row, and the verdict on equal and near rows."""
     found = row_copies(data)
-    if not (found.equal or found.near):
+    if not (found.equal or found.near or found.alike or found.windows):
         return np.arange(data.n), "none"
     rows = preprocess(data)
     fit = tuned_fit(rows.X, rows.y, groups=found.candidates)
-    judged = judge_copies(found, data.codes, fit.probabilities(fit.outputs))
-    if judged.verdict != "copies":
+    judged, groups = judge_copies(found, data.codes, fit.probabilities(fit.outputs))
+    if judged.verdict not in ("copies", "windows"):
         return np.arange(data.n), judged.verdict
-    return np.unique(judged.groups, return_inverse=True)[1], "copies"
+    return np.unique(groups, return_inverse=True)[1], judged.verdict
 
 
 def new_rows(groups: np.ndarray, plan: str) -> list[np.ndarray]:

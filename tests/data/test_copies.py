@@ -5,7 +5,9 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from overparam.data import load, row_copies
-from overparam.data.copies import nearest_rows
+from overparam.data.altered import altered_rows, column_blocks
+from overparam.data.copies import group_numbers, nearest_rows
+from overparam.data.windows import overlapping_windows
 
 
 def gaussian(n=400, d=5, seed=0):
@@ -118,3 +120,133 @@ def test_few_or_equal_rows(X):
     assert found.dimension is None
     assert found.near == ()
     assert len(found.candidates) == len(X)
+
+
+def alike(found, why):
+    return [rows for one in found.alike if one.why == why for rows in one.groups]
+
+
+@pytest.mark.parametrize(("rows", "times"), [(5, 100), (20, 30), (40, 21)])
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 1e-2])
+def test_heaps_of_many_copies_are_found(rows, times, size):
+    X = np.repeat(gaussian(rows, 5, seed=8), times, axis=0)
+    found = row_copies(X + size * gaussian(*X.shape, seed=9))
+    assert [list(group) for group in alike(found, "a heap")] == np.arange(len(X)).reshape(rows, times).tolist()
+    assert found.near == ()
+
+
+def test_an_oversampled_minority_with_jitter_is_heaps_and_nothing_else_is():
+    X = gaussian(300)
+    more = np.repeat(X[:10], 25, axis=0)
+    found = row_copies(np.concatenate([X, more + 1e-3 * gaussian(250, seed=9)]))
+    assert [list(group) for group in alike(found, "a heap")] == [
+        [i, *range(300 + 25 * i, 325 + 25 * i)] for i in range(10)
+    ]
+    assert found.near == ()
+    assert len(np.unique(found.candidates)) == 300
+
+
+def test_clusters_and_outliers_are_no_heaps():
+    clusters = np.concatenate([gaussian(60), 12 * gaussian(1, 5, 2) + gaussian(60, 5, 3)])
+    assert row_copies(clusters).alike == ()
+    assert row_copies(np.concatenate([gaussian(200), np.full((3, 5), 1e6)])).alike == ()
+
+
+def another(X, columns, seed=11):
+    """All rows twice, the second time with other values in these columns."""
+    moved = X.copy()
+    moved[:, columns] = gaussian(*X.shape, seed=seed)[:, columns]
+    return np.concatenate([X, moved])
+
+
+@pytest.mark.parametrize("columns", [[5], [0], [2, 5]])
+def test_copies_that_differ_in_a_column_or_two_are_found(columns):
+    X = np.column_stack([gaussian(100, 5), np.random.default_rng(3).permutation(100.0 * np.arange(100))])
+    (found,) = altered_rows(another(X, columns))
+    assert found.columns == tuple(columns)
+    assert not found.by_chance
+    assert [rows.tolist() for rows in found.groups] == [[i, 100 + i] for i in range(100)]
+
+
+def test_another_word_is_one_column():
+    rng = np.random.default_rng(4)
+    X, words = gaussian(100, 4), rng.integers(4, size=100)
+    both = np.column_stack([np.tile(X, (2, 1)), np.eye(4)[np.concatenate([words, (words + 1) % 4])]])
+    assert [block.tolist() for block in column_blocks(both)] == [[0], [1], [2], [3], [4, 5, 6, 7]]
+    (found,) = altered_rows(both)
+    assert (found.columns, len(found.groups), found.by_chance) == ((4, 5, 6, 7), 100, False)
+
+
+def test_rows_of_discrete_columns_agree_by_chance():
+    rng = np.random.default_rng(5)
+    for levels, columns in ((2, 8), (3, 5), (4, 6)):
+        X = np.unique(rng.integers(levels, size=(300, columns)).astype(float), axis=0)
+        assert altered_rows(X) == ()
+    dated = np.column_stack([rng.integers(3, size=(300, 5)), rng.standard_normal(300)])
+    assert [(one.columns, one.by_chance) for one in altered_rows(dated)] == [((5,), True)]
+
+
+@pytest.mark.parametrize("levels", [(4, 4, 4, 3, 3, 3), (5, 5, 5, 5)])
+def test_all_combinations_of_levels_hold_no_copies(levels):
+    """As the tables car and balance-scale are."""
+    X = np.stack(np.meshgrid(*(np.arange(float(k)) for k in levels), indexing="ij"), axis=-1).reshape(-1, len(levels))
+    found = row_copies(X)
+    assert (found.equal, found.near, found.alike, found.windows) == ((), (), (), None)
+
+
+def test_independent_columns_are_hardly_ever_said_to_agree_too_often():
+    rng = np.random.default_rng(6)
+    wrong = 0
+    for _ in range(40):
+        X = np.unique(rng.integers(rng.integers(2, 40, size=6), size=(150, 6)).astype(float), axis=0)
+        wrong += any(not one.by_chance for one in altered_rows(X))
+    assert wrong <= 4  # at most 1% each: more than 4 of 40 has probability 3e-5
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["titanic", "led7digit", "tic-tac-toe", "monks-1", "primary-tumor"])
+def test_discrete_tables_hold_no_altered_rows(name, real_data):
+    found = row_copies(load(f"uci/{name}"))
+    assert [one for one in found.alike if one.why != "few columns"] == []
+    assert found.windows is None
+
+
+def windows(series, width, shift):
+    return np.lib.stride_tricks.sliding_window_view(series, width)[::shift].copy()
+
+
+@pytest.mark.parametrize(("width", "shift"), [(20, 2), (20, 10), (8, 1)])
+@pytest.mark.parametrize("change", ["in order", "in any order", "beside other columns", "scaled"])
+def test_overlapping_windows_are_found(width, shift, change):
+    rng = np.random.default_rng(7)
+    X = windows(np.cumsum(rng.standard_normal(width + 199 * shift)), width, shift)
+    order = rng.permutation(200) if change == "in any order" else np.arange(200)
+    Z = X[order]
+    if change == "beside other columns":
+        Z = np.column_stack([rng.standard_normal(200), Z, rng.integers(2, size=200)])
+    if change == "scaled":
+        Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    found = row_copies(Z).windows
+    assert (found.shift, found.rows) == (shift, 200)
+    expected = np.append(np.argsort(order)[1:], -1)  # the row that comes next in the series
+    assert np.array_equal(found.next[np.argsort(order)], expected)
+    blocks = found.blocks[np.argsort(order)]
+    assert (
+        np.count_nonzero(np.diff(blocks)) == len(np.unique(blocks)) - 1 >= 1
+    )  # contiguous, in the order of the series
+    assert found.crossing(np.zeros(200)) == 0.0
+    assert found.crossing(np.arange(200)) == 1.0
+
+
+def test_what_is_no_series_has_no_windows():
+    rng = np.random.default_rng(8)
+    walks = np.cumsum(rng.standard_normal((200, 30)), axis=1)
+    sensors = np.cumsum(rng.standard_normal((200, 10)), axis=0)
+    bits = rng.integers(2, size=(300, 10)).astype(float)
+    grades = rng.integers(30, size=(300, 8)).astype(float)  # all columns have the same values
+    assert [overlapping_windows(X) for X in (walks, sensors, bits, grades, gaussian(), gaussian(5, 9))] == [None] * 6
+
+
+def test_groups_that_share_a_row_are_one():
+    assert group_numbers(6, [[3, 1], [3, 5]]).tolist() == [0, 1, 2, 1, 4, 1]
+    assert group_numbers(2, []).tolist() == [0, 1]

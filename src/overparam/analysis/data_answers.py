@@ -24,27 +24,41 @@ class Rival:
     """That were left out in turn; 0 where it was grown once and measured on the test rows."""
 
 
+CopyVerdict = Literal["none", "copies", "coincidences", "unclear", "windows"]
+
+
 @dataclass(frozen=True, eq=False)
 class Copies:
     """Rows that must not answer for each other; numbered as in the source."""
 
-    verdict: Literal["none", "copies", "coincidences", "unclear"]
-    """"coincidences": rows of a few discrete columns happen to be equal; "unclear": near rows in fewer than three
-    dimensions, where copies cannot be told from chance."""
+    verdict: CopyVerdict
+    """"coincidences": rows of a few discrete columns happen to be equal, and are no copies; "unclear": near rows in fewer
+    than three dimensions, or heaps of them, where copies cannot be told from chance or clusters; "windows": rows cut from
+    a series overlap."""
     copied: int
-    """Rows beyond the first of each that is copied."""
+    """Rows beyond the first of each that is copied; 0 where the verdict is not "copies"."""
     equal_rows: int
+    """How many rows equal another."""
     near_rows: int
+    """How many are near another, or equal but for a column or two."""
     z: float | None
-    """By how many standard errors the labels of equal rows agree more often than chance would have it."""
+    """By how many standard errors the labels of equal rows agree more often than chance would have it; None without equal
+    rows, or where the rest of the data leaves no doubt about their labels."""
     near_z: float | None
+    """The same of rows near one another."""
     dimension: float | None
     """In which the rows lie around one another."""
     groups: int
     listed: tuple[tuple[int, ...], ...]
     """The first groups, with up to eight rows each."""
-    kinds: tuple[str, ...]
-    """"equal" or "near", of each."""
+    kinds: tuple[Literal["equal", "near"], ...]
+    """Of each of them."""
+    but_for: tuple[str, ...] = ()
+    """Columns in which copies differ that are equal in all others."""
+    overlapping: int = 0
+    """Rows that share some of their columns with another, moved."""
+    shift: int | None = None
+    """By how many columns windows are moved, mostly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +127,7 @@ Leading = Literal[
     "your groups left out",
     "copies left out together",
     "near rows left out together",
+    "blocks of overlapping rows left out",
     "rows left out one at a time",
 ]
 

@@ -2,101 +2,118 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, final
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
+from scipy.stats import norm
 
+from overparam.analysis.data_answers import Copies, CopyVerdict
 from overparam.core import checks
-from overparam.data.copies import RowCopies, group_numbers
+from overparam.data.copies import AlikeRows, RowCopies, group_numbers
 
 TOO_OFTEN = 3.0
 """Standard errors by which labels agree more often than by chance from which on equal rows are copies."""
-Verdict = Literal["none", "copies", "coincidences", "unclear"]
+MOSTLY = 0.5
+"""Share of the way from chance to full agreement from which on labels do not speak against copies."""
+LISTED, LISTED_ROWS = 20, 8
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class CopyGroups:
-    """Copies as they count for an error.
-
-    verdict: "none"; "copies"; "coincidences": rows of a few discrete columns happen to be equal, and are no copies;
-    "unclear": rows are near one another in fewer than three dimensions, where copies cannot be told from chance.
-    groups: (n,) the group of every row, which leaves together: copies, and where that is unclear near rows whose labels agree
-    more often than chance would have it.
-    rows: the groups of more than one row, equal ones first; kinds: "equal" or "near", of each.
-    copied: how many rows are there beyond the first of each copied one; 0 where the verdict is not "copies".
-    equal_rows: how many rows equal another. near_rows: how many are near another.
-    z: by how many standard errors labels of equal rows agree more often than expected; None without equal rows, or
-    where the rest of the data leaves no doubt about their labels. near_z: the same of rows near one another.
-    dimension, steps: as in `RowCopies`.
-    """
-
-    verdict: Verdict
-    groups: np.ndarray
-    rows: tuple[np.ndarray, ...]
-    kinds: tuple[Literal["equal", "near"], ...]
-    copied: int
-    equal_rows: int
-    near_rows: int
-    z: float | None
-    near_z: float | None
-    dimension: float | None
-    steps: float | None
-
-
-def judge_copies(found: RowCopies, labels: Any, probabilities: Any = None) -> CopyGroups:
-    """Which of the equal and near rows are copies.
+def judge_copies(
+    found: RowCopies, labels: Any, probabilities: Any = None, *, rows: Any = None, features: Sequence[str] | None = None
+) -> tuple[Copies, np.ndarray]:
+    """Which of the equal and near rows are copies, and (n,) the group of every row, which leaves together.
 
     Equal rows are copies where their columns leave no room for coincidence: rarely is there a row one step away.
     Where there is, they are copies if their labels agree more often (by three standard errors) than those of
     independent draws with the given probabilities. Every group counts as one pair: the labels of many equal rows tell
     more of what is usual there than probabilities from elsewhere, and would be held against them.
-    Near rows are copies in three and more dimensions; in fewer nobody can tell. Rows that differ in one or two columns
-    are copies where their labels agree too often.
+    Near rows are copies in three and more dimensions; in fewer nobody can tell: they leave together where their labels
+    agree too often. Heaps, and rows that are equal but for a column or two, are copies if their labels mostly agree, as
+    those of copies do; where heaps are as wide as clusters, or chance makes rows equal but for a column, if they agree too
+    often. Where clusters are too few for that to tell, it is unclear. Windows of a series leave together in blocks, whatever their labels.
 
     Args:
         found: from `row_copies`.
         labels: (n,) class numbers from 0, or the targets of a regression.
         probabilities: (n, classes), given with each row's group (`found.candidates`) left out. Without them labels
             are compared with how often those of any two rows agree: for targets of a regression.
+        rows: (n,) what the rows are called in what is told; default: 0, 1, …
+        features: the names of the columns.
 
     >>> from overparam.data import row_copies
     >>> X = np.random.default_rng(0).standard_normal((300, 5))
     >>> found = row_copies(np.concatenate([X, X[:100]]))
-    >>> judged = judge_copies(found, np.arange(400) % 2, np.full((400, 2), 0.5))
-    >>> judged.verdict, judged.copied, int(judged.groups[302])
+    >>> judged, groups = judge_copies(found, np.arange(400) % 2, np.full((400, 2), 0.5))
+    >>> judged.verdict, judged.copied, int(groups[302])
     ('copies', 100, 2)
     """
     codes, chances = _chances(found.n, labels, probabilities)
+    targets = None if probabilities is not None else np.asarray(labels, dtype=np.float64).reshape(found.n, -1)
+    limit = float(norm.isf(norm.sf(TOO_OFTEN) / max(1, len(found.alike))))  # as rarely wrong as one comparison is
     z, near_z = agreement(found.equal, codes, chances), agreement(found.near, codes, chances)
     equal = bool(found.equal) and (not found.by_chance or _above(z))
     near = bool(found.near) and found.told_apart
-    thin = found.thin if _above(agreement(found.thin, codes, chances)) else ()
-    unclear = bool(found.near) and not near
-    counted = [*(found.equal if equal else ()), *thin, *(found.near if near or (unclear and _above(near_z)) else ())]
-    groups = group_numbers(found.n, counted)
-    copies = group_numbers(found.n, [*(found.equal if equal else ()), *thin, *(found.near if near else ())])
-    verdict: Verdict = "none"
-    if equal or near or thin:
+    accepted: list[AlikeRows] = []
+    doubtful = bool(found.near) and not near
+    for alike in found.alike:
+        mostly = _mostly_agree(alike.groups, codes, chances, targets)
+        if _above(agreement(alike.groups, codes, chances), limit) or (alike.why in ("a column", "a heap") and mostly):
+            accepted.append(alike)
+        doubtful |= alike.why == "a cluster" and mostly and alike not in accepted
+    more = tuple(group for alike in accepted for group in alike.groups)
+    sure = [*(found.equal if equal else ()), *more, *(found.near if near else ())]
+    copies = group_numbers(found.n, sure)
+    together = copies if near or not _above(near_z) else group_numbers(found.n, [*sure, *found.near])
+    verdict: CopyVerdict = "none"
+    if found.windows is not None:
+        verdict, together = "windows", found.windows.blocks
+    elif sure:
         verdict = "copies"
-    elif unclear:
+    elif doubtful:
         verdict = "unclear"
     elif found.equal:
         verdict = "coincidences"
-    return CopyGroups(
+    clusters = tuple(group for alike in found.alike if alike.why == "a cluster" for group in alike.groups)
+    others = (*more, *found.near, *(clusters if verdict == "unclear" else ()))
+    kinds: tuple[Literal["equal", "near"], ...] = (*("equal" for _ in found.equal), *("near" for _ in others))
+    names = np.arange(found.n) if rows is None else np.asarray(rows)
+    columns = sorted({column for alike in accepted for column in alike.columns})
+    told = Copies(
         verdict=verdict,
-        groups=groups,
-        rows=(*found.equal, *thin, *found.near),
-        kinds=("equal",) * len(found.equal) + ("near",) * (len(thin) + len(found.near)),
-        copied=found.n - len(np.unique(copies)),
-        equal_rows=sum(len(rows) for rows in found.equal),
-        near_rows=sum(len(rows) for rows in (*thin, *found.near)),
+        copied=found.n - len(np.unique(copies)) if verdict == "copies" else 0,
+        equal_rows=sum(len(group) for group in found.equal),
+        near_rows=len(np.unique(np.concatenate(others))) if others else 0,
         z=z,
         near_z=near_z,
         dimension=found.dimension,
-        steps=found.steps,
+        groups=len(found.equal) + len(others),
+        listed=tuple(tuple(int(i) for i in names[group[:LISTED_ROWS]]) for group in (*found.equal, *others)[:LISTED]),
+        kinds=kinds[:LISTED],
+        but_for=tuple(dict.fromkeys(f"column {i}" if features is None else _column(features[i]) for i in columns)),
+        overlapping=0 if found.windows is None else found.windows.rows,
+        shift=None if found.windows is None else found.windows.shift,
     )
+    return told, together
+
+
+def _column(feature: str) -> str:
+    """The column of a table that a feature was made of: indicators of its values are called colour=red."""
+    return feature.partition("=")[0] or feature
+
+
+def _mostly_agree(
+    groups: Sequence[np.ndarray], codes: np.ndarray, chances: np.ndarray, targets: np.ndarray | None
+) -> bool:
+    """Whether labels within groups are as those of copies: at least half way from chance to equal, groups counted alike.
+
+    Of the targets of a regression: whether they vary half as much within groups as among all rows, or less.
+    """
+    if targets is not None:
+        within = np.mean([targets[rows].var(axis=0, ddof=1) for rows in groups], axis=0)
+        return bool(np.all(within <= (1 - MOSTLY) * targets.var(axis=0, ddof=1)))
+    agree, expected = np.sum([_one_pair(rows, codes, chances) for rows in groups], axis=0)
+    return bool(agree - expected >= MOSTLY * (len(groups) - expected))
 
 
 def agreement(groups: Any, codes: np.ndarray, probabilities: np.ndarray) -> float | None:
@@ -109,17 +126,21 @@ def agreement(groups: Any, codes: np.ndarray, probabilities: np.ndarray) -> floa
     """
     excess = variance = 0.0
     for rows in groups:
-        rows = np.asarray(rows)
-        count = np.bincount(codes[rows])
-        agree = float((count * (count - 1)).sum() / (len(rows) * (len(rows) - 1)))
-        expected = float((probabilities[rows].mean(axis=0) ** 2).sum())
+        agree, expected = _one_pair(np.asarray(rows), codes, probabilities)
         excess += agree - expected
         variance += expected * (1 - expected)
     return excess / variance**0.5 if variance > 1e-12 else None
 
 
-def _above(z: float | None) -> bool:
-    return z is not None and z > TOO_OFTEN
+def _one_pair(rows: np.ndarray, codes: np.ndarray, probabilities: np.ndarray) -> tuple[float, float]:
+    """How often two rows of a group agree, and how often two independent draws would."""
+    count = np.bincount(codes[rows])
+    agree = float((count * (count - 1)).sum() / (len(rows) * (len(rows) - 1)))
+    return agree, float((probabilities[rows].mean(axis=0) ** 2).sum())
+
+
+def _above(z: float | None, limit: float = TOO_OFTEN) -> bool:
+    return z is not None and z > limit
 
 
 def _chances(n: int, labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -19,7 +19,7 @@ from overparam.analysis.data_answers import (
     SeenRows,
     TargetError,
 )
-from overparam.analysis.data_copies import CopyGroups, judge_copies
+from overparam.analysis.data_copies import judge_copies
 from overparam.analysis.data_rows import PreparedRows, columns
 from overparam.core.bracketed import Interval
 from overparam.data import generator, row_copies
@@ -30,9 +30,17 @@ from overparam.theory import RowScores, TunedFit, scores_left_out, scores_of_new
 DRAWS, LEVEL = 1_000, 0.95
 FEW_TEST_ROWS = 20
 """Test rows, not training rows too, from which on they lead."""
-LISTED = 20
+CROSSING = 0.05
+"""Share of overlapping neighbours in different groups of the user's up to which those keep series together."""
 MOST_ROWS = 10_000
 """Rows fitted: every ridge costs an inverse of their matrix."""
+
+
+TOGETHER: dict[str, Leading] = {
+    "copies": "copies left out together",
+    "unclear": "near rows left out together",
+    "windows": "blocks of overlapping rows left out",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +49,7 @@ class Fitted:
 
     rows: PreparedRows
     """Those fitted: all, or some of very many."""
-    copies: CopyGroups
+    copies: Copies
     groups: np.ndarray
     """(n,) rows that leave together: copies, and the user's own groups."""
     fit: TunedFit
@@ -52,7 +60,7 @@ class Fitted:
 def fit_rows(work: Work, s: PreparedRows) -> Fitted:
     """One fit in which whatever may be a copy leaves together decides what is one; another where that is not all."""
     s = s.some(MOST_ROWS)
-    found = row_copies(s.source)
+    found = row_copies(s.source, s.repeats[0])
     own = s.data.groups
     task = "classes" if s.classes else "regression"
 
@@ -69,6 +77,9 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
             ),
         )
 
+    if own is not None and found.windows is not None:  # groups of the user's own are to be those of the series
+        kept = found.windows if found.windows.crossing(own) > CROSSING else None
+        found = replace(found, windows=None if kept is None else replace(kept, blocks=np.arange(s.n)))
     wide = joined(found.candidates, own)
     alone = np.arange(s.n)
     if len(np.unique(wide)) < 2:  # all rows equal, or one group: nothing would be left
@@ -76,8 +87,9 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
     some = len(np.unique(wide)) < s.n
     cautious = fitted(wide, 0.0, 0.5 if some else 1.0)
     chances = in_order_of_classes(cautious, cautious.outputs) if s.classes else None
-    judged = judge_copies(found, s.data.codes if s.classes else s.y, chances)
-    groups = joined(judged.groups, own)
+    labels = s.data.codes if s.classes else s.y
+    judged, together = judge_copies(found, labels, chances, rows=s.source_rows, features=s.source.features)
+    groups = joined(together, own)
     if len(np.unique(groups)) < 2:
         groups = alone
     same = np.array_equal(np.unique(groups, return_inverse=True)[1], np.unique(wide, return_inverse=True)[1])
@@ -108,21 +120,8 @@ def in_order_of_classes(fit: TunedFit, outputs: np.ndarray) -> np.ndarray:
 
 
 def told_copies(work: Work, s: PreparedRows, fitted: Fitted) -> Copies:
-    """What was found of copies, rows numbered as in the source."""
-    judged, rows = fitted.copies, fitted.rows.source_rows
-    listed = tuple(tuple(int(rows[i]) for i in group[:8]) for group in judged.rows[:LISTED])
-    return Copies(
-        verdict=judged.verdict,
-        copied=judged.copied,
-        equal_rows=judged.equal_rows,
-        near_rows=judged.near_rows,
-        z=judged.z,
-        near_z=judged.near_z,
-        dimension=judged.dimension,
-        groups=len(judged.rows),
-        listed=listed,
-        kinds=judged.kinds[:LISTED],
-    )
+    """What was found of copies."""
+    return fitted.copies
 
 
 def error_estimate(
@@ -141,7 +140,7 @@ def error_estimate(
     if s.data.groups is not None and grouped:
         leading = "your groups left out"
     elif grouped:
-        leading = "near rows left out together" if fitted.copies.verdict == "unclear" else "copies left out together"
+        leading = TOGETHER[fitted.copies.verdict]
     aside = why_aside(s, seen)
     outside = _test(s, fit, seen)
     leads = outside is not None and not aside

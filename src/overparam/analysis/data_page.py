@@ -418,7 +418,8 @@ def _copied(a: Analysis) -> str:
         "none": "",
         "copies": "",
         "coincidences": "equal rows are coincidences of a few discrete columns",
-        "unclear": "cannot be told apart in so few dimensions",
+        "unclear": "cannot be told apart from chance or clusters",
+        "windows": f"{count_of(found.overlapping, 'row')} overlap others: windows of a series",
     }[found.verdict]
     listed = _groups(found.listed) if found.verdict == "copies" else ""
     return words or listed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from overparam.analysis.data_answers import SeenRows
@@ -32,20 +34,23 @@ def seen_rows(work: Work, every: PreparedRows, fitted: Fitted) -> SeenRows | Non
     )
     nothing = np.zeros(len(both))
     found = row_copies(Dataset(both, nothing, labels=nothing, task="regression", kind=s.source.kind))
+    found = replace(found, windows=None)  # rows that overlap are no copies
+    likely = [one for one in found.alike if one.why in ("a column", "a heap") or not one.columns]
+    near = (*(rows for one in likely for rows in one.groups), *found.near)
     chances = None
     labels = np.concatenate([s.y, s.y_test[:looked]])
     if s.classes:
         labels = np.concatenate([s.data.codes, test.codes[:looked]])
         own = in_order_of_classes(fitted.cautious, fitted.cautious.outputs)
         chances = np.concatenate([own, np.full((looked, own.shape[1]), 1 / own.shape[1])])
-        for rows in (*found.equal, *found.thin, *found.near):
+        for rows in (*found.equal, *near):
             trained = rows[rows < n]
             if len(trained):
                 chances[rows[rows >= n]] = own[trained].mean(axis=0)
-    judged = judge_copies(found, labels, chances)
-    counted = judged.groups[n:] < n  # groups are called by their first row: that of a training row comes first
+    judged, groups = judge_copies(found, labels, chances)
+    counted = groups[n:] < n  # groups are called by their first row: that of a training row comes first
     pairs: dict[int, tuple[int, bool, bool]] = {}
-    for rows in (*found.thin, *found.near):
+    for rows in near:
         trained = rows[rows < n]
         if len(trained):
             pairs |= {int(j) - n: (int(s.source_rows[trained[0]]), True, bool(counted[j - n])) for j in rows[rows >= n]}

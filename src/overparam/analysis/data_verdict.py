@@ -23,6 +23,7 @@ from overparam.analysis.data_rows import PreparedRows
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Tone, Verdict
 from overparam.core.words import count_of, listed, measured, number, percent, quoted, rounded_up
+from overparam.data.copies import LEAST_DIMENSION
 
 CLEAR = 2.0
 """Standard errors from which a difference is not put down to chance."""
@@ -89,6 +90,8 @@ def opening(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> tuple[Tone
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
     if copies.verdict == "unclear":  # green needs both
         found += [_tone(s, error, each, error.rival) for each in (error.alone, error.together) if each is not None]
+    if copies.verdict == "windows":  # rows at the edge of a block still share columns with the next
+        found.append("warning")
     tone: Tone = next(tone for tone in ("bad", "warning", "good") if tone in found)  # type: ignore[assignment]
     what = "labels" if s.classes else "targets"
     said = {
@@ -101,6 +104,7 @@ def opening(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> tuple[Tone
         "your groups left out": "found by leaving out your groups",
         "copies left out together": "found by leaving out rows, copies together",
         "near rows left out together": "found by leaving out rows, near ones together",
+        "blocks of overlapping rows left out": "found by leaving out blocks of rows that overlap",
         "rows left out one at a time": "found by leaving out rows",
     }[error.leading]
     if s.classes:
@@ -248,14 +252,22 @@ def _copies(error: ErrorEstimate, copies: Copies) -> list[str]:
     both = ""
     if error.explained is None and error.together is not None and abs(error.together.value - error.alone.value) > 0.005:
         both = f" (one at a time {percent(error.alone.value)}, together {percent(error.together.value)})"
-    if copies.verdict == "copies":
+    if copies.verdict == "windows":
         return [
-            f"{count_of(copies.copied, 'row')} {'is a copy of another and leaves' if copies.copied == 1 else 'are copies of others and leave'} together with {'it' if copies.copied == 1 else 'them'}{both}."
+            f"{count_of(copies.overlapping, 'row')} overlap others: they are windows of a series, each mostly moved by {count_of(copies.shift or 0, 'column')}, and answer for each other{both}. Name what was recorded together with `group=`; without that the verdict is not green."
+        ]
+    if copies.verdict == "copies":
+        one = copies.copied == 1
+        named = listed([quoted(name) for name in copies.but_for], 4)
+        but = f" (some equal but for {named})" if copies.but_for else ""
+        return [
+            f"{count_of(copies.copied, 'row')} {'is a copy of another' if one else 'are copies of others'}{but} and {'leaves' if one else 'leave'} together with {'it' if one else 'them'}{both}."
         ]
     if copies.verdict == "unclear":
-        return [
-            f"{count_of(copies.near_rows, 'row')} lie so near another that copies and chance cannot be told apart in so few dimensions{both}."
-        ]
+        why = "copies and chance cannot be told apart in so few dimensions"
+        if copies.dimension is not None and copies.dimension >= LEAST_DIMENSION:
+            why = "copies and clusters cannot be told apart"
+        return [f"{count_of(copies.near_rows, 'row')} lie so near others that {why}{both}."]
     if copies.verdict == "coincidences":
         return [
             f"{count_of(copies.equal_rows, 'row')} equal another, as rows of a few discrete columns do: they count as rows of their own{both}."
