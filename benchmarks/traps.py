@@ -83,6 +83,10 @@ def no_copies(a: Analysis) -> str:
     return f"{a.copies} copies were found" if a.copies else ""
 
 
+def has_windows(a: Analysis) -> str:
+    return "" if a.copy_groups.verdict == "windows" else "no windows were found"
+
+
 def names_leak(column: str) -> Check:
     return lambda a: "" if any(column in name for name in a.leak) else f"{column} is not named as a leak"
 
@@ -139,6 +143,66 @@ def oversampled(random: np.random.Generator) -> Made:
     few = np.flatnonzero(y == "yes")
     rows = np.concatenate([np.arange(300), np.repeat(few, 5)])
     return X[rows], y[rows], {}
+
+
+def heaps(rows: int, times: int, jitter: float) -> Callable[[np.random.Generator], Made]:
+    """Every row many times, with jitter."""
+
+    def make(random: np.random.Generator) -> Made:
+        X, y = np.repeat(_table(random, rows), times, axis=0), np.repeat(coin(random, rows), times)
+        order = random.permutation(len(X))
+        return (X + jitter * random.normal(size=X.shape))[order], y[order], {}
+
+    return make
+
+
+def jittered_minority(random: np.random.Generator) -> Made:
+    X, y = _table(random, 200), coin(random, 200, 0.06)
+    few = np.repeat(np.flatnonzero(y == "yes"), 25)
+    return np.vstack([X, X[few] + 1e-3 * random.normal(size=(len(few), 5))]), np.concatenate([y, y[few]]), {}
+
+
+def written_again(kind: str) -> Callable[[np.random.Generator], Made]:
+    """A table of which every row is there twice, with another date, word or number of the row."""
+
+    def make(random: np.random.Generator) -> Made:
+        X, y = np.tile(_table(random, 120, 4), (2, 1)), np.tile(coin(random, 120), 2)
+        days = np.datetime64("2024-01-01") + random.integers(700, size=240)
+        own = {
+            "date": days.astype(str),
+            "word": random.choice(["red", "green", "blue", "grey"], size=240),
+            "number": random.permutation(240) * 7 + 3,
+        }[kind]
+        table = {f"x{j}": X[:, j].tolist() for j in range(4)} | {kind: own, "label": y}
+        return _frame(table), None, {"label": "label"}
+
+    return make
+
+
+def sliding(random: np.random.Generator, n: int, width: int = 20, shift: int = 2) -> np.ndarray:
+    """Windows of a random walk."""
+    walk = np.cumsum(random.normal(size=width + shift * (n - 1)))
+    return np.lib.stride_tricks.sliding_window_view(walk, width)[::shift].copy()
+
+
+def windows(shift: int, mixed: bool = False) -> Callable[[np.random.Generator], Made]:
+    """Overlapping windows, with a coin for every 25 of them in turn."""
+
+    def make(random: np.random.Generator) -> Made:
+        X, y = sliding(random, 250, shift=shift), np.repeat(coin(random, 10), 25)
+        order = random.permutation(250) if mixed else np.arange(250)
+        return X[order], y[order], {}
+
+    return make
+
+
+def recordings(random: np.random.Generator) -> Made:
+    """Windows of forty recordings, which the user names, of two kinds."""
+    kinds = np.arange(40) % 2
+    X = np.vstack([(1 + 4 * kind) * np.diff(sliding(random, 6, 21)) for kind in kinds])
+    who, label = np.repeat(np.arange(40), 6), np.where(np.repeat(kinds, 6) == 0, "calm", "wild")
+    table = {f"t{j}": X[:, j].tolist() for j in range(20)} | {"who": [f"r{i}" for i in who], "label": label}
+    return _frame(table), None, {"label": "label", "group": "who"}
 
 
 def discrete(random: np.random.Generator) -> Made:
@@ -337,6 +401,18 @@ TRAPS = (
     Trap("9% positives, coin labels", rare(0.09), "not green; judged by balance", both(not_green, judged_by_balance)),
     Trap("a class of two rows", two_rows, "the small class told of", says("2 rows")),
     Trap("60% of labels redrawn", noisy, "not green", not_green),
+    Trap("coin labels, 5 rows of 100 jittered copies", heaps(5, 100, 1e-2), "not green; copies found", both(not_green, has_copies)),
+    Trap("coin labels, 20 rows of 30 jittered copies", heaps(20, 30, 1e-3), "not green; copies found", both(not_green, has_copies)),
+    Trap("coin labels, 8 clusters of 40 rows", heaps(8, 40, 0.05), "not green", not_green),
+    Trap("coin labels, minority with 25 jittered copies", jittered_minority, "not green; copies found", both(not_green, has_copies)),
+    *(
+        Trap(f"coin labels, every row again with another {kind}", written_again(kind), "not green; copies found", both(not_green, has_copies))
+        for kind in ("date", "word", "number")
+    ),
+    Trap("windows that share 90%, a coin for 25 in turn", windows(2), "not green; windows named", both(not_green, has_windows, says("group="))),
+    Trap("windows that share 50%, a coin for 25 in turn", windows(10), "not green; windows named", both(not_green, has_windows)),
+    Trap("windows that share 75%, in random order", windows(5, mixed=True), "not green; windows named", both(not_green, has_windows)),
+    Trap("windows of forty recordings, groups given", recordings, "green", green),
     Trap("a constant regression target", flat_target, "not green", not_green),
     Trap("ten copies of one row, mixed labels", one_row_ten_times, "not green", not_green),
     Trap("the parity of ten signs", parity, "not green", not_green),
@@ -385,12 +461,23 @@ def toss(draw: int) -> tuple[str, str, str, str]:
     random = np.random.default_rng([draw, 77])
     name, X = list(shapes(random).items())[draw % 10]
     y = coin(random, len(X), float(random.choice([0.5, 0.5, 0.2])))
-    how = ("alone", "twice", "jittered", "some three times")[(draw // 10) % 4]
+    how = ("alone", "twice", "jittered", "some three times", "heaps", "but for a column", "windows")[(draw // 10) % 7]
     if how in ("twice", "jittered"):
         X, y = written_twice(X, y, 0.0 if how == "twice" else 1e-3 * float(X.std()), random)
     elif how == "some three times":
         some = np.concatenate([np.arange(len(X)), np.repeat(random.permutation(len(X))[: len(X) // 3], 2)])
         X, y = X[some], y[some]
+    elif how == "heaps":
+        some = np.repeat(random.permutation(len(X))[:8], 25)
+        X, y = X[some] + 1e-3 * float(X.std()) * random.normal(size=(200, X.shape[1])), y[some]
+        y[:2] = ("yes", "no")
+    elif how == "but for a column":
+        again = np.column_stack([X, random.permutation(len(X)) / 7])
+        X, y = np.vstack([np.column_stack([X, -np.arange(len(X)) / 7]), again]), np.concatenate([y, y])
+    elif how == "windows":  # of one column as a series, a coin for ten windows in turn
+        n = len(X) - 9
+        X = np.lib.stride_tricks.sliding_window_view(X[:, 0], 10).copy()
+        y = np.repeat(coin(random, n // 10 + 1), 10)[:n]
     rows, work = prepare_rows(op.load((X, y)), "auto", len(X), draw), Work()
     fitted = fit_rows(work, rows)
     tone, words = opening(rows, error_estimate(work, rows, fitted, None, None), told_copies(work, rows, fitted))
@@ -455,7 +542,8 @@ def page(traps: list[dict[str, Any]], coins: list[dict[str, Any]]) -> str:
         lines += [
             "", "## Labels by coin toss", "",
             f"{greens} of {draws:,} draws of labels by coin toss got a green verdict: ten shapes of data of 40 to 160 rows, each "
-            "row alone, written twice, copied with a jitter of 1e-3, or a third of them three times.", "",
+            "row alone, written twice, copied with a jitter of 1e-3, or a third of them three times; eight rows of 25 jittered copies "
+            "each; every row twice with another number in one more column; overlapping windows of one column.", "",
             "| shape | rows | draws | green |", "|---|---|---|---|",
             *(f"| {row['shape']} | {row['rows']} | {row['draws']} | {row['green']} |" for row in coins),
         ]  # fmt: skip
