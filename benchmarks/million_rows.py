@@ -68,6 +68,7 @@ def main() -> None:
     parser.add_argument("--gap", type=float, default=1e-3, help="relative width of the bracket")
     parser.add_argument("--columns", type=int, default=None, help="of the preconditioner; 6√n unless told")
     parser.add_argument("--multiplied", default=None, choices=["bfloat16", "int8", "float32", "float64"])
+    parser.add_argument("--folds", type=int, default=0, help="left out in turn, all deformations of a digit together")
     parser.add_argument("--repeats", type=int, default=2, help="products timed")
     parser.add_argument("--products-only", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
@@ -152,6 +153,24 @@ def main() -> None:
     classes = np.unique(data.labels)
     wrong = float(np.mean(classes[outputs.argmax(axis=1)] != np.asarray(data.test.labels)))
     say("test", taken, test_error=wrong)
+    if asked.folds:
+        fold = np.arange(n) % len(images) % asked.folds
+
+        def left_out() -> Any:
+            return op.theory.leave_folds_out(
+                H, y, fold, ridge, tol=1e-2, columns=asked.columns, max_products=12, progress=progress
+            )
+
+        taken, out = timed(left_out)
+        digits = np.asarray(data.labels)[np.arange(n) % len(images)]
+        wrong = float(np.mean(classes[out.outputs.argmax(axis=1)] != digits))
+        say(
+            f"{asked.folds} folds",
+            taken,
+            fold_error=wrong,
+            fold_products=out.products,
+            fold_within=float(out.within.max()),
+        )
     say("everything", time.perf_counter() - start_of_all)
 
 

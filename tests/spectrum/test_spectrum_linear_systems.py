@@ -143,7 +143,7 @@ def test_a_solve_goes_on_after_a_stop_to_the_same_bits(device: str, tmp_path: Pa
         if what == "products with H" and done >= 5:
             raise KeyboardInterrupt
 
-    with pytest.raises(op.Interrupted, match="call again with place="):
+    with pytest.raises(op.Interrupted, match="call again with the same `place`"):
         solve(H, LABELS, 1e-2, **options, place=tmp_path, progress=stop)
     resumed = solve(H, LABELS, 1e-2, **options, place=tmp_path)
     assert resumed.products == whole.products

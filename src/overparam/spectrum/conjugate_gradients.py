@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core.progress import Progress
+from overparam.core.progress import Interrupted, Progress
 from overparam.data.draws import generator
 from overparam.engines.matrix import AbstractGram
 from overparam.frame.keeping import Kept, State, fingerprint
@@ -23,6 +23,10 @@ class ConjugateGradients:
 
     The residuals of the recursion drift from the true ones by rounding. So at the end R is made anew by a product, which is what
     the certificate is read from, and where it is larger than asked the recursions start again from it.
+
+    With `kept`, (n, f) of 0 and 1, the systems are m H m + ridge, m the rows kept, f of them side by side in the columns: Y has
+    those of every system, 0 in rows that it does not keep. `image` is H Z, rows that are not kept included; None where a
+    finished solve was read.
     """
 
     def __init__(
@@ -34,28 +38,31 @@ class ConjugateGradients:
         key: Any,
         place: str | os.PathLike[str] | None,
         progress: Progress,
+        kept: np.ndarray | None = None,
     ) -> None:
         self._gram, self._ridge, self._tell = H, ridge, progress
         self.products, self._last = 0, np.inf
+        self.image: Any = None
         self._state = None
         if place is not None:
             few = H.diagonal()[np.unique(np.linspace(0, H.n - 1, 3).astype(int))]
-            mark = fingerprint(H.described, Y, ridge, columns, str(key), [f"{value:.6e}" for value in few])
+            mark = fingerprint(H.described, Y, ridge, columns, str(key), kept, [f"{value:.6e}" for value in few])
             self._state = State(place, "solve", mark)
-        kept = None if self._state is None else self._state.load()
+        state = None if self._state is None else self._state.load()
         chosen = np.sort(generator(key).choice(H.n, size=columns, replace=False))
         with H.arithmetic():
-            self._near = Preconditioner(H, ridge, chosen, progress)
+            self._near = Preconditioner(H, ridge, chosen, progress, kept)
+            self._kept = None if kept is None else H.to_device(np.repeat(kept, Y.shape[1] // kept.shape[1], axis=1))
             self._Y = H.to_device(Y)
             self._sizes = np.linalg.norm(Y, axis=0)
-            if kept is None:
+            if state is None:
                 self.Z = self._gram.xp.zeros_like(self._Y)
                 self._begin(self._Y, exact=False)
             else:
-                self.Z, self.R, self._P = (H.to_device(kept.arrays[name]) for name in ("Z", "R", "P"))
-                self._steep = kept.arrays["steep"]
-                self.products = self._counted = int(kept.about["products"])
-                self._last, self._exact = float(kept.about["last"] or np.inf), bool(kept.about["exact"])
+                self.Z, self.R, self._P = (H.to_device(state.arrays[name]) for name in ("Z", "R", "P"))
+                self._steep = state.arrays["steep"]
+                self.products = self._counted = int(state.about["products"])
+                self._last, self._exact = float(state.about["last"] or np.inf), bool(state.about["exact"])
         self._saved = time.monotonic()
 
     def run(self, least: float, tol: float, gap: float | None, most: int) -> str:
@@ -63,6 +70,15 @@ class ConjugateGradients:
 
         `least` is a bound below the eigenvalues of H + ridge, 0 where none is known.
         """
+        try:
+            return self._run(least, tol, gap, most)
+        except KeyboardInterrupt:
+            self.save()
+            where = "call again with the same `place`" if self._state is not None else "name a `place` to go on from"
+            words = f"stopped after {self.products} products: {where}"
+            raise Interrupted(None, words, kept=self._state is not None) from None
+
+    def _run(self, least: float, tol: float, gap: float | None, most: int) -> str:
         with self._gram.arithmetic():
             while not (self._exact and self._done(least, tol, gap)):
                 before = self.products
@@ -71,7 +87,9 @@ class ConjugateGradients:
                     if time.monotonic() - self._saved > SAVE_EVERY:
                         self.save()
                 stepped = self.products > before
-                self._begin(self._Y - self._times(self.Z), exact=True)
+                made = self._times(self.Z)
+                self.image = made
+                self._begin(self._Y - self._of(made, self.Z), exact=True)
                 worst = float(np.max(self._relative(), initial=0.0))
                 if not self._done(least, tol, gap):
                     if self.products >= most:
@@ -94,12 +112,12 @@ class ConjugateGradients:
 
     def _begin(self, R: Any, *, exact: bool) -> None:
         """Start again from a residual, one made by a product where it is `exact`."""
-        P = self._near.solve(R)
+        P = self._led(R)
         self.R, self._P, self._steep = R, P, self._dots(R, P)
         self._exact, self._counted = exact, self.products
 
     def _step(self, tol: float) -> None:
-        AP = self._times(self._P)
+        AP = self._of(self._times(self._P), self._P)
         curved = self._dots(self._P, AP)
         live = (self._relative() > tol) & (self._steep > 0)
         if np.any(live & ~(curved > 0)):
@@ -110,19 +128,28 @@ class ConjugateGradients:
         put = self._gram.to_device
         length = put(np.where(live, self._steep, 0.0) / np.where(live, curved, 1.0))
         Z, R = self.Z + self._P * length, self.R - AP * length
-        S = self._near.solve(R)
+        S = self._led(R)
         steep = self._dots(R, S)
         P = S + self._P * put(np.where(live, steep, 0.0) / np.where(live, self._steep, 1.0))
         self.Z, self.R, self._P, self._steep = Z, R, P, np.where(live, steep, self._steep)
         self._exact, self._counted = False, self.products  # what a stop in the next product goes on from
 
     def _times(self, V: Any) -> Any:
-        """(H + ridge) V, counted."""
+        """H V, counted."""
         done = self.products
         made = self._gram.product(V, lambda share, total, what: self._tell(done + share, None, "products with H"))
         self.products += 1
         self._tell(self.products, None, "products with H")
-        return made + self._ridge * V
+        return made
+
+    def _of(self, made: Any, V: Any) -> Any:
+        """The system's own product from H V."""
+        return (made if self._kept is None else self._kept * made) + self._ridge * V
+
+    def _led(self, R: Any) -> Any:
+        """What the preconditioner makes of residuals."""
+        solved = self._near.solve(R)
+        return solved if self._kept is None else self._kept * solved
 
     def _done(self, least: float, tol: float, gap: float | None) -> bool:
         if np.all(self._relative() <= tol):

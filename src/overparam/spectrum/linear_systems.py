@@ -10,7 +10,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.bracketed import Bracketed, checked
-from overparam.core.progress import Interrupted, Progress, silent
+from overparam.core.progress import Progress, silent
 from overparam.core.words import byte_size, duration
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.engines.plan import EnginePlan
@@ -162,13 +162,7 @@ def solve(
         return _solution(H, y, Z, R, ridge, least, tol, gap, 1, plan, "")
     least = ridge + _smallest(H, ridge, bounds)
     gradients = ConjugateGradients(H, Y, ridge, plan.columns, key, place, tell)
-    try:
-        why = gradients.run(least, tol, gap, most)
-    except KeyboardInterrupt:
-        gradients.save()
-        where = f"call again with place={os.fspath(place)!r}" if place is not None else "name a `place` to go on from"
-        words = f"stopped after {gradients.products} products: {where}"
-        raise Interrupted(None, words, kept=place is not None) from None
+    why = gradients.run(least, tol, gap, most)
     Z, R = H.to_host(gradients.Z), H.to_host(gradients.R)
     return _solution(H, y, Z, R, ridge, least, tol, gap, gradients.products, plan, why)
 

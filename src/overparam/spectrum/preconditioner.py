@@ -37,32 +37,46 @@ class Preconditioner:
         ridge: ≥ 0.
         chosen: the columns.
         progress: called with the rows done.
+        kept: (n, f) of 0 and 1, where f systems of m H m + ridge are solved, m the rows kept in each; right-hand sides then
+            come f times, those of a system side by side.
     """
 
-    def __init__(self, H: AbstractGram, ridge: float, chosen: np.ndarray, progress: Progress) -> None:
+    def __init__(
+        self, H: AbstractGram, ridge: float, chosen: np.ndarray, progress: Progress, kept: np.ndarray | None = None
+    ) -> None:
         self.columns = len(chosen)
         linalg = _linalg(H.xp)
         corner = _square_root(H.device_block(chosen, chosen), H.xp)
         self._linalg, self._xp = linalg, H.xp
         self._blocks: list[Any] = []
-        inner: Any = 0.0
+        masks = [None] if kept is None else [H.to_device(mask[:, None]) for mask in kept.T]
+        inner: list[Any] = [0.0 for _ in masks]
+        trace = 0.0
         for start in range(0, H.n, BLOCK):
             stop = min(start + BLOCK, H.n)
             part = H.device_block(np.arange(start, stop), chosen)
             part = linalg.solve_triangular(corner, part.T, lower=True).T
-            inner = inner + part.T @ part
+            for index, mask in enumerate(masks):
+                inner[index] = inner[index] + part.T @ (part if mask is None else mask[start:stop] * part)
+            trace = trace + H.xp.sum(part * part)
             self._blocks.append(part)
             progress(stop, H.n, "preconditioner")
-        left = (float(np.sum(H.diagonal())) - float(H.xp.trace(inner))) / H.n
+        left = (float(np.sum(H.diagonal())) - float(trace)) / H.n
         self.shift = ridge + max(left, 64 * EPS * float(H.diagonal().max()))
-        self._factor = linalg.cho_factor(inner + self.shift * H.xp.eye(self.columns), lower=True)
+        whole = self.shift * H.xp.eye(self.columns)
+        self._factors = [linalg.cho_factor(square + whole, lower=True) for square in inner]
 
     def solve(self, R: Any) -> Any:
-        """M⁻¹ R, where the products are made."""
+        """M⁻¹ R, where the products are made; rows that a system does not keep are for the caller to set to 0."""
         seen: Any = 0.0
         for index, part in enumerate(self._blocks):
             seen = seen + part.T @ R[index * BLOCK : index * BLOCK + len(part)]
-        seen = self._linalg.cho_solve(self._factor, seen)
+        width = R.shape[1] // len(self._factors)
+        solved = [
+            self._linalg.cho_solve(factor, seen[:, index * width : (index + 1) * width])
+            for index, factor in enumerate(self._factors)
+        ]
+        seen = self._xp.concatenate(solved, axis=1)
         return (R - self._xp.concatenate([part @ seen for part in self._blocks])) / self.shift
 
 

@@ -39,6 +39,7 @@ from overparam.theory.lazy_regime import (
     width_for_laziness,
 )
 from overparam.theory.learning_curves import ExactError, LearningCurve, exact_error, learning_curve
+from overparam.theory.left_out_folds import FoldsLeftOut, leave_folds_out
 from overparam.theory.movement import (
     MovementBounds,
     MovementCurve,
@@ -85,6 +86,7 @@ __all__ = [
     "ExactError",
     "Flips",
     "Flow",
+    "FoldsLeftOut",
     "GeneralizationBound",
     "GrowthCurve",
     "GrowthLaw",
@@ -133,6 +135,7 @@ __all__ = [
     "label_complexity",
     "laziness",
     "learning_curve",
+    "leave_folds_out",
     "linear_rate",
     "linear_regression",
     "max_learning_rate",
