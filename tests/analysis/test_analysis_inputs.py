@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import overparam as op
+from overparam.analysis.data_rows import prepare_rows
 
 random = np.random.default_rng(5)
 X40 = random.normal(size=(40, 5))
@@ -284,3 +285,14 @@ def test_repeated_rows_flatter_leave_one_out_and_that_is_said():
     assert result.copies == 120
     assert "120 rows are copies of others" in " ".join(result.verdict.sentences)
     assert result.verdict.tone == "bad"
+
+
+def test_some_images_of_sorted_classes_have_all_of_them():
+    """The first rows of images that lie sorted would be one class; a folder's are in a drawn order."""
+    images, names = random.integers(255, size=(40, 3, 3)).astype(np.uint8), np.repeat(["cat", "dog"], 20)
+    ready = prepare_rows(op.load((images, names)), "auto", 10, 0)
+    assert (len(np.unique(ready.data.labels)), ready.taken, ready.total) == (2, "classes in proportion", 40)
+    mixed = prepare_rows(op.load((images, np.tile(["cat", "dog"], 20))), "auto", 10, 0)
+    assert (mixed.source_rows.tolist(), mixed.taken) == (list(range(10)), "the first in file order")
+    numbers = prepare_rows(op.load((X40, X40[:, 0])), "auto", 10, 0)
+    assert numbers.taken == "drawn at random"

@@ -88,7 +88,7 @@ def test_decisions_are_applied(found, blobs, tmp_path):
     write(path, [line.values() for line in read], COLUMNS)
     fixed = apply_decisions((X, labels), path)
     assert fixed.n == 119
-    assert fixed.notes[-1] == "3 labels changed and 1 row dropped by labels.csv"
+    assert fixed.notes[-1] == "3 labels changed and 1 row dropped by labels.csv: 119 of 120 rows are left"
     expected = labels.copy()
     for line in read[:3]:
         expected[int(line["row"])] = line["suggested"]
@@ -181,3 +181,19 @@ def test_groups_of_the_user_leave_together_too():
     data = op.load((X, labels)).replace(groups=people)
     assert op.find_label_issues(data).scored.noise.rate > 0.3
     assert op.find_label_issues(data.replace(groups=None)).scored.noise.rate < 0.25
+
+
+def test_classes_called_keep_and_drop_are_told_from_what_is_done(tmp_path):
+    X, y = np.arange(8.0)[:, None], np.array(["drop", "keep"] * 4)
+    path = tmp_path / "labels.csv"
+    path.write_text("row,decision\n0,label:keep\n1,row:drop\n2,row:keep\n3,label:drop\n")
+    fixed = apply_decisions((X, y), path)
+    assert fixed.labels.tolist() == ["keep", "drop", "drop", "drop", "keep", "drop", "keep"]
+    assert fixed.column_notes[-1].words == "2 labels changed and 1 row dropped by labels.csv: 7 of 8 rows are left"
+    path.write_text("row,decision\n0,drop\n")
+    with pytest.raises(
+        ValueError, match="which is a class of the data too; write label:drop for the class, or row:drop to"
+    ):
+        apply_decisions((X, y), path)
+    path.write_text("row,decision\n0,row:drop\n1,label:b\n")
+    assert apply_decisions((X, np.array(["a", "b"] * 4)), path).n == 7

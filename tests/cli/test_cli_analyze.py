@@ -5,13 +5,17 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
+from PIL import Image
 
 import overparam as op
+from overparam.analysis import apply_decisions
 from overparam.analysis.data_kinds import SAID
+from overparam.analysis.label_decisions import corrected_data
 from overparam.cli import run
 from overparam.core.bracketed import Interval
-from overparam.core.words import as_sure_as, measured, percent
+from overparam.core.words import as_sure_as, measured, number, percent
 
 
 @pytest.fixture
@@ -178,6 +182,38 @@ def test_decisions_on_labels_are_applied_before_the_analysis(table, tmp_path, ca
     assert "expected keep, drop or one of cat and dog" in " ".join(capsys.readouterr().err.split())
 
 
+def test_corrected_data_are_written_in_a_form_of_their_own(table, tmp_path, capsys):
+    frame = pd.read_csv(table)
+    before = frame.to_dict("records")
+    name = frame.columns[-1]
+    frame.to_parquet(tmp_path / "t.parquet")
+    X = np.random.default_rng(0).normal(size=(40, 3, 3))
+    np.savez(tmp_path / "t.npz", X=X, y=frame[name].to_numpy(dtype=str)[:40])
+    for i in range(12):
+        folder = tmp_path / "pictures" / ("cat", "dog")[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.random.default_rng(i).integers(255, size=(4, 4), dtype=np.uint8)).save(folder / f"{i}.png")
+    (tmp_path / "labels.csv").write_text("row,decision\n3,drop\n4,dog\n")
+    labels = tmp_path / "labels.csv"
+    ask = ["analyze", str(tmp_path / "t.parquet"), "--labels", str(labels), "--no-kinds", "--out", str(tmp_path / "o")]
+    assert run(ask) == 0
+    out, err = capsys.readouterr()
+    assert "corrected.parquet: the table, 59 of 60 rows" in " ".join(err.split())
+    assert "1 row dropped by labels.csv: 59 of 60 rows are left" in " ".join(out.replace("│", " ").split())
+    for source in ("t.npz", "pictures"):
+        data = op.load(tmp_path / source)
+        name_, content, _ = corrected_data(data, apply_decisions(data, labels), str(tmp_path / source))
+        (tmp_path / f"{source}-{name_}").write_bytes(content)
+    after = pd.read_parquet(tmp_path / "o" / "corrected.parquet").to_dict("records")
+    assert after == [*before[:3], before[4] | {name: "dog"}, *before[5:]]
+    again = op.load(tmp_path / "t.npz-corrected.npz")
+    np.testing.assert_array_equal(again.X, np.delete(X, 3, axis=0).reshape(39, 9))
+    assert again.labels[3] == "dog"
+    listed = pd.read_csv(tmp_path / "pictures-corrected.csv")
+    assert dict(zip(listed["file"], listed["label"], strict=True))["cat/6.png"] == "dog"
+    assert len(listed) == 11
+
+
 def _kinds_claim(kinds):
     """The leading kind and its error, as result.json has them."""
     one = next(one for one in kinds["tried"] if one["name"] == kinds["leading"])
@@ -189,24 +225,91 @@ def _kinds_claim(kinds):
     return f"Best kind of model: {SAID[kinds['best']]}, {share} wrong in five folds"
 
 
-def test_terminal_page_and_result_say_the_same(table, tmp_path, capsys):
-    out = tmp_path / "o"
-    assert run(["analyze", str(table), "--out", str(out)]) == 0
+def _all_three(ask, out, capsys):
+    """What the terminal says, the words of the page, its tables apart, and the values of result.json."""
+    assert run(["analyze", *map(str, ask), "--out", str(out)]) == 0
     terminal = " ".join(re.sub(r"[│╭╮╰╯─•]", " ", capsys.readouterr().out).split())
     values = json.loads((out / "result.json").read_text())["values"]
     page = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", (out / "report.html").read_text(), flags=re.S)
-    page = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\u00a0", " ").split())
+    tables = " ".join(re.findall(r"<table.*?</table>", page, flags=re.S))
+    plain = [
+        " ".join(html.unescape(re.sub(r"<[^>]+>", " ", part)).replace("\u00a0", " ").split()) for part in (page, tables)
+    ]
+    return terminal, *plain, values
+
+
+def _same(claims, terminal, page):
+    for claim in claims:
+        assert claim in terminal, claim
+        assert claim in page, claim
+
+
+def _said(found, **how):
+    return measured(Interval(**{side: found[side] for side in ("value", "lower", "upper", "level")}), **how)
+
+
+def test_terminal_page_and_result_say_the_same(table, tmp_path, capsys):
+    out = tmp_path / "o"
+    terminal, page, _, values = _all_three([table], out, capsys)
     error = values["error"]
     claims = [
-        f"expect {measured(Interval(error['value'], error['lower'], error['upper'], error['level']), level=True)}",
+        f"expect {_said(error, level=True)}",
         f"is wrong {percent(error['guess'])} of the time",
         _kinds_claim(values["kinds"]),
         f"{values['copies']} row is a copy of another",
         f"gives the target away: '{values['leak'][0]}'",
     ]
-    for claim in claims:
-        assert claim in terminal, claim
-        assert claim in page, claim
+    _same(claims, terminal, page)
     lines = (out / "labels.csv").read_text().splitlines()
     assert len(lines) == values["n"] + 1
     assert set(values["verdict"]["sentences"]) <= set(op.read(out).verdict.sentences)
+
+
+def test_they_say_the_same_of_a_test_set_and_uneven_classes(tmp_path, capsys):
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame(random.normal(size=(190, 3)), columns=["p", "q", "r"])
+    frame["kind"] = np.array(["a", "b", "c"])[np.digitize(frame["p"] + 0.3 * random.normal(size=190), [0.0, 1.3])]
+    frame[:120].to_csv(tmp_path / "train.csv", index=False)
+    pd.concat([frame[120:], frame[:2]]).to_csv(tmp_path / "test.csv", index=False)
+    ask = [tmp_path / "train.csv", "--test-file", tmp_path / "test.csv", "--no-kinds", "--rows", 100]
+    terminal, page, tables, values = _all_three(ask, tmp_path / "o", capsys)
+    error = values["error"]
+    least = min(error["recalls"], key=lambda one: one["recall"]["value"])
+    assert (error["leading"], error["rows"]) == ("the test set", values["error"]["test_rows"])
+    claims = [
+        f"expect {_said(error, level=True)} of new rows wrong, measured on {error['rows']} test rows",
+        f"is wrong {percent(error['guess'])} of the time",
+        f"On training rows left out {_said(error['left_out']['error'])} are wrong",
+        f"A random forest gets {_said(error['rival']['error'])} wrong on the same test rows",
+        f"with every class counted alike {_said(error['balanced'])} are wrong",
+        f"the AUC is {_said(error['auc'], share=False)}",
+        f"Least found is '{least['name']}': {_said(least['recall'])} of its {least['rows']} test rows",
+        f"This is of {values['n']} of the {values['total']} rows, classes in proportion",
+    ]
+    _same(claims, terminal, page)
+    now = as_sure_as(error["left_out"]["error"]["upper"] - error["left_out"]["error"]["lower"])
+    assert f"the error on training rows left out, now {now(error['left_out']['error']['value'])}," in terminal
+    digits = as_sure_as(error["upper"] - error["lower"])  # the table has those of the sentence
+    row = " ".join(digits(error[side]) for side in ("value", "lower", "upper"))
+    assert f"on {error['rows']} test rows {row} leads" in tables
+    for name in ("balanced", "auc"):
+        both = " ".join(_said(side[name], share=name == "balanced") for side in (error, error["left_out"]))
+        assert both in tables
+    for one in error["recalls"]:
+        assert f"{one['name']} {one['rows']} {_said(one['recall'])}" in tables
+
+
+def test_they_say_the_same_of_several_targets(tmp_path, capsys):
+    random = np.random.default_rng(4)
+    frame = pd.DataFrame(random.normal(size=(80, 2)), columns=["p", "q"])
+    frame["price"], frame["age"] = 1000 * frame["p"] + 50 * random.normal(size=80), random.normal(size=80)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    ask = [tmp_path / "t.csv", "--label", "price,age", "--no-kinds"]
+    terminal, page, tables, values = _all_three(ask, tmp_path / "o", capsys)
+    error = values["error"]
+    claims = [f"expect R² = {_said(error['explained'], share=False, level=True)}, the mean of 2 targets, on new rows"]
+    for one in error["targets"]:
+        r2, about = _said(one["explained"], share=False), number(one["residual"]["value"], 3)
+        claims.append(f"'{one['name']}' has R² = {r2} and an error of about {about}")
+        assert f"{one['name']} {r2} {about}" in tables
+    _same(claims, terminal, page)

@@ -15,7 +15,7 @@ from overparam.analysis.data_estimate import Fitted, in_order_of_classes, share_
 from overparam.analysis.data_rows import PreparedRows
 from overparam.core.progress import Progress, silent
 from overparam.core.sections import Table
-from overparam.core.words import count_of, decimal, percent
+from overparam.core.words import count_of, decimal, percent, quoted
 from overparam.data import Dataset, generator
 from overparam.data.copies import comparable_rows
 from overparam.data.scaling import target_scale
@@ -141,8 +141,10 @@ def labels_say(scored: ScoredLabels) -> list[str]:
         )
     if issues:
         what = "row that is rather wrong than right" if issues == 1 else "rows that are rather wrong than right"
+        both = [word for word in ("keep", "drop") if word in scored.classes]
+        how = f" (the class {quoted(both[0])} is written label:{both[0]})" if both else ""
         lines.append(
-            f"{FILE} lists {issues:,} {what}, row {scored.rows[0]} first: fill its column `decision` with keep, drop or a label."
+            f"{FILE} lists {issues:,} {what}, row {scored.rows[0]} first: fill its column `decision` with keep, drop or a label{how}."
         )
     return lines
 

@@ -12,10 +12,14 @@ import numpy as np
 
 from overparam.analysis.data_labels import FILE, ScoredLabels
 from overparam.core.words import count_of, listed, quoted
-from overparam.data import Dataset, as_dataset, class_order, encode
+from overparam.data import ColumnNote, Dataset, as_dataset, class_order, encode
+from overparam.data.named import find_named
+from overparam.data.readers.reader import unpacked_name
 
 COLUMNS = ("row", "given", "suggested", "margin", "wrong", "nearest_same", "nearest_other", "decision")
 KEEP, DROP = "keep", "drop"
+ROW, LABEL = "row:", "label:"
+"""What a decision may begin with where a class is itself called keep or drop: `row:drop` leaves out, `label:drop` is the class."""
 
 
 def label_table(scored: ScoredLabels) -> dict[str, list[Any]]:
@@ -58,7 +62,9 @@ def apply_decisions(data: Any, path: str | os.PathLike[str], *, new_labels: bool
     """The data with what people decided in labels.csv.
 
     In the column `decision`, "keep" or nothing leaves a row as it is, "drop" leaves it out, anything else is its label
-    from now on: one of the classes, or a number for a regression. Rows that the file does not list stay.
+    from now on: one of the classes, or a number for a regression. Rows that the file does not list stay. Where a class is
+    itself called keep or drop, that word alone is refused, since it may mean either: write "label:drop" for the class and
+    "row:drop" to leave the row out ("label:keep", "row:keep"); both may be written of any data.
 
     Args:
         data: the data that the labels were scored on, in any form that `op.load` takes.
@@ -84,28 +90,74 @@ def apply_decisions(data: Any, path: str | os.PathLike[str], *, new_labels: bool
                 f"{path} has the label {quoted(given)} for row {row}, and {data.name} has {quoted(labels[place])}; "
                 "it belongs to other data"
             )
-        if decision == DROP:
+        what, decision = _meant(decision, names, row, path)
+        if what == DROP:
             kept[place] = False
-        elif decision not in ("", KEEP):
-            labels[place] = _label(decision, names, row, path, new_labels)
-            changed += 1
+        elif what == LABEL:
+            label = _label(decision, names, row, path, new_labels)
+            changed += bool(label != labels[place])
+            labels[place] = label
     if not kept.any():
         raise ValueError(f"{path} drops every row of {data.name}; keep some")
-    note = (
-        f"{count_of(changed, 'label')} changed and {count_of(int((~kept).sum()), 'row')} dropped by {Path(path).name}"
+    left, gone = int(kept.sum()), int((~kept).sum())
+    words = (
+        f"{count_of(changed, 'label')} changed and {count_of(gone, 'row')} dropped by {Path(path).name}: {left:,} of {data.n:,} "
+        f"rows are left"
     )
-    return _relabelled(data, labels, note).take(kept)
+    name = data.label_names[0] if data.label_names is not None and len(data.label_names) == 1 else None
+    return _relabelled(data, labels, ColumnNote(name, "decided", words)).take(kept)
 
 
-def corrected_file(data: Dataset, source: str, label: Any = None) -> bytes | None:
-    """The table `source` with the rows and labels of corrected `data`, as CSV; None where it is no .csv or .tsv file."""
-    from overparam.data.readers.table_sources import rewritten
+def _meant(decision: str, names: dict[str, Any], row: int, path: Any) -> tuple[str, str]:
+    """KEEP, DROP or LABEL, and the label that is meant."""
+    if decision == "":
+        return KEEP, ""
+    if decision in (KEEP, DROP):
+        if decision in names:
+            raise ValueError(
+                f"{path} decides {quoted(decision)} for row {row}, which is a class of the data too; write "
+                f"{LABEL}{decision} for the class, or {ROW}{decision} to {'leave the row out' if decision == DROP else 'leave it as it is'}"
+            )
+        return decision, ""
+    if decision not in names and decision in (ROW + KEEP, ROW + DROP):
+        return decision.removeprefix(ROW), ""
+    return LABEL, decision if decision in names else decision.removeprefix(LABEL).strip()
 
-    path = Path(source)
-    if not any(suffix in (".csv", ".tsv") for suffix in path.suffixes) or not path.is_file() or data.labels.ndim > 1:
-        return None
-    rows = range(data.n) if data.rows is None else data.rows.tolist()
-    return rewritten(path, label, dict(zip(rows, data.labels.tolist(), strict=True)))
+
+def corrected_data(before: Dataset, data: Dataset, source: str, label: Any = None) -> tuple[str, bytes, str]:
+    """What was decided, as a file: its name, its content and what it holds, in words.
+
+    A .csv, .tsv or .parquet table is written again without the rows dropped and with the labels changed, all else as it is;
+    of a folder of images, a list of files with their labels; of everything else the rows as numbers in a .npz, which
+    `op.load` reads.
+    """
+    from overparam.data.readers.table_sources import rewritten, rewritten_parquet
+
+    data, found = data.in_source_order(), find_named(source)
+    path = Path(source).expanduser() if found is None else found
+    ending = unpacked_name(path).suffix.lower() if path.is_file() else ""
+    assert before.rows is not None
+    assert data.rows is not None
+    gone = set(before.rows.tolist()) - set(data.rows.tolist())
+    old = dict(zip(before.rows.tolist(), before.labels.tolist(), strict=True))
+    changed = {row: new for row, new in zip(data.rows.tolist(), data.labels.tolist(), strict=True) if new != old[row]}
+    if ending in (".csv", ".tsv"):
+        return "corrected.csv", rewritten(path, label, changed, gone), "the table"
+    if ending in (".parquet", ".pq"):
+        return "corrected.parquet", rewritten_parquet(path, label, changed, gone), "the table"
+    if data.row_names is not None:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("file", "label"))
+        writer.writerows(zip(data.row_names.tolist(), data.labels.tolist(), strict=True))
+        return "corrected.csv", text.getvalue().encode(), "the files with their labels; no image was moved"
+    packed = io.BytesIO()
+    sides = [("X", "y", data)] if data.test is None else [("X_train", "y_train", data), ("X_test", "y_test", data.test)]
+    arrays = {}
+    for X, y, side in sides:
+        arrays |= {X: side.X.reshape(side.n, *(side.image_shape or side.X.shape[1:])), y: side.labels}
+    np.savez_compressed(packed, allow_pickle=False, **arrays)
+    return "corrected.npz", packed.getvalue(), f"arrays {listed(list(arrays))}"
 
 
 def _read(path: Path) -> list[tuple[int, str | None, str]]:
@@ -170,7 +222,7 @@ def _label(decision: str, names: dict[str, Any], row: int, path: Any, new_labels
         ) from None
 
 
-def _relabelled(data: Dataset, labels: list[Any], note: str) -> Dataset:
+def _relabelled(data: Dataset, labels: list[Any], note: ColumnNote) -> Dataset:
     values = np.asarray(labels)
     if not data.classes:
         if data.labels.ndim == 2:

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from overparam.frame import Job
 
 
-CORRECTED = "corrected.csv"
-"""The table with what was decided in labels.csv, in the folder of the result."""
-
-
 @question("analyze", "digits", "analysis")
 def command(
     given: Given,
@@ -32,7 +28,7 @@ def command(
         Path | None,
         typer.Option(
             "--labels",
-            help="labels.csv with its column `decision` filled: keep, drop or a label. A table is written again as corrected.csv.",
+            help="labels.csv with its column `decision` filled: keep, drop or a label. What is left is written beside the result.",
         ),
     ] = None,
 ) -> Job[Analysis]:
@@ -42,12 +38,14 @@ def command(
     data = given.read()
     if labels is not None:
         from overparam.analysis import apply_decisions
-        from overparam.analysis.label_decisions import corrected_file
+        from overparam.analysis.label_decisions import corrected_data
 
-        data = apply_decisions(data, labels)
+        before, data = data, apply_decisions(data, labels)
         given.asked["labels"] = str(labels)
-        content = corrected_file(data, given.data, given.reading["label"])
-        if content is not None and not given.plan:
+        if not given.plan:
+            name, content, what = corrected_data(before, data, given.data, given.reading["label"])
             require_writable(given.out)
-            write_whole(make_folder(given.out) / CORRECTED, content)
+            write_whole(make_folder(given.out) / name, content)
+            if not given.json_only:
+                typer.echo(f"{given.out / name}: {what}, {data.n:,} of {before.n:,} rows", err=True)
     return prepare_analyze(data, preprocess=preprocess, max_rows=max_rows, kinds=kinds, threads=threads, **given.shared)

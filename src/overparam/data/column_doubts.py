@@ -235,7 +235,9 @@ def _orders(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[Col
     notes = []
     said = _follows(targets[rows], k)
     if said:
-        notes.append(ColumnNote(None, "order", f"the rows follow the {word}: {said}; draw splits, do not cut them"))
+        notes.append(
+            ColumnNote(None, "order", f"the {len(rows):,} rows follow the {word}: {said}; draw splits, do not cut them")
+        )
     for name, values in raw.identifiers:
         said = _follows(targets[rows[np.argsort(values[rows], kind="stable")]], k)
         if said:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,24 +82,49 @@ def delimited_table(path: Path, named: tuple[Any, Any] = (None, None)) -> Table:
     return Table(str(path), tuple(columns), places, "line", (*notes, *more, *repeated))
 
 
-def rewritten(path: Path, label: str | int | None, labels: Mapping[int, Any]) -> bytes:
-    """A .csv or .tsv file with these rows alone (numbers from 0, the header not counted) and their labels, as CSV.
+def rewritten(path: Path, label: str | int | None, changed: Mapping[int, Any], gone: Container[int]) -> bytes:
+    """A .csv or .tsv file, as CSV, with these labels changed and without these rows (numbers from 0, the header not counted).
 
     label: the name of the label column; the last if not given.
     """
     records, _, _ = _records(path)
     header, numbered = _header(records)
-    place = len(header) - 1 if label is None else find_column(header, label, "label", str(path))
-    if label is None and not header[-1]:
-        place -= 1  # every line ends in a separator
+    place = _label_place(header, label, path, bool(changed))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if not numbered:
         writer.writerow(header)
     for row, fields in enumerate(records):
-        if row in labels:
-            writer.writerow([*fields[:place], labels[row], *fields[place + 1 :]])
+        if row not in gone:
+            writer.writerow([*fields[:place], changed[row], *fields[place + 1 :]] if row in changed else fields)
     return text.getvalue().encode()
+
+
+def _label_place(names: list[str], label: Any, path: Path, needed: bool) -> int:
+    """Which column is the label, where one is changed: of several none is."""
+    if label is None:
+        return len(names) - (1 if names[-1] else 2)  # every line ends in a separator
+    return find_column(names, label, "label", str(path)) if needed else 0
+
+
+def rewritten_parquet(path: Path, label: str | int | None, changed: Mapping[int, Any], gone: Container[int]) -> bytes:
+    """A .parquet file, as `rewritten`; the label column keeps its type where it can."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(pa.BufferReader(read_packed(path)))
+    rows = [row for row in range(table.num_rows) if row not in gone]
+    if changed:
+        place = _label_place(table.column_names, label, path, True)
+        values = [changed.get(row, value) for row, value in enumerate(table.column(place).to_pylist())]
+        try:
+            column = pa.array(values, type=table.schema.field(place).type)
+        except (pa.ArrowException, TypeError, ValueError):  # a category, or a class of a new kind
+            column = pa.array(values)
+        table = table.set_column(place, table.column_names[place], column)
+    out = io.BytesIO()
+    pq.write_table(table.take(pa.array(rows)), out)
+    return out.getvalue()
 
 
 def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str]]:
