@@ -74,14 +74,18 @@ SECONDS = 420.0
 WIDTHS_TRIED = (200, 100)
 """Neurons of a hidden layer: the first if a thousand steps fit, else the next."""
 LEAST_STEPS, MOST_STEPS = 1_000, 6_000
-STARTING = 3.0
-"""Seconds to compile one program of training."""
+STARTING = 1.5
+"""Seconds to compile one program of training; those of the smallest size serve the others."""
+KERNELS_STARTING = 0.15
+"""Seconds of the kernels of one size and seed beside what grows with the rows."""
+RUN_LENGTH = 0.6
+"""About the share of all steps that a search chooses."""
 KERNEL_SHARE = 0.6
 """Where kernels would take more of the time than this, the sizes that nobody named are halved."""
 NETWORK_SHARE = 0.4
 """Networks get at least this share of the time, whatever the kernels take."""
 MEMBERS = sum(map(len, DEPTHS.values())) + (len(FAMILIES) - len(DEPTHS)) * len(WIDTHS)
-MACHINE = 2.5e-8
+MACHINE = {"classes": 2.5e-8, "regression": 8e-8}
 """Seconds of a support-vector machine over the square of its rows: its solver is one thread's."""
 SLOW = 1e10
 """Operations a second of a machine that was not timed."""
@@ -106,6 +110,15 @@ class Design:
     kernel_seconds: float
     network_seconds: float
     timed: bool
+    kernels_by: tuple[float, ...] = ()
+    """Seconds of the kernels of one seed, a size."""
+    step_by: tuple[float, ...] = ()
+    """Seconds of one step of one run, a network."""
+
+    def network_parts(self, name: str, size: int) -> tuple[float, float]:
+        """Seconds of the search and of the runs of a network at a size."""
+        one = self.step_by[NETWORKS.index(name)]
+        return _network_seconds(one, self.sizes, self.seeds, self.steps, size)
 
     @property
     def seconds(self) -> float:
@@ -302,54 +315,70 @@ def make_design(
     width = None if width is None else whole_number(width, "width", least=1)
     steps = None if steps is None else whole_number(steps, "steps", least=RECORDS)
     speed = _speed() if timed else SLOW
-    kernels = seeds * _kernel_seconds(ground, sizes, speed)
-    while free and timed and kernels > KERNEL_SHARE * budget and sizes[-1] // 2 >= 8 * LEAST_ROWS:
+    kernels = _kernel_seconds(ground, sizes, speed)
+    while free and timed and seeds * sum(kernels) > KERNEL_SHARE * budget and sizes[-1] // 2 >= 8 * LEAST_ROWS:
         sizes = default_sizes(sizes[-1] // 2)
-        kernels = seeds * _kernel_seconds(ground, sizes, speed)
-    starting = STARTING * len(NETWORKS) * 3
-    room = max(NETWORK_SHARE * budget, budget - kernels - starting)
-    per_step, m = 0.0, width or WIDTHS_TRIED[0]
+        kernels = _kernel_seconds(ground, sizes, speed)
+    room = max(NETWORK_SHARE * budget, budget - seeds * sum(kernels))
+    ones: tuple[float, ...] = ()
+    m = width or WIDTHS_TRIED[0]
+
+    def trained(steps: int) -> float:
+        return sum(sum(_network_seconds(one, sizes, seeds, steps, n)) for one in ones for n in sizes)
+
     for m in (width,) if width is not None else WIDTHS_TRIED:
-        per_step = _seconds_a_step(ground, sizes, seeds, m, dtype, device, timed)
-        if room / per_step >= LEAST_STEPS or steps is not None:
+        ones = _seconds_a_step(ground, sizes, seeds, m, dtype, device, timed)
+        if trained(LEAST_STEPS) <= room or steps is not None:
             break
     if steps is None:
-        steps = int(np.clip(room / per_step, LEAST_STEPS, MOST_STEPS))
+        steps = int(np.clip((room - trained(0)) / (trained(1) - trained(0)), LEAST_STEPS, MOST_STEPS))
         steps -= steps % RECORDS
-    features = ground.X.shape[1]
-    return Design(sizes, seeds, features, ground.k, m, steps, dtype, kernels, starting + per_step * steps, timed)
+    return Design(
+        sizes=sizes, seeds=seeds, features=ground.X.shape[1], outputs=ground.k, width=m, steps=steps, dtype=dtype,
+        kernel_seconds=seeds * sum(kernels), network_seconds=trained(steps), timed=timed, kernels_by=kernels, step_by=ones,
+    )  # fmt: skip
 
 
 def _seconds_a_step(
     ground: SplitRows, sizes: Sequence[int], seeds: int, width: int, dtype: str, device: str | None, timed: bool
-) -> float:
-    """One step of every search and every run of the whole comparison."""
-    settings = len(RATES) * len(DECAYS)
-    searches = sum(settings * (seeds if n < SEVERAL_BELOW else 1) + seeds for n in sizes)
-    total = 0.0
+) -> tuple[float, ...]:
+    """One step of one run of every network."""
+    settings, found = len(RATES) * len(DECAYS), []
     for name in NETWORKS:
-        network = make_network(name, width, ground.k)
         if timed:
             own = seeds > 1 and sizes[0] < SEVERAL_BELOW
-            one = step_seconds(ground, network, sizes[-1], settings, own, dtype, device) / settings
+            network = make_network(name, width, ground.k)
+            found.append(step_seconds(ground, network, sizes[-1], settings, own, dtype, device) / settings)
         else:
             weights = width * (ground.inputs.shape[1] + (width if name == "three-layer" else 2 * ground.k))
-            one = 6.0 * BATCH * weights / SLOW
-        total += one * searches
-    return total
+            found.append(6.0 * BATCH * weights / SLOW)
+    return tuple(found)
 
 
-def _kernel_seconds(ground: SplitRows, sizes: Sequence[int], speed: float) -> float:
-    """For one seed: decompositions or factors of every family at every size, the matrices themselves, and the machines."""
-    d, total = ground.X.shape[1], 0.0
+def _network_seconds(one: float, sizes: Sequence[int], seeds: int, steps: int, size: int) -> tuple[float, float]:
+    """The search and the runs of a network at a size, from the seconds of one step of one run.
+
+    A search also looks at all rows when it records; that takes about a third of training on them.
+    """
+    starting = STARTING if size == sizes[0] else 0.0
+    searched = len(RATES) * len(DECAYS) * (seeds if size < SEVERAL_BELOW else 1)
+    looks = RECORDS * sizes[-1] / (3 * BATCH)
+    return starting + one * searched * (steps + looks), starting + one * seeds * RUN_LENGTH * steps
+
+
+def _kernel_seconds(ground: SplitRows, sizes: Sequence[int], speed: float) -> tuple[float, ...]:
+    """For one seed, a size: decompositions or factors of every family, the matrices themselves, and the machines."""
+    d, found = ground.X.shape[1], []
+    machine = MACHINE["regression" if ground.task == "regression" else "classes"]
     for place, n in enumerate(sizes):
         few = place > 0 and n > ALL_MEMBERS
         fits = len(FAMILIES) if few else MEMBERS
         ridges = len(AROUND) if few else 14
-        work = 20.0 * n**3 if n <= EIGEN_FITS else 1.5 * ridges * n**3
-        total += fits * (work + n * (n + len(ground.Z)) * (2.0 * d + 200)) / speed
-        total += len(FAMILIES) * FOLDS * ((3 if few else len(COSTS)) * MACHINE * n**2 + n**3 / speed)
-    return total
+        work = 4.0 * n**3 if n <= EIGEN_FITS else 1.5 * ridges * n**3
+        fitted = fits * (work + n * (n + len(ground.Z)) * (2.0 * d + 200)) / speed
+        folded = len(FAMILIES) * FOLDS * ((3 if few else len(COSTS)) * machine * n**2 + 0.2 * n**3 / speed)
+        found.append(KERNELS_STARTING + fitted + folded)
+    return tuple(found)
 
 
 def _speed(n: int = 500) -> float:
@@ -365,24 +394,22 @@ def _speed(n: int = 500) -> float:
 
 def _parts(ground: SplitRows, design: Design, key: int) -> list[Part]:
     """Every cell, the small sizes first, each weighed by what the design says it takes."""
-    cubes = {n: float(n) ** 2.5 for n in design.sizes}
-    kernels = design.kernel_seconds / design.seeds / sum(cubes.values())
-    settings = {n: 6.0 * design.draws(n) + design.seeds for n in design.sizes}
-    networks = design.network_seconds / len(NETWORKS) / sum(settings.values())
     shared = (ground, design.sizes, key)
     parts = [Part("families", make_families, (ground,), kept=False)]
     for place, n in enumerate(design.sizes):
         for draw in range(design.seeds):
             below = (_kernels_name(design.sizes[place - 1], draw),) if place else ()
             needs = ("families", *below)
-            parts.append(Part(_kernels_name(n, draw), kernels_part, (*shared, n, draw), needs, kernels * cubes[n]))
+            parts.append(
+                Part(_kernels_name(n, draw), kernels_part, (*shared, n, draw), needs, design.kernels_by[place])
+            )
         for name in NETWORKS:
             how = (name, design.width, design.steps, design.dtype)
             searched, ran = _network_names(name, n)
-            cost = networks * (settings[n] - design.seeds)
+            search, runs = design.network_parts(name, n)
             parts += [
-                Part(searched, search_part, (*shared, n, design.draws(n), *how), seconds=cost, gives=Trained),
-                Part(ran, runs_part, (*shared, n, design.seeds, *how), (searched,), networks * design.seeds),
+                Part(searched, search_part, (*shared, n, design.draws(n), *how), seconds=search, gives=Trained),
+                Part(ran, runs_part, (*shared, n, design.seeds, *how), (searched,), runs),
             ]
     return parts
 

@@ -47,6 +47,7 @@ FAILED_BY, FAILED_SHARE = 3.0, 0.1
 """Training has failed where its loss ends above this many times the loss on validation rows and this share of its start."""
 TIMED_STEPS = 40
 """Steps of a run that is only timed."""
+TIMES = 3
 SEARCH_KEY = 1_000
 """First key of the search, apart from those of the runs."""
 
@@ -329,14 +330,15 @@ def _over_draws(values: np.ndarray, draws: int) -> np.ndarray:
 def step_seconds(
     ground: SplitRows, network: AbstractNetwork, size: int, runs: int, own: bool, dtype: str, device: str | None
 ) -> float:
-    """Seconds of one step of that many runs side by side, each with rows of its own where asked, after compiling."""
+    """Seconds of one step of that many runs side by side, each with rows of its own where asked, after compiling; the best of
+    three, so that what else the machine does for a moment is not planned for."""
     rows = np.arange(min(size, ground.n))
     data, settings = ground.dataset(rows, rows[:1]), [(1e-6, 0.0, SEARCH_KEY)] * runs
-    found = _train(
-        network, [data] * runs if own else data, settings, TIMED_STEPS, TIMED_STEPS, record=(0, TIMED_STEPS),
-        dtype=dtype, device=device,
-    )  # fmt: skip
-    return found.seconds_per_step
+    options: Any = {"record": (0, TIMED_STEPS), "dtype": dtype, "device": device}
+    sets = [data] * runs if own else data
+    return min(
+        _train(network, sets, settings, TIMED_STEPS, TIMED_STEPS, **options).seconds_per_step for _ in range(TIMES)
+    )
 
 
 def search_part(
