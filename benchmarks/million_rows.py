@@ -107,6 +107,12 @@ def main() -> None:
     say("product, compiled", timed(lambda: H.product(V))[0])
     for index in range(asked.repeats):
         say(f"product {index + 1}", timed(lambda: H.product(V))[0], vectors=y.shape[1])
+    few = some[:8]  # the product's own tiles, against rows made in another way
+    other = made_matrix(kernel, X, "float64")
+    true = np.asarray(other.device_block(few, np.arange(n))) @ H.to_host(V)
+    away = np.abs(H.to_host(H.product(V))[few] - true).max() / np.abs(true).max()
+    del other
+    say("product against float64's", relative_difference=float(away))
     if asked.products_only:
         return
 
