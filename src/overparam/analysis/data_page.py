@@ -15,12 +15,15 @@ from overparam.analysis.data_thumbnails import show
 from overparam.core.bracketed import Bracketed, Interval
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
 from overparam.core.words import as_sure_as, between, count_of, measured, number, percent
+from overparam.data import ColumnNote
 
 if TYPE_CHECKING:
     from overparam.analysis.data_analysis import Analysis
 
 MANY_CLASSES = 40
 """Classes whose recall the page lists."""
+FAR = 3.0
+"""Guessing is drawn where it is at most this many times the highest error."""
 FADED = 1e-9
 """Share of the initial loss below which a curve is not drawn: the bracket is wider than the value there."""
 
@@ -105,10 +108,15 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
         )
     guessing = "always naming the commonest class" if a.task != "regression" else "guessing the mean"
     rows.append((guessing, _error(a, e.guess), None, None, ""))
+    highest = max(
+        each.upper or each.value for each in (*(each for _, each in found), *([e.rival.error] if e.rival else []))
+    )
+    near = e.guess <= FAR * highest  # else the line would press all points to the ground; the table has it
+    lines = (Line("guessing", y=e.guess),) if near else ()
     figure = Figure(
         "Errors to expect on new rows",
         "Points with 95% intervals. Those of the tuned kernel include the choice of kernel and ridge.",
-        "estimated", measure, tuple(series_), lines=(Line("guessing", y=e.guess),),
+        "estimated", measure, tuple(series_), lines=lines,
     )  # fmt: skip
     words = (
         f"The best of {e.kernels_tried} kernels and their ridges by the mean square on rows left out: {e.kernel}, ridge "
@@ -397,10 +405,8 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
         )
     ]
     if a.columns:
-        rows = tuple((note.column, note.kind, note.words) for note in a.columns)
-        blocks.append(
-            Table(("column", "what", "in words"), rows, "Done to columns, or found in them.", has_samples=True)
-        )
+        heads = ("column", "what", "in words")
+        blocks.append(Table(heads, _columns(a.columns), "Done to columns, or found in them.", has_samples=True))
     if p.scale_ratio is not None and p.scale_ratio > 100:
         words = f"The widest feature varies {p.scale_ratio:,.0f} times as much as the narrowest. Standardising is what "
         blocks.append(Text(f"{words}matters most for tables, and is done here unless you asked otherwise."))
@@ -410,6 +416,23 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
     if a.thumbnails is not None:
         blocks.append(show(a.thumbnails, a.labels))
     return tuple(blocks)
+
+
+def _columns(notes: Sequence[ColumnNote]) -> tuple[tuple[str, str, str], ...]:
+    """A line a note; what is said of many constant columns, such as the corners of images, is one line.
+
+    >>> notes = [ColumnNote(name, "constant", f"{name} is 0") for name in ("p0", "p8", "p9")]
+    >>> _columns([*notes, ColumnNote(None, "scaled", "rows scaled to norm 1")])
+    (('p0, p8, p9', 'constant', '3 constant columns'), ('all', 'scaled', 'rows scaled to norm 1'))
+    """
+    names = [note.column for note in notes if note.kind == "constant" and note.column is not None]
+    told = tuple((note.column or "all", note.kind, note.words) for note in notes)
+    if len(names) < 2:
+        return told
+    others = tuple(
+        line for note, line in zip(notes, told, strict=True) if note.column not in names or note.kind != "constant"
+    )
+    return (", ".join(names), "constant", f"{len(names)} constant columns"), *others
 
 
 def _copied(a: Analysis) -> str:

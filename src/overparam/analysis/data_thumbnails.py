@@ -37,12 +37,13 @@ def thumbnails(work: Work, s: PreparedRows, labels: ScoredLabels) -> Thumbnails 
 
 def show(thumbs: Thumbnails, labels: ScoredLabels) -> Pictures:
     """The block of a page."""
-    return Pictures(
-        tuple(_one(thumbs, labels, i) for i in range(len(thumbs.pixels))), "The rows whose labels look most doubtful."
-    )
+    none = "" if (labels.wrong[: len(thumbs.pixels)] > 0.5).any() else " No label is rather wrong than right."
+    shown = tuple(_one(thumbs, labels, i) for i in range(len(thumbs.pixels)))
+    return Pictures(shown, f"The rows whose labels look most doubtful.{none}")
 
 
 def _one(thumbs: Thumbnails, labels: ScoredLabels, place: int) -> Picture:
-    given, rather = (labels.label(values[place]) for values in (labels.given, labels.suggested))
+    given, likeliest = (labels.label(values[place]) for values in (labels.given, labels.suggested))
     row = int(labels.rows[place])
-    return picture(thumbs.pixels[place], f"row {row}, labelled {given}", f"row {row}: {given}, rather {rather}?")
+    looks = "as the others say" if labels.given[place] == labels.suggested[place] else f"looks like {likeliest}"
+    return picture(thumbs.pixels[place], f"row {row}, labelled {given}", f"row {row}: labelled {given}, {looks}")

@@ -41,9 +41,12 @@ def shown(words: str) -> str:
 
     >>> shown("a < L^{9/2}, ω^−0.5, ∇_{W}F")
     'a &lt; L<sup>9/2</sup>, ω<sup>−0.5</sup>, ∇<sub>W</sub>F'
+    >>> shown("set `max_rows`")
+    'set <code>max_rows</code>'
     """
     tags = {"": "{}", "raised": "<sup>{}</sup>", "lowered": "<sub>{}</sub>"}
-    return "".join(tags[height].format(escape(piece)) for piece, height in notation(words))
+    plain = "".join(tags[height].format(escape(piece)) for piece, height in notation(words))
+    return re.sub(r"`([^`<>]+)`", r"<code>\1</code>", plain)
 
 
 def _kept(words: str) -> str:
