@@ -69,7 +69,7 @@ class ScoredLabels:
     what the other rows predict). margin: the probability of the given label less that of the likeliest other; of a
     regression minus the size of the residual, in robust standard deviations. wrong: the probability that the label is
     wrong. same, other: the nearest row of the same label and of another (regression: nearest row; none), −1 for none.
-    noise: None for regression.
+    noise: None for regression. names: what the rows are called in the source, such as files of images; None for tables.
     """
 
     rows: np.ndarray
@@ -81,6 +81,7 @@ class ScoredLabels:
     other: np.ndarray
     classes: tuple[str, ...]
     noise: NoiseRate | None
+    names: np.ndarray | None = None
 
     @property
     def issues(self) -> int:
@@ -212,6 +213,7 @@ def score_labels(data: Dataset, probabilities: np.ndarray) -> ScoredLabels:
         other=_in_source(data, other)[order],
         classes=tuple(str(name) for name in data.classes),
         noise=noise,
+        names=None if data.row_names is None else np.asarray(data.row_names)[order].astype(str),
     )
 
 
@@ -249,6 +251,7 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
         other=np.full(data.n, -1),
         classes=(),
         noise=None,
+        names=None if data.row_names is None else np.asarray(data.row_names)[order].astype(str),
     )
 
 

@@ -44,6 +44,6 @@ def show(thumbs: Thumbnails, labels: ScoredLabels) -> Pictures:
 
 def _one(thumbs: Thumbnails, labels: ScoredLabels, place: int) -> Picture:
     given, likeliest = (labels.label(values[place]) for values in (labels.given, labels.suggested))
-    row = int(labels.rows[place])
+    row = f"row {labels.rows[place]}" if labels.names is None else str(labels.names[place])
     looks = "as the others say" if labels.given[place] == labels.suggested[place] else f"looks like {likeliest}"
-    return picture(thumbs.pixels[place], f"row {row}, labelled {given}", f"row {row}: labelled {given}, {looks}")
+    return picture(thumbs.pixels[place], f"{row}, labelled {given}", f"{row}: labelled {given}, {looks}")

@@ -23,7 +23,7 @@ ROW, LABEL = "row:", "label:"
 
 
 def label_table(scored: ScoredLabels) -> dict[str, list[Any]]:
-    """The columns of labels.csv, by name; None where there is no such row, "" in `decision`."""
+    """The columns of labels.csv, by name; None where there is no such row, "" in `decision`; last the files of images."""
 
     def place(rows: np.ndarray) -> list[int | None]:
         return [int(row) if row >= 0 else None for row in rows]
@@ -41,15 +41,17 @@ def label_table(scored: ScoredLabels) -> dict[str, list[Any]]:
         place(scored.other),
         [""] * len(scored.rows),
     )
-    return dict(zip(COLUMNS, columns, strict=True))
+    files = {} if scored.names is None else {"file": [str(name) for name in scored.names]}
+    return dict(zip(COLUMNS, columns, strict=True)) | files
 
 
 def csv_bytes(scored: ScoredLabels) -> bytes:
     """labels.csv as it is written: UTF-8, quoted where a label needs it; margins and probabilities to six digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in zip(*label_table(scored).values(), strict=True):
+    table = label_table(scored)
+    writer.writerow(table)
+    for row in zip(*table.values(), strict=True):
         cells = list(row)
         cells[3:5] = [f"{value:.6g}" for value in row[3:5]]
         if not scored.classes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -177,6 +178,10 @@ def _read_place(place: str | Path, asked: dict[str, Any]) -> Raw:
     if not text.strip():
         raise ValueError("`data` is empty; expected a name, a path, a pair (X, y) or a frame")
     if known in BUILTIN or known in DRAWN:
+        if Path(text).exists():
+            what = "folder" if Path(text).is_dir() else "file"
+            words = f"{text!r} is the set of that name that comes with overparam, not the {what} here: write ./{text} for that"
+            warnings.warn(words, stacklevel=2)
         _require_no_columns(asked, f"data set {known!r}")
         if asked["image_size"] is not None:
             raise ValueError(
