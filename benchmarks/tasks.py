@@ -58,7 +58,7 @@ def patients(path: Path, rows: int | None = None, leak: bool = False) -> None:
     """scikit-learn's breast cancer as people have tables: a head, words for labels; with a column that gives them away."""
     from sklearn.datasets import load_breast_cancer
 
-    data = load_breast_cancer()
+    data: Any = load_breast_cancer()
     which = np.random.default_rng(0).permutation(len(data.target))[:rows]
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -73,7 +73,8 @@ def pictures(folder: Path) -> dict[str, str]:
     from PIL import Image
     from sklearn.datasets import load_digits
 
-    data, draw, wrong = load_digits(), np.random.default_rng(0), {}
+    data: Any = load_digits()
+    draw, wrong = np.random.default_rng(0), {}
     for i, (image, label) in enumerate(zip(data.images, data.target, strict=True)):
         given = int(label)
         if draw.random() < FLIPPED:
