@@ -136,6 +136,21 @@ def test_written_twice_a_coin_is_not_learned_and_both_errors_are_told(random):
     assert "200 rows are copies of others and leave together with them (one at a time" in words
 
 
+def test_overlapping_windows_are_never_green_without_groups(random):
+    """Two clean kinds of signal: every error is small, but windows answer for each other."""
+    series = np.concatenate([random.normal(size=200), 50 + random.normal(size=200)])
+    X = np.lib.stride_tricks.sliding_window_view(series, 12)[::2]
+    X = X[np.ptp(X, axis=1) < 25]  # none across both
+    y = X[:, 0] > 25
+    result, words = sentences(X, y)
+    assert (result.copy_groups.verdict, result.error.leading) == ("windows", "blocks of overlapping rows left out")
+    assert (result.copies, result.verdict.tone) == (0, "warning")
+    assert result.error.value < 0.05
+    assert "windows of a series, each mostly moved by 2 columns" in words
+    assert "`group=`" in words
+    assert any("overlap others: windows of a series" in str(section) for section in result.sections())
+
+
 def test_equal_rows_of_discrete_columns_are_rows_of_their_own(random):
     X = random.integers(3, size=(300, 3)).astype(float)
     y = random.random(300) < 1 / (1 + np.exp(3 - X.sum(axis=1)))

@@ -29,9 +29,9 @@ COMMON = 0.2
 """Share of a column's values that another column has too, from which on it may be part of a series."""
 PAIRS = 200
 """Neighbours in the source that are looked at for that."""
-BLOCKS = 10
+BLOCKS = 20
 """Blocks that leave together, about."""
-SPANS = 4
+SPANS = 3
 """Windows' lengths that a block has at least, where there are rows enough."""
 
 
@@ -170,7 +170,7 @@ def _moved(one: np.ndarray, other: np.ndarray, shift: int) -> np.ndarray:
 
 
 def _blocks(following: np.ndarray, shifts: np.ndarray, width: int) -> np.ndarray:
-    """(n,) every series cut into contiguous blocks, about ten in all."""
+    """(n,) every series cut into contiguous blocks, about twenty in all."""
     n = len(following)
     linked = np.flatnonzero(following >= 0)
     graph = coo_array((np.ones(len(linked)), (linked, following[linked])), (n, n))
