@@ -43,7 +43,7 @@ def altered_rows(X: np.ndarray) -> tuple[AlteredRows, ...]:
 
     Two rows of independent columns agree in one with the probability that two of its values are equal; the number of
     pairs that agree in all columns but those left out is then at most so large with probability 99%, all sets of columns
-    counted (Poisson, Bonferroni). Columns that depend on one another agree more often; there rows come near one another
+    counted (a Poisson number, Bonferroni; of 1,000 such tables none was over it). Columns that depend on one another agree more often; there rows come near one another
     in other ways too: half of the groups must have no row around them that differs from them in fewer than three columns.
     Where the columns leave that room, only rows that differ in a column of mostly different values, such as a date, are
     named, nine groups or more, and labels must tell.

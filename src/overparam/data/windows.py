@@ -67,9 +67,10 @@ class Windows:
 def overlapping_windows(X: np.ndarray) -> Windows | None:
     """Windows of a series, or None: rows in any order whose last columns are the first columns of another, number for number.
 
-    A tenth of the rows, and ten, must continue another more than they do with the columns in random order: columns whose
-    order means nothing are found in no more tables than one in a thousand of chance alone. Rows in the order of the source
-    may also be equal but for a little: windows of which columns were scaled.
+    A tenth of the rows, and ten, must continue another beyond those that do with the columns in three random orders. Of 1,000
+    tables whose columns could be in any order (2 to 60 levels, independent or dependent) none was said to hold windows: at
+    most 0.4% are, with a confidence of 95%. Rows in the order of the source may also be equal but for a little: windows of
+    which columns were scaled.
 
     >>> series = np.random.default_rng(0).standard_normal(120)
     >>> rows = np.lib.stride_tricks.sliding_window_view(series, 20)[::5]
