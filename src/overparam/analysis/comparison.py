@@ -74,9 +74,10 @@ SECONDS = 420.0
 WIDTHS_TRIED = (200, 100)
 """Neurons of a hidden layer: the first if a thousand steps fit, else the next."""
 LEAST_STEPS, MOST_STEPS = 1_000, 6_000
-STARTING = 1.5
-"""Seconds to compile one program of training; those of the smallest size serve the others."""
-KERNELS_STARTING = 0.15
+STARTING, RUNS_STARTING = 3.5, 1.5
+"""Seconds to compile the programs of a search, which those of the smallest size serve the others with; and of the runs, whose
+length a search chooses, so that most sizes have one of their own."""
+KERNELS_STARTING = 0.2
 """Seconds of the kernels of one size and seed beside what grows with the rows."""
 RUN_LENGTH = 0.6
 """About the share of all steps that a search chooses."""
@@ -85,7 +86,7 @@ KERNEL_SHARE = 0.6
 NETWORK_SHARE = 0.4
 """Networks get at least this share of the time, whatever the kernels take."""
 MEMBERS = sum(map(len, DEPTHS.values())) + (len(FAMILIES) - len(DEPTHS)) * len(WIDTHS)
-MACHINE = {"classes": 2.5e-8, "regression": 8e-8}
+MACHINE = {"classes": 2.5e-8, "regression": 1.1e-7}
 """Seconds of a support-vector machine over the square of its rows: its solver is one thread's."""
 SLOW = 1e10
 """Operations a second of a machine that was not timed."""
@@ -363,7 +364,7 @@ def _network_seconds(one: float, sizes: Sequence[int], seeds: int, steps: int, s
     starting = STARTING if size == sizes[0] else 0.0
     searched = len(RATES) * len(DECAYS) * (seeds if size < SEVERAL_BELOW else 1)
     looks = RECORDS * sizes[-1] / (3 * BATCH)
-    return starting + one * searched * (steps + looks), starting + one * seeds * RUN_LENGTH * steps
+    return starting + one * searched * (steps + looks), RUNS_STARTING + one * seeds * RUN_LENGTH * steps
 
 
 def _kernel_seconds(ground: SplitRows, sizes: Sequence[int], speed: float) -> tuple[float, ...]:
@@ -374,8 +375,8 @@ def _kernel_seconds(ground: SplitRows, sizes: Sequence[int], speed: float) -> tu
         few = place > 0 and n > ALL_MEMBERS
         fits = len(FAMILIES) if few else MEMBERS
         ridges = len(AROUND) if few else 14
-        work = 4.0 * n**3 if n <= EIGEN_FITS else 1.5 * ridges * n**3
-        fitted = fits * (work + n * (n + len(ground.Z)) * (2.0 * d + 200)) / speed
+        work = 10.0 * n**3 if n <= EIGEN_FITS else 1.5 * ridges * n**3
+        fitted = fits * (work + 2.0 * n * (n + len(ground.Z)) * (2.0 * d + 200)) / speed
         folded = len(FAMILIES) * FOLDS * ((3 if few else len(COSTS)) * machine * n**2 + 0.2 * n**3 / speed)
         found.append(KERNELS_STARTING + fitted + folded)
     return tuple(found)
