@@ -62,6 +62,28 @@ def three_layers(result: Result) -> dict[str, str]:
     return found
 
 
+def alike(result: Result) -> dict[str, str]:
+    """Every learner at its best rate, which it chose at every m from one list."""
+    tries = result.values["tries"]
+    widths = sorted({one["m"] for one in tries})
+    lines, best = [], {}
+    for m in widths:
+        for learner in LEARNERS:
+            own = all_of(tries, learner=learner, m=m)
+            best[learner, m] = min(own, key=lambda one: one["risk"])
+        cells = [f"{fixed(best[v, m]['risk'], 3)} ({best[v, m]['rate']:g})" for v in LEARNERS]
+        lines.append([f"m = {whole(m)}", *cells])
+    names = ["Algorithm 2, L₁", "Algorithm 2, L₂", "plain SGD", "two layers, Algorithm 1"]
+    found = {
+        "best": table(["loss on noisy validation rows (m·η)", *names], lines),
+        "noise": fixed(result.values["label_noise_loss"], 3),
+    }
+    for learner in ("L1", "L2"):
+        for end, m in (("first", widths[0]), ("last", widths[-1])):
+            found[f"{end}_{learner}"] = fixed(best[learner, m]["risk"], 3)
+    return found
+
+
 def _rate(rate: float) -> str:
     return f"{rate:.2g}"
 

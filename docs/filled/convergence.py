@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,28 @@ def _power(row: Any, of: str) -> str:
 def _plain(value: float) -> str:
     """Two places at most."""
     return f"{round(value, 2):g}".replace("-", "−")
+
+
+def adversaries(result: Result) -> dict[str, str]:
+    """What newer adversaries find beyond older ones, and the powers of the laws against them."""
+    gains = json.loads((result.folder.parents[2] / "benchmarks/results/adversaries.json").read_text(encoding="utf-8"))
+    against = {row["law"]: row for row in all_of(result.values["rows"], moment="adversarial")}
+    lines = []
+    for own in gains["convergence-laws"]:
+        row = against[own["law"][0].lower() + own["law"][1:]]
+        powers = [_power(row, of) for of in ("omega", "m", "L", "n")]
+        lines.append([row["law"], fixed(own["gain"], 2), *powers, digits(row["constant"], 2)])
+    rows = result.values["rows"]
+    others = {own["law"]: fixed(own["gain"], 1) for own in gains["laws-by-width"]}
+    return {
+        "laws": table(["law", "found, over before", "ω", "m", "L", "n", "constant"], lines),
+        "holds": whole(sum(row["holds"] for row in rows)),
+        "audits": whole(sum(row["audits"] for row in rows)),
+        "widths_signs": others["Convolutional sign changes"],
+        "widths_backward": others["Residual backward stability"],
+        "widths_residual": others["Residual sign changes"],
+        "widths_others": fixed(sorted(own["gain"] for own in gains["laws-by-width"])[-4], 1),
+    }
 
 
 def laws(result: Result) -> dict[str, str]:

@@ -104,12 +104,31 @@ def noise(result: Result) -> dict[str, str]:
         lines.append(["", "test error", *map(percent, case["test_error"])])
         lines.append(["", "the kernel's", *map(percent, case["kernel_error"])])
         lines.append(["", "loss left", *(percent(left, 2 if left < 0.01 else 1) for left in case["share_left"])])
+        if case["theory_steps"][0] is not None:
+            lines.append(["", "linear theory: steps to 1%", *map(whole, case["theory_steps"])])
+            lines.append(["", "its test ℓ1 then", *(fixed(value, 3) for value in case["theory_l1"])])
     clean = cases[0]
     noisy = [(a, b) for case in cases for a, b in zip(case["test_l1"][1:], case["kernel_l1"][1:], strict=True)]
     ended = [s for case in cases for s, left in zip(case["steps"], case["share_left"], strict=True) if left < 0.01]
     if len(set(ended)) != 1:
         raise ValueError(f"expected runs that ended early at one step, got {ended}; write the sentence anew")
-    left = np.array([left for case in cases for left in case["share_left"] if left >= 0.01])
+    most = result.settings["steps"]
+    stopped = [
+        left
+        for case in cases
+        for left, steps in zip(case["share_left"], case["steps"], strict=True)
+        if left >= 0.01 and steps <= most
+    ]
+    left, lazy = np.array(stopped), cases[1]
+    ((_, share, longest),) = result.settings["longer"]
+    at = lazy["rate"].index(share)
+    needed = [steps for case in cases for steps in case["theory_steps"][1:] if steps is not None]
+    apart = [
+        abs(case["theory_l1"][i] - case["kernel_l1"][i])
+        for case in cases
+        for i in range(1, len(case["rate"]))
+        if case["theory_steps"][i] is not None
+    ]
     return {
         "cases": table(["data, κ", "", *(f"{rate:g}" for rate in clean["rate"])], lines),
         "early": str(len(ended)),
@@ -126,6 +145,15 @@ def noise(result: Result) -> dict[str, str]:
         "cifar_kernel": fixed(cases[2]["kernel_l1"][0], 3),
         "below": percent(max(1 - a / b for a, b in noisy), 0),
         "above": percent(max(a / b - 1 for a, b in noisy), 0),
+        "needed_least": whole(min(needed)),
+        "needed_most": whole(max(needed)),
+        "end_apart": fixed(max(apart), 3),
+        "longest": whole(longest),
+        "longest_left": percent(lazy["share_left"][at]),
+        "longest_l1": fixed(lazy["test_l1"][at], 3),
+        "longest_theory": whole(lazy["theory_steps"][at]),
+        "longest_theory_l1": fixed(lazy["theory_l1"][at], 3),
+        "longest_lazy": fixed(lazy["laziness"][at], 1),
         "tf32_loss": percent(precision["largest_loss_difference"], 3),
         "tf32_l1": fixed(precision["test_tf32"][0], 4),
         "float32_l1": fixed(precision["test_float32"][0], 4),

@@ -69,6 +69,7 @@ class TwoLayersSettings:
     curve_samples: tuple[int, ...]
     """N for the curves of error against samples, at each of `curve_widths`."""
     curve_seeds: tuple[int, ...]
+    """How many seeds each of these curves has; with none, rates are tried at that width and nothing more."""
     steps: int
     test: int
     dtype: str
@@ -128,7 +129,12 @@ class TwoLayersSettings:
     @property
     def tuned(self) -> list[tuple[str, int]]:
         """Every learner and width whose rate is chosen."""
-        return list(dict.fromkeys((learner, m) for learner, m, _, _ in self.cells))
+        return [(learner, m) for m in sorted({*self.widths, *self.curve_widths}) for learner in LEARNERS]
+
+    @property
+    def curves(self) -> list[int]:
+        """The widths that have curves of error against samples."""
+        return [m for m, seeds in zip(self.curve_widths, self.curve_seeds, strict=True) if seeds]
 
 
 def ground_truth(settings: TwoLayersSettings) -> ThreeLayerTarget:
@@ -288,7 +294,12 @@ def conclude(settings: TwoLayersSettings, found: Found) -> tuple[Values, Arrays]
     """Means over seeds, trends in the width, samples needed; and the paths of all runs."""
     runs = {cell: found[_name(cell)] for cell in settings.cells}
     arrays = {f"{_stored(cell)}/{key}": np.asarray(run[key]) for cell, run in runs.items() for key in KEPT}
-    return all_values(settings, runs), arrays
+    tries = [
+        {"learner": learner, "m": m, "rate": c, "risk": float(found[_try(learner, m, c)]["risk"])}
+        for learner, m in settings.tuned
+        for c in settings.tried(m)
+    ]
+    return all_values(settings, runs) | {"tries": tries}, arrays
 
 
 def runs_in(settings: TwoLayersSettings, arrays: Arrays) -> Runs:
@@ -310,12 +321,12 @@ def all_values(settings: TwoLayersSettings, runs: Runs) -> dict[str, Any]:
         "widths": [summary(settings, runs, v, m, settings.samples) for m in settings.widths for v in LEARNERS],
         "samples": [
             summary(settings, runs, v, m, N)
-            for m in settings.curve_widths
+            for m in settings.curves
             for N in settings.curve_samples
             for v in ("L1", "L2")
         ],
         "trends": {v: width_trend(settings, runs, v) for v in LEARNERS},
-        "reached": [reached(settings, runs, m, s, s * constant) for m in settings.curve_widths for s in LEVELS],
+        "reached": [reached(settings, runs, m, s, s * constant) for m in settings.curves for s in LEVELS],
     }
 
 
@@ -422,7 +433,8 @@ def page(settings: TwoLayersSettings, values: Values, arrays: Arrays) -> tuple[s
         sections.Section("What the paper says and what we found", claims(settings, values)),
         _learning(settings, runs, values["best_constant"]),
         _width(settings, runs, values),
-        _samples(settings, runs, values),
+        *([_samples(settings, runs, values)] if settings.curves else []),
+        _tried(settings, values),
     )
 
 
@@ -445,7 +457,7 @@ def claims(settings: TwoLayersSettings, values: Values) -> tuple[sections.Text, 
         *(_trend(settings, values["trends"][v], v, theorem, claim) for v, theorem, claim in theorems),
         _rates_part(settings, values),
         *(_needed(r) for r in values["reached"]),
-        _gaps(values),
+        *([_gaps(values)] if settings.curves else []),
         sections.Text(
             "Not the theorems' setting: their parameters (25)–(27) cannot be used at these widths (λ_v alone would hold V "
             "at 0), so rates and regularisers were chosen on validation rows; the loss is not bounded by 1; a "
@@ -485,18 +497,50 @@ def _trend(settings: TwoLayersSettings, t: Mapping[str, Any], learner: str, theo
     )
 
 
+def _best_tries(values: Values) -> dict[str, dict[int, Mapping[str, Any]]]:
+    """By learner and width: the rate with the least loss on validation rows; one that diverged has none."""
+    best: dict[str, dict[int, Mapping[str, Any]]] = {learner: {} for learner in LEARNERS}
+    for one in values["tries"]:
+        own = best[one["learner"]]
+        if one["risk"] is not None and (one["m"] not in own or one["risk"] < own[one["m"]]["risk"]):
+            own[one["m"]] = one
+    return best
+
+
 def _rates_part(settings: TwoLayersSettings, values: Values) -> sections.Text:
-    """What rates were chosen, and whether a better one may lie beyond those tried."""
-    chosen = {(row["learner"], row["m"]): row["m"] * row["lr"] for row in values["widths"]}
-    told = "; ".join(f"{WORDS[v]} {', '.join(f'{chosen[v, m]:.3g}' for m in settings.widths)}" for v in LEARNERS)
-    ends = {m: (settings.tried(m)[0], settings.tried(m)[-1]) for m in settings.widths}
-    at_edge = [f"{WORDS[v]} at m = {m}" for (v, m), c in chosen.items() if np.isclose(c, ends[m]).any()]
+    """What rates were chosen at every width, with which loss, and whether a better one may lie beyond those tried."""
+    best = _best_tries(values)
+    least = {v: ", ".join(f"{one['risk']:.3f} ({one['rate']:g})" for one in best[v].values()) for v in LEARNERS}
+    told = "; ".join(f"{WORDS[v]} {words}" for v, words in least.items())
+    at_edge = [
+        f"{WORDS[v]} at m = {m}"
+        for v in LEARNERS
+        for m, one in best[v].items()
+        if one["rate"] in (settings.tried(m)[0], settings.tried(m)[-1])
+    ]
     edge = f" At an end of the list, so that a better rate may lie beyond it: {'; '.join(at_edge)}." if at_edge else ""
     return sections.Text(
-        f"Every learner chose its rate at every m alike, from {', '.join(f'{c:g}' for c in settings.rates)} over m, by the loss on noisy validation rows. Chosen, times m, for "
-        f"m = {', '.join(map(str, settings.widths))}: {told}.{edge}",
+        f"Every learner chose its rate at every m alike, from {', '.join(f'{c:g}' for c in settings.rates)} over m (below 1), by the loss on "
+        f"noisy validation rows, N = {settings.samples}, one seed. The least loss, and m times the rate that gave it, for "
+        f"m = {', '.join(map(str, best['L1']))}: {told}. The labels' noise alone has {values['label_noise_loss']:.3f}.{edge}",
         "warning" if at_edge else "plain",
     )
+
+
+def _tried(settings: TwoLayersSettings, values: Values) -> sections.Section:
+    """The least loss of every learner against m, and what every rate gave."""
+    best = _best_tries(values)
+    drawn = tuple(
+        sections.series(WORDS[v], list(own), [one["risk"] for one in own.values()], role=ROLES[v])
+        for v, own in best.items()
+    )
+    words = (
+        f"The loss on new noisy labels at the best rate of every learner and width, N = {settings.samples}, one seed."
+    )
+    figure = sections.Figure("Width, each at its best rate", words, "m", "loss on noisy validation rows", drawn, "log")
+    columns = {"m": "m", "learner": "learner", "rate": "m·η", "risk": "loss on noisy validation rows"}
+    rows = ({**one, "learner": WORDS[one["learner"]]} for one in values["tries"])
+    return sections.Section("Rates tried", (figure, sections.table(columns, rows)))
 
 
 def _needed(r: Mapping[str, Any]) -> sections.Text:
@@ -577,7 +621,7 @@ def _samples(settings: TwoLayersSettings, runs: Runs, values: Values) -> section
         sections.Line(f"{r['share']:g} of the best constant", y=r["level"]) for r in values["reached"][: len(LEVELS)]
     )
     figures = []
-    for m in settings.curve_widths:
+    for m in settings.curves:
         cells = [(m, N) for N in settings.curve_samples]
         for what, title in (("error", "Error"), ("gap", "New less training loss")):
             drawn = tuple(_curve(runs, v, cells, settings.curve_samples, what) for v in ("L1", "L2"))

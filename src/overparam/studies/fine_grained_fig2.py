@@ -351,7 +351,7 @@ STUDY = Study(
         "full": Fig2Settings(10_000, 2_000, 10_000, 10_000, 100, RATES, (
             Case(MNIST, 1e-2, 1e-3, dtype="tf32"), Case(MNIST, 1.0, 1e-3, True, "tf32"), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"),
             Case(CIFAR, 1.0, 3e-4, True, "tf32"),
-        ), True, ((1, 0.2, 70_000), (1, 1.0, 70_000))),
+        ), True, ((1, 0.2, 70_000),)),
     },
     outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
 )  # fmt: skip
