@@ -175,11 +175,25 @@ def test_decisions_on_labels_are_applied_before_the_analysis(table, tmp_path, ca
     assert document["values"]["n"] == 59
     assert document["provenance"]["configuration"]["labels"].endswith("labels.csv")
     assert any("1 row dropped by labels.csv" in note for note in document["values"]["notes"])
+    noise = [s for s in document["values"]["verdict"]["sentences"] if "labels are wrong" in s or "of wrong labels" in s]
+    assert all("taken over from suggestions agree" in sentence for sentence in noise)
     before, after = (path.read_text().splitlines() for path in (table, tmp_path / "out" / "corrected.csv"))
     assert after == [*before[:4], before[5].rpartition(",")[0] + ",dog", *before[6:]]
     (tmp_path / "labels.csv").write_text("row,decision\n3,bird\n")
     assert run(question) == 2
     assert "expected keep, drop or one of cat and dog" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "iris").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert run(["analyze", "iris", "--plan"]) == 0
+    first = capsys.readouterr().err.splitlines()[0]
+    assert (
+        first
+        == "overparam: 'iris' is the set of that name that comes with overparam, not the folder here: write ./iris for that"
+    )
 
 
 def test_corrected_data_are_written_in_a_form_of_their_own(table, tmp_path, capsys):

@@ -119,8 +119,12 @@ def _clipped(y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
     return outputs + np.clip(residuals, -most, most) if np.all(most > 0) else y
 
 
-def labels_say(scored: ScoredLabels) -> list[str]:
-    """How many labels are wrong, and where they are listed."""
+def labels_say(scored: ScoredLabels, decided: bool = False) -> list[str]:
+    """How many labels are wrong, and where they are listed.
+
+    decided: whether people changed labels before; what they took over from suggestions agrees with the models that
+    suggested it, right or wrong.
+    """
     noise, issues, n = scored.noise, scored.issues, len(scored.rows)
     lines = []
     if noise is None:
@@ -139,6 +143,10 @@ def labels_say(scored: ScoredLabels) -> list[str]:
         lines.append(
             f"At most {percent(noise.upper)} of the labels are wrong: noise or overlap of the classes, which these data "
             "cannot tell apart."
+        )
+    if decided and noise is not None:
+        lines[-1] += (
+            " Labels taken over from suggestions agree with the models that made them: what they got wrong is not counted."
         )
     if issues:
         what = "row that is rather wrong than right" if issues == 1 else "rows that are rather wrong than right"

@@ -76,7 +76,7 @@ def give_verdict(
     if tone != "bad" and error.value > 0:
         test = None if error.left_out is None else error.interval
         sentences.append(growth_sentence(growth, s.classes, error.left_out_error, test, s.total))
-    sentences += [*(labels_say(labels) if tone != "bad" or not s.classes else ()), _doubts(problems)]
+    sentences += [*(labels_say(labels, bool(_decided(s))) if tone != "bad" or not s.classes else ()), _doubts(problems)]
     counts = problems.counts
     doubtful = counts["contradictions"] or counts["test_in_train"] or counts["test_near_train"] or given_away
     return Verdict("warning" if tone == "good" and doubtful else tone, tuple(sentences))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from typing import Any
 
 
 def main() -> None:
@@ -11,7 +13,17 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """The command line with these words; gives the exit code."""
+    """The command line with these words; gives the exit code. A warning is one line, too."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _warned
+        return _run(arguments)
+
+
+def _warned(message: Warning | str, *where: Any) -> None:
+    sys.stderr.write("overparam: " + " ".join(str(message).split()) + "\n")
+
+
+def _run(arguments: list[str]) -> int:
     from overparam.cli.app import app
     from overparam.cli.driver import Breached, Stopped
 
