@@ -127,3 +127,9 @@ def test_trees_are_the_best_kind_for_stripes_and_nobody_for_coins():
         found = compare_kinds(work, rows, fitted, forest(work, rows, fitted))
         assert found is not None
         assert found.best == best
+
+
+def test_two_rows_a_class_raise_no_warning_of_others(recwarn):
+    X = np.random.default_rng(0).normal(size=(24, 3))
+    op.analyze(X, [f"class {i}" for i in np.repeat(np.arange(12), 2)])
+    assert [str(w.message) for w in recwarn] == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,3 +36,11 @@ def folds_of(strata: np.ndarray, groups: np.ndarray | None, seed: int, *, classe
     else:
         split = StratifiedKFold(**mixed) if even else KFold(**mixed)
     return list(split.split(np.zeros(len(strata)), strata, groups))
+
+
+@contextlib.contextmanager
+def few_rows_a_class() -> Iterator[None]:
+    """Where classes have few rows scikit-learn warns at every tree and fit; the analysis says it once, in its own words."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
+        yield
