@@ -256,7 +256,8 @@ def _of_ranks(scores: RowScores, quantile: float) -> Interval:
             mine = codes[rows] == code
             if mine.any() and not mine.all():
                 own[place] = _area(outputs[:, code] if outputs.ndim == 2 else outputs, mine)[0]
-        return np.append(np.mean(own[np.isfinite(own)]), own)
+        known = own[np.isfinite(own)]
+        return np.append(known.mean() if len(known) else np.nan, own)
 
     without = np.broadcast_to(scores.spread_without(mean_area), len(curves) + 1)
     areas = np.zeros((len(scores.predictions), len(curves)))
