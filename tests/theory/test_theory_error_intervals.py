@@ -206,3 +206,10 @@ def test_few_rows_of_one_class_leave_the_areas_of_the_others():
     rows = centres[codes] + RNG.normal(size=(111, 3))
     found = error_interval(tuned_fit(rows, np.eye(10)[codes] - 0.1, candidates=FEW), measure="auc")
     assert found.lower > 0.9 * 0.8  # Wilson: of nine in ten, with twice 12 rows each, above 24/(24 + 2²)
+
+
+def test_one_wrong_row_among_eight_heaps_says_no_more_than_eight_rows_do():
+    rows, groups = (np.arange(200) < 1)[None], np.repeat(np.arange(8), 25)
+    again = error_intervals.draw_again(1.0 * rows, groups)
+    found = error_intervals.of_shares(rows, np.zeros(200, dtype=int), again, 0.95, 1.96)
+    assert found.upper > binomtest(0, 16).proportion_ci(0.95, method="wilson").high

@@ -230,8 +230,11 @@ def of_shares(wrong: np.ndarray, codes: np.ndarray, again: DrawnAgain, level: fl
     inside = float(rates.mean() * (1 - rates.mean()))
     rows = inside / variance - extra
     apart = weights * (wrong[0] - value)  # rows of a group are right or wrong together
+    # With a tenth of a group more that is wrong as a whole: one wrong row among heaps of copies tells nothing of how alike they are.
+    size = len(codes) / len(np.unique(again.of))
+    more = 0.1 * size / len(codes) ** 2
     plain, together = float(np.sum(apart**2)), float(np.sum(np.bincount(again.of, apart) ** 2))
-    alike = max(1.0, together / plain) if plain > 0 else len(codes) / len(np.unique(again.of))
+    alike = max(1.0, (together + more * size) / (plain + more))
     return _wilson(value, 1 / (alike / max(1.0, rows) + again.spread(wrong @ weights) / inside), level, quantile)
 
 
