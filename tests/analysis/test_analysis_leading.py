@@ -187,3 +187,27 @@ def test_a_target_that_does_not_vary_is_named():
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30.0)
     with pytest.raises(ValueError, match="target 2 is the same in every training row; leave it out"):
         op.analyze((X, np.column_stack([y, np.ones(30)])), task="regression")
+
+
+def test_copies_that_were_not_found_take_the_green_away():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 10)), rng.integers(0, 2, 100)
+    found = op.analyze(np.concatenate([X, X + 0.3]), np.concatenate([y, y]))
+    assert found.error.upper < 0.1
+    assert found.verdict.tone == "warning"
+    assert any("rows may answer for each other" in sentence for sentence in found.verdict.sentences)
+
+
+def test_test_rows_of_groups_that_training_has_are_no_test(tmp_path):
+    rng = np.random.default_rng(1)
+    names = np.repeat([f"p{i}" for i in range(20)], 6)
+    frame = pd.DataFrame(
+        rng.normal(size=(20, 4)).repeat(6, axis=0) + 0.1 * rng.normal(size=(120, 4)), columns=list("abcd")
+    )
+    frame = frame.assign(patient=names, y=rng.choice(["yes", "no"], 20).repeat(6))
+    for name, rows in (("train", frame[::2]), ("test", frame[1::2])):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    found = op.analyze(tmp_path / "train.csv", label="y", group="patient", test_file=tmp_path / "test.csv", kinds=False)
+    assert found.error.leading == "your groups left out"
+    assert found.error.test_grouped == 60
+    assert "all of them are of groups that the training rows have too" in " ".join(found.verdict.sentences)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -75,10 +75,13 @@ class SeenRows:
     """Whether they count as copies and are left out of the test error; else such rows come about by chance, or may."""
     looked_at: int
     """Test rows in which rows that are nearly equal were looked for: the first of very many."""
+    grouped: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Positions of test rows whose group, as the user names them, is among the training rows too."""
 
     def new(self, count: int) -> np.ndarray:
-        """(count,) which test rows are no copies of training rows."""
+        """(count,) which test rows are no copies of training rows, and of no group that these have."""
         found = np.ones(count, dtype=bool)
+        found[self.grouped] = False
         found[self.test[self.copies]] = False
         return found
 
@@ -179,6 +182,8 @@ class ErrorEstimate:
     """Test rows that are no copies of training rows."""
     test_aside: str = ""
     """Why the test set does not lead, where there is one."""
+    test_grouped: int = 0
+    """Test rows left out because their group is among the training rows too."""
 
     @property
     def interval(self) -> Interval:

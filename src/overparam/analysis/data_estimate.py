@@ -172,6 +172,7 @@ def error_estimate(
         left_out=inside if leads else None,
         test_rows=0 if outside is None else outside.rows,
         test_aside=aside,
+        test_grouped=0 if seen is None else len(seen.grouped),
     )
 
 
@@ -183,7 +184,10 @@ def why_aside(s: PreparedRows, seen: SeenRows | None) -> str:
     new = seen.new(test.n)
     count = int(new.sum())
     if not count:
-        return "all of them are training rows too"
+        same = len(seen.grouped) == test.n
+        return (
+            "all of them are of groups that the training rows have too" if same else "all of them are training rows too"
+        )
     if count < FEW_TEST_ROWS:
         others = "" if count == test.n else " that are no training rows"
         return f"from {FEW_TEST_ROWS} rows{others} on it would"

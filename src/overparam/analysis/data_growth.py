@@ -80,6 +80,10 @@ def growth(work: Work, rows: PreparedRows, fitted: Fitted) -> Growth:
     )
 
 
+NEAR = 0.2
+"""Errors that differ by no more than this share are about the same."""
+
+
 def growth_sentence(g: Growth, classes: bool, now: Interval, test: Interval | None = None, there: int = 0) -> str:
     """Whether more data is worth it, in a sentence with the numbers behind it.
 
@@ -102,10 +106,11 @@ def growth_sentence(g: Growth, classes: bool, now: Interval, test: Interval | No
     on_test = "" if test is None else _on_test(g, classes, test)
     unused = there - g.rows
     first = f"; {unused:,} of the {there:,} rows there are were not used: add those first" if unused > 0 else ""
-    if g.verdict == "helps":
+    later = g.at_twice.value / now.value if now.value > 0 else 1.0  # the curve and the error now are two measurements
+    if g.verdict == "helps" and later < 1:
         return f"More data should help: {twice} should be about {two} ({lower} to {upper}), {further}{on_test}{first}."
-    if g.verdict == "hardly helps":
-        still = f"should still be about {two} ({lower} to {upper})"
+    if g.verdict == "hardly helps" and abs(later - 1) < NEAR:
+        still = f"should be about {two} ({lower} to {upper})"
         return f"More data of this kind hardly helps: {twice} {still}, {further}{on_test}{first}."
     may = f"may be {lower} to {upper}, {further}"
     return f"Whether more data is worth it cannot be told from these rows: {twice} {may}{first}."

@@ -13,7 +13,7 @@ from overparam.analysis.comparison_data import network_inputs
 from overparam.analysis.data_estimate import DRAWS, LEVEL, Fitted, group_interval
 from overparam.analysis.data_rival import TREES, Grown
 from overparam.analysis.data_rows import PreparedRows
-from overparam.analysis.folds import FOLDS, Folds, few_rows_a_class
+from overparam.analysis.folds import FOLDS, Folds, quiet_fits
 from overparam.analysis.host_networks import BATCH, DECAYS, LENGTHS, RATES, train_on_folds
 from overparam.core.bracketed import Interval
 from overparam.core.machine import blas_threads
@@ -155,7 +155,7 @@ def _linear(s: PreparedRows, X: np.ndarray, rows: np.ndarray, folds: Folds) -> t
         for place, penalty in enumerate(PENALTIES):
             shares: Any = 1.0
             if len(present) > 1:
-                with few_rows_a_class():
+                with quiet_fits():
                     shares = LogisticRegression(C=penalty).fit(X[fitted], codes[fitted]).predict_proba(X[held])
             told[place][np.ix_(held, present)] = shares
     outputs = told - 1 / k if y.ndim == 2 else (told[..., :1] - told[..., 1:])

@@ -13,7 +13,7 @@ from scipy.stats import false_discovery_control, rankdata, t
 
 from overparam.analysis.data_estimate import Fitted, in_order_of_classes, share_interval
 from overparam.analysis.data_rows import PreparedRows
-from overparam.analysis.folds import few_rows_a_class
+from overparam.analysis.folds import quiet_fits
 from overparam.core.progress import Progress, silent
 from overparam.core.sections import Table
 from overparam.core.words import count_of, decimal, percent, quoted
@@ -365,7 +365,7 @@ def forest_probabilities(
         return unseen, votes
 
     votes = np.full((len(rows), classes), 1 / classes)
-    with few_rows_a_class(), ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
+    with quiet_fits(), ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
         for done, (unseen, own) in enumerate(pool.map(grown, range(TREES)), start=1):
             votes[unseen] += own
             progress(float(done), float(TREES), "forest")

@@ -10,7 +10,7 @@ from overparam.analysis.data_answers import Rival, SeenRows
 from overparam.analysis.data_estimate import LEVEL, Fitted, group_interval, unexplained, why_aside
 from overparam.analysis.data_labels import for_trees
 from overparam.analysis.data_rows import PreparedRows
-from overparam.analysis.folds import FOLDS, Folds, few_rows_a_class, folds_of
+from overparam.analysis.folds import FOLDS, Folds, folds_of, quiet_fits
 from overparam.data import generator
 from overparam.frame import Work
 from overparam.theory import scores_of_new_rows
@@ -93,7 +93,7 @@ def _grown(s: PreparedRows, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np
             RandomForestRegressor(TREES, random_state=s.seed % 2**32, n_jobs=None).fit(X, y / units).predict(new)
             * units
         )
-    with few_rows_a_class():
+    with quiet_fits():
         grown = RandomForestClassifier(TREES, random_state=s.seed % 2**32, n_jobs=None).fit(X, y)
     votes = np.zeros((len(new), len(s.data.classes)))
     votes[:, grown.classes_] = grown.predict_proba(new)  # a class may be absent from the rows it was grown on

@@ -66,7 +66,15 @@ def seen_rows(work: Work, every: PreparedRows, fitted: Fitted) -> SeenRows | Non
         near=np.array([near for _, (_, near, _) in listed], dtype=bool),
         copies=np.array([copied for _, (_, _, copied) in listed], dtype=bool),
         looked_at=looked,
+        grouped=_grouped(every.source, test),
     )
+
+
+def _grouped(train: Dataset, test: Dataset) -> np.ndarray:
+    """Test rows whose group is among the training rows, too."""
+    if train.groups is None or test.groups is None:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.isin(test.groups, train.groups))
 
 
 def _same_rows(train: Dataset, test: Dataset) -> bool:

@@ -39,8 +39,10 @@ def folds_of(strata: np.ndarray, groups: np.ndarray | None, seed: int, *, classe
 
 
 @contextlib.contextmanager
-def few_rows_a_class() -> Iterator[None]:
-    """Where classes have few rows scikit-learn warns at every tree and fit; the analysis says it once, in its own words."""
+def quiet_fits() -> Iterator[None]:
+    """Without what scikit-learn warns of at every tree and fit: classes of few rows, which the analysis says once itself, and
+    a solver that stopped early, whose answer is worth what rows held out say."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
+        for message in ("The number of unique classes", "lbfgs failed to converge"):
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
         yield
