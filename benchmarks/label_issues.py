@@ -1,9 +1,10 @@
 """Wrong labels put in on purpose and looked for: average precision of `op.find_label_issues`, beside cleanlab.
 
     OVERPARAM_DATA=… python benchmarks/label_issues.py images     n = 5,000, 10% flipped, three seeds
+    OVERPARAM_DATA=… python benchmarks/label_issues.py pair       n = 5,000 of T-shirts and trousers of Fashion-MNIST, 10%
     OVERPARAM_DATA=… python benchmarks/label_issues.py kinds      n = 2,000: 10%, 20%, and 3 → 5, 4 → 9
     OVERPARAM_DATA=… python benchmarks/label_issues.py tables     ten tables, 5% flipped, and none
-    OVERPARAM_DATA=… python benchmarks/label_issues.py rivals     cleanlab (install it beside) on the sets of `kinds`, 10%
+    OVERPARAM_DATA=… python benchmarks/label_issues.py rivals     cleanlab (install it beside) on 2,000 and 5,000 rows, 10%
 
 Each line that is finished goes into benchmarks/results/label_issues.json, and is not made again; docs/label_issues.md
 is filled from there by docs/fill.py. CPU seconds are of all threads.
@@ -26,6 +27,7 @@ from overparam.data import Dataset, flip_labels
 
 FILE = RESULTS / "label_issues.json"
 IMAGES = ("mnist", "fashion-mnist", "cifar10")
+PAIR = "fashion-mnist, T-shirts and trousers"
 TABLES = (
     *("breast-cancer-wisc-diag", "digits", "ecoli", "image-segmentation", "parkinsons"),
     *("pima", "seeds", "synthetic-control", "vertebral-column-3clases", "wine"),
@@ -36,6 +38,8 @@ SEEDS = (0, 1, 2)
 
 def load(name: str, n: int | None) -> Dataset:
     """Images: the first rows of the training set, of CIFAR-10 the first two classes."""
+    if name == PAIR:
+        return op.load("fashion-mnist", train=n, classes=(0, 1)).replace(test=None)
     if name not in IMAGES:
         return op.load(f"uci/{name}")
     classes = (0, 1) if name == "cifar10" else None
@@ -134,6 +138,8 @@ def questions(what: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """What is asked in a part: the method and its arguments."""
     if what == "images":
         yield from (("overparam", (name, 5_000, "any", 0.1, seed)) for seed in SEEDS for name in IMAGES)
+    elif what == "pair":
+        yield from (("overparam", (PAIR, 5_000, "any", 0.1, seed)) for seed in SEEDS)
     elif what == "kinds":
         for rate in (0.1, 0.2):
             yield from (("overparam", (name, 2_000, "any", rate, 0)) for name in IMAGES)
@@ -142,10 +148,11 @@ def questions(what: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
         yield from (("overparam", (name, None, "any", rate, 0)) for rate in (0.05, 0.0) for name in TABLES)
     elif what == "rivals":
         for model in rivals():
-            yield from ((f"cleanlab, {model}", (name, 2_000, "any", 0.1, 0)) for name in IMAGES)
+            for n in (2_000, 5_000):
+                yield from ((f"cleanlab, {model}", (name, n, "any", 0.1, 0)) for name in IMAGES)
         yield "cleanlab, forest", ("mnist", 2_000, "3 → 5, 4 → 9", 0.2, 0)
     else:
-        raise SystemExit(f"{what!r} is no part; expected images, kinds, tables or rivals")
+        raise SystemExit(f"{what!r} is no part; expected images, pair, kinds, tables or rivals")
 
 
 def main(parts: list[str]) -> None:

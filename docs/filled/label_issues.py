@@ -8,6 +8,7 @@ from typing import Any
 
 from filled.committed import Result, all_of, fixed, percent, table, whole
 
+PAIR = "fashion-mnist, T-shirts and trousers"
 NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10, two classes"}
 
 
@@ -17,12 +18,19 @@ def label_issues(result: Result) -> dict[str, str]:
     own = all_of(found, method="overparam")
     large = [row for row in own if row["n"] == 5_000 and row["set"] in NAMES]
     small = [row for row in own if row["n"] == 2_000 and row["set"] in NAMES]
-    tables = [row for row in own if row["set"] not in NAMES]
+    tables = [row for row in own if row["set"] not in (*NAMES, PAIR)]
+    pair = all_of(own, set=PAIR)
+    ours = [row for row in large if row["seed"] == 0]
     clean = all_of(tables, rate=0.0)
     return {
         "images": _images(large),
         "kinds": _kinds(small, all_of(found, method="cleanlab, forest")),
         "rivals": _rivals([row for row in found if row["n"] == 2_000 and row["rate"] == 0.1 and row["kind"] == "any"]),
+        "rivals_large": _rivals([*ours, *(row for row in found if row["n"] == 5_000 and row["method"] != "overparam")]),
+        "pair": table(
+            ["seed", "average precision", "wrong", "told"],
+            [[str(row["seed"]), fixed(row["average_precision"], 3), percent(row["wrong"]), _told(row)] for row in pair],
+        ),
         "tables": _tables([row for row in tables if row["rate"] > 0]),
         "seeds": str(len({row["seed"] for row in large})),
         "clean": str(len(clean)),
