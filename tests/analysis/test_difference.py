@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
 import overparam as op
-from overparam.analysis.data_matching import column_drift, label_changes, match_rows
+from overparam.analysis.data_matching import column_drift, feature_changes, label_changes, match_rows
 from overparam.cli import run
 
 
@@ -55,6 +56,57 @@ def match_and_drift(before, shift, seed=7):
     X, y = table(150, seed, shift)
     after = read(np.vstack([before.X, X]), np.concatenate([before.labels, y]))
     return column_drift(before, after, match_rows(before, after, None))
+
+
+def keyed(X, y, keys=None):
+    return op.load((X, y)).replace(groups=np.arange(len(X)) if keys is None else keys)
+
+
+def write(path, X, y):
+    rows = [",".join([str(100 + i), *map(repr, row.tolist()), y[i]]) for i, row in enumerate(X)]
+    path.write_text("\n".join(["id,a,b,c,kind", *rows]) + "\n")
+    return str(path)
+
+
+def test_a_column_that_changed_in_every_kept_row_is_drifted(tmp_path, capsys):
+    X, y = table()
+    one = write(tmp_path / "one.csv", X, y)
+    moved = write(tmp_path / "two.csv", X * [1, 1000, -1] + [1, 0, 0], y)
+    out = ["--key", "id", "--out", str(tmp_path / "o")]
+    assert run(["diff", one, moved, *out, "--fail-if", "drifted>0"]) != 0
+    said = " ".join(capsys.readouterr().out.replace("│", "").split())
+    assert "120 of the 120 kept rows have other features now: 'a' in 120, 'b' in 120 and 'c' in 120 of them." in said
+    found = op.read(tmp_path / "o")
+    assert set(found.drifted) == {"a", "b", "c"}  # the third has the same distribution as before
+    assert found.rows.changed == 120
+    assert {each.column: each.rows for each in found.column_changes} == {"a": 120, "b": 120, "c": 120}
+    by_hand = ks_2samp(X[:, 0], X[:, 0] + 1, method="asymp")[1]
+    assert next(each.p for each in found.drift if each.column == "a") == pytest.approx(by_hand, rel=1e-9)
+    before, after = keyed(X, y), keyed(np.round(X, 5), y)
+    rows, columns = feature_changes(before, after, match_rows(before, after, "id"))
+    assert rows == 120
+    assert not any(each.rewritten for each in columns)
+    assert run(["diff", one, moved, "--key", "nope"]) == 2
+    assert "one.csv has no key column 'nope'" in capsys.readouterr().err
+
+
+def test_values_drawn_anew_from_one_distribution_are_seldom_told_apart():
+    X, y = table(200)
+    before = keyed(X, y)
+    alarms = 0
+    for seed in range(1, 101):
+        after = keyed(table(200, seed)[0], y)
+        alarms += any(each.q <= 0.05 for each in column_drift(before, after, match_rows(before, after, "id")))
+    assert alarms <= 13  # one table in twenty: 5 expected of 100, 13 are 3.7 standard deviations more
+
+
+def test_added_rows_that_are_copies_are_told():
+    X, y = table(60)
+    X, y = np.vstack([X, X[:4], X[4:5] + 1]), np.append(y, [*y[:4], "no"])
+    y[63] = "no" if y[63] == "yes" else "yes"  # the same features with another label: no copy
+    found = op.diff(keyed(X[:60], y[:60]), keyed(X, y), by="id")
+    assert (found.rows.added, found.rows.copies, found.rows.changed) == (5, 3, 0)
+    assert any(told.startswith("3 of the 5 new rows are copies") for told in found.verdict.sentences)
 
 
 def test_by_a_key_and_its_mistakes(tmp_path):

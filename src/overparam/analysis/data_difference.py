@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +16,15 @@ from overparam.analysis.data_analysis import LEAST_ROWS, Analysis
 from overparam.analysis.data_estimate import MOST_ROWS as MOST_FITTED
 from overparam.analysis.data_estimate import fit_rows
 from overparam.analysis.data_matching import (
+    ColumnChange,
     ColumnDrift,
     LabelChange,
     Matching,
     column_drift,
     column_notes,
     common_columns,
+    count_copies,
+    feature_changes,
     label_changes,
     match_rows,
 )
@@ -31,8 +35,9 @@ from overparam.core.folder import RESULT
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
 from overparam.core.sections import Figure, Section, Table, Text, Tone, Verdict, series
-from overparam.core.words import count_of, listed, percent, points, quoted
+from overparam.core.words import as_sure_as, count_of, listed, quoted
 from overparam.data import Dataset, as_dataset, generator
+from overparam.data.readers.tables import MissingColumn
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, read, verb
 
 MOST_ROWS = 2_000
@@ -53,6 +58,10 @@ class Rows:
     kept: int
     gone: int
     added: int
+    changed: int
+    """Kept rows that have other features now."""
+    copies: int
+    """Added rows whose features and label are those of a row already there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +73,7 @@ class Compared:
     label_changes: tuple[LabelChange, ...]
     changed: int
     """Labels changed in all; the first are listed."""
+    column_changes: tuple[ColumnChange, ...]
     drift: tuple[ColumnDrift, ...]
     notes: tuple[str, ...]
     widest: str
@@ -99,7 +109,10 @@ class Difference(AbstractAnswer):
     rows: Rows
     labels_changed: int | None
     label_changes: tuple[LabelChange, ...]
+    column_changes: tuple[ColumnChange, ...]
+    """Columns whose values changed in kept rows."""
     drifted: tuple[str, ...]
+    """Columns whose new values differ by the tests in `drift`, and those rewritten in nearly all kept rows."""
     drift: tuple[ColumnDrift, ...]
     error_before: Interval | None
     error_after: Interval | None
@@ -202,22 +215,50 @@ def _given(data: Any, by: str | None, key: int, reading: Mapping[str, Any]) -> D
             )
         return found
     options = dict(reading) | ({} if by is None or isinstance(data, Dataset) else {"group": by})
-    found = as_dataset(data, key=key, **options)
+    with groups_are_keys():
+        found = as_dataset(data, key=key, **options)
     if found.n < LEAST_ROWS:
         raise ValueError(f"{found.name} has {count_of(found.n, 'row')}; a comparison needs at least {LEAST_ROWS}")
     return found
+
+
+@contextmanager
+def groups_are_keys() -> Iterator[None]:
+    """Keys are read as groups of rows are; where there is no such column, that is said of a key."""
+    try:
+        yield
+    except MissingColumn as error:
+        raise error.asked_as("key") if error.what == "group" else error from None
 
 
 def _compared(work: Work, before: Dataset, after: Dataset, by: str | None) -> Compared:
     matching = match_rows(before, after, by)
     changes = label_changes(before, after, matching)
     drift = column_drift(before, after, matching)
-    rows = Rows(before.n, after.n, len(matching.before), len(matching.gone), len(matching.added))
+    changed, columns = feature_changes(before, after, matching)
+    rows = Rows(
+        before=before.n,
+        after=after.n,
+        kept=len(matching.before),
+        gone=len(matching.gone),
+        added=len(matching.added),
+        changed=changed,
+        copies=count_copies(before, after, matching),
+    )
     widest, grid, shares = "", np.empty(0), np.empty((2, 0))
     if drift and drift[0].q <= FOUND:
         widest, grid, shares = _functions(before, after, matching, drift)
     return Compared(
-        matching.by, rows, changes[:SHOWN], len(changes), drift, column_notes(before, after), widest, grid, shares
+        by=matching.by,
+        rows=rows,
+        label_changes=changes[:SHOWN],
+        changed=len(changes),
+        column_changes=columns,
+        drift=drift,
+        notes=column_notes(before, after),
+        widest=widest,
+        grid=grid,
+        shares=shares,
     )
 
 
@@ -284,7 +325,8 @@ def _intervals(one: np.ndarray, other: np.ndarray, matching: Matching, key: int)
 def _conclude(
     before: Dataset | Analysis, after: Dataset | Analysis, found: Mapping[str, Any], made: Provenance
 ) -> Difference:
-    empty = Compared("", Rows(before.n, after.n, 0, 0, 0), (), 0, (), (), "", np.empty(0), np.empty((2, 0)))
+    nothing = Rows(before.n, after.n, kept=0, gone=0, added=0, changed=0, copies=0)
+    empty = Compared("", nothing, (), 0, (), (), (), "", np.empty(0), np.empty((2, 0)))
     compared: Compared = found.get("rows", empty)
     errors: Errors | None = found.get("errors")
     notes = list(compared.notes)
@@ -297,7 +339,8 @@ def _conclude(
         elif errors is None:
             notes.append("errors are compared where both are data, or both results of one kind of task")
     task = before.task if before.task == after.task else f"{before.task}, then {after.task}"
-    drifted = tuple(each.column for each in compared.drift if each.q <= FOUND)
+    tested = [each.column for each in compared.drift if each.q <= FOUND]
+    rewritten = [each.column for each in compared.column_changes if each.rewritten]
     answer = Difference(
         before=before.name,
         after=after.name,
@@ -306,7 +349,8 @@ def _conclude(
         rows=compared.rows,
         labels_changed=compared.changed if compared.by else None,
         label_changes=compared.label_changes,
-        drifted=drifted,
+        column_changes=compared.column_changes,
+        drifted=(*tested, *(name for name in rewritten if name not in tested)),
         drift=compared.drift,
         error_before=None if errors is None else errors.before,
         error_after=None if errors is None else errors.after,
@@ -342,13 +386,17 @@ def _verdict(d: Difference) -> Verdict:
             f"Of {count_of(rows.before, 'row')} {rows.kept:,} are kept and {rows.gone:,} gone; {rows.added:,} are new "
             f"(matched by {d.matched_by})."
         )
+        if rows.copies:
+            are = "is a copy" if rows.copies == 1 else "are copies"
+            which = f"{rows.copies:,} of the {count_of(rows.added, 'new row')}"
+            sentences.append(f"{which} {are} of rows already there: equal features, equal label.")
+        if rows.changed:
+            sentences.append(_change_words(d))
         changed = d.labels_changed or 0
         sentences.append(f"{count_of(changed, 'label')} changed." if changed else "No label of a kept row changed.")
         if d.drifted:
             tones.append("warning")
-            named = listed([quoted(name) for name in d.drifted], 5)
-            what = "New values differ from the old ones in " + named
-            sentences.append(f"{what}: {count_of(len(d.drifted), 'column')} at a false discovery rate of {FOUND:.0%}.")
+            sentences.extend(_drift_words(d))
         elif d.drift:
             sentences.append("No column drifted that these rows could show.")
         else:
@@ -364,37 +412,73 @@ def _tone(change: Interval | None) -> Tone:
     return "bad" if change.lower > 0 else "good"
 
 
+def _change_words(d: Difference) -> str:
+    rows = d.rows
+    have = "has" if rows.changed == 1 else "have"
+    most = [f"{quoted(each.column)} in {each.rows:,}" for each in d.column_changes if 2 * each.rows > rows.changed]
+    where = f"{listed(most, 5)} of them" if most else "no column in most of them"
+    return f"{rows.changed:,} of the {count_of(rows.kept, 'kept row')} {have} other features now: {where}."
+
+
+def _drift_words(d: Difference) -> list[str]:
+    """Columns by their tests, then those that were rewritten without another distribution."""
+    tested = [each.column for each in d.drift if each.q <= FOUND]
+    others = [name for name in d.drifted if name not in tested]
+    sentences = []
+    if tested:
+        what = "New values differ from the old ones in " + listed([quoted(name) for name in tested], 5)
+        sentences.append(f"{what}: {count_of(len(tested), 'column')} at a false discovery rate of {FOUND:.0%}.")
+    if others:
+        named = listed([quoted(name) for name in others], 5)
+        sentences.append(
+            f"Nearly all kept rows have another value of {named}: a drift, though the distribution does not show it."
+        )
+    return sentences
+
+
 def _error_words(d: Difference, before: Interval, after: Interval, change: Interval) -> str:
     regression = "regression" in d.task
     what = "share of the variance unexplained" if regression else "error"
+    one, other = (as_sure_as(each.upper - each.lower)(each.value) for each in (before, after))
+    value, lower, upper = _in_points(change)
     if change.lower > 0:
         told = "rose"
     elif change.upper < 0:
         told = "fell"
     else:
         return (
-            f"The {what} on new rows is {percent(before.value)} before and {percent(after.value)} after: no change that "
-            f"these rows can tell ({points(change.lower)} to {points(change.upper)})."
+            f"The {what} on new rows is {one} before and {other} after: no change that these rows can tell "
+            f"({lower} to {upper} points)."
         )
-    return (
-        f"The {what} on new rows {told} from {percent(before.value)} to {percent(after.value)}: a change of {points(change.value)}, "
-        f"95% interval {points(change.lower)} to {points(change.upper)}."
-    )
+    size = f"a change of {value} points, 95% interval {lower} to {upper}"
+    return f"The {what} on new rows {told} from {one} to {other}: {size}."
+
+
+def _in_points(change: Interval) -> tuple[str, str, str]:
+    """A difference of shares in points of percent, with as many digits as its interval supports."""
+    said = as_sure_as(100 * (change.upper - change.lower), share=False)
+    value, lower, upper = (said(100 * each) for each in (change.value, change.lower, change.upper))
+    return value, lower, upper
 
 
 def make_difference_sections(d: Difference) -> tuple[Section, ...]:
     """All sections, verdict first."""
     found = [d.verdict.section]
-    intervals = [("before", d.error_before), ("after", d.error_after), ("change", d.error_change)]
-    rows = tuple((name, each.value, each.lower, each.upper) for name, each in intervals if each is not None)
-    if rows:
+    if d.error_before is not None and d.error_after is not None and d.error_change is not None:
+        rows = []
+        for name, each in (("before", d.error_before), ("after", d.error_after)):
+            said = as_sure_as(each.upper - each.lower)
+            rows.append((name, said(each.value), said(each.lower), said(each.upper)))
+        rows.append(("change, in points", *_in_points(d.error_change)))
         told = "share of the variance unexplained" if "regression" in d.task else "share of rows wrong"
-        found.append(Section("The error on new rows", (Table(("", told, "from", "to"), rows, _how(d)),)))
+        found.append(Section("The error on new rows", (Table(("", told, "from", "to"), tuple(rows), _how(d)),)))
     if d.label_changes:
         cells = tuple((c.key or c.row_before, c.row_after, c.before, c.after) for c in d.label_changes)
         caption = f"The first {len(cells)} of {d.labels_changed:,}." if (d.labels_changed or 0) > len(cells) else ""
         head = ("row or key before", "row after", "label before", "label after")
         found.append(Section("Labels that changed", (Table(head, cells, caption, has_samples=True),)))
+    if d.column_changes:
+        found.append(Section("Features that changed in kept rows", (_changes(d),)))
     if d.drift:
         found.append(Section("Columns", _columns(d)))
     return tuple(found)
@@ -406,9 +490,28 @@ def _how(d: Difference) -> str:
     return "Left out, by the tuned fit of either version; 95% intervals by drawing rows again, those in both together."
 
 
+def _changes(d: Difference) -> Table:
+    cells = tuple(
+        (each.column, each.rows, float(f"{each.moved:.2g}"), "yes" if each.rewritten else "")
+        for each in d.column_changes[:SHOWN]
+    )
+    return Table(
+        ("column", "kept rows changed", "median change", "rewritten"), cells,
+        f"{d.rows.changed:,} of {count_of(d.rows.kept, 'kept row')} have other features. The median change is in units "
+        "of the quartile distance of the old values; rewritten: at least 90% of kept rows, by more than 0.01 of it.",
+    )  # fmt: skip
+
+
 def _columns(d: Difference) -> tuple[Any, ...]:
     cells = tuple(
-        (each.column, each.mean_before, each.mean_after, each.distance, each.q, "yes" if each.q <= FOUND else "")
+        (
+            each.column,
+            each.mean_before,
+            each.mean_after,
+            each.distance,
+            each.q,
+            "yes" if each.column in d.drifted else "",
+        )
         for each in d.drift[:SHOWN]
     )
     head = ("column", "mean before", "mean of new values", "distance", "false discovery rate", "drifted")
@@ -417,8 +520,10 @@ def _columns(d: Difference) -> tuple[Any, ...]:
         "New values: those of rows added or changed. Distance: the largest difference of the distribution functions, or "
         "half the sum of the differences of shares where a column has at most 20 values.",
     )  # fmt: skip
-    if not d.widest:
+    if not d.drifted:
         return (Text("No column is drifted at this rate.", "good"), table)
+    if not d.widest:
+        return (table,)
     figure = Figure(
         f"{d.widest}: before and new", "Share of rows with at most this value.", d.widest, "share of rows",
         (series("before", d.grid, d.shares[0], role="true"), series("new values", d.grid, d.shares[1], role="random")),

@@ -16,6 +16,10 @@ FEW_VALUES = 20
 """Columns of at most so many different values are compared by counts, others by their distribution functions."""
 FEW_ROWS = 10
 """Fewer new rows than this say nothing of a distribution."""
+NEARLY_ALL = 0.9
+"""A column that changed in at least this share of the kept rows was rewritten, if by more than `SLIGHT`."""
+SLIGHT = 0.01
+"""Changes of less than this part of the spread of a column are rounding, another unit of storage, or the like."""
 RARE = 5
 """Values expected less often than this are counted together: the test of counts needs as much."""
 
@@ -44,6 +48,20 @@ class LabelChange:
 
 
 @dataclass(frozen=True)
+class ColumnChange:
+    """In how many kept rows the value of a column is another one now, and how far the median change is from nothing.
+
+    `moved` is in units of the quartile distance of the old values (their deviation where that is 0); `rewritten` says
+    that nearly all kept rows changed by more than rounding, which is a drift even of a column whose distribution stays.
+    """
+
+    column: str
+    rows: int
+    moved: float
+    rewritten: bool
+
+
+@dataclass(frozen=True)
 class ColumnDrift:
     """How far new values of a column are from the old ones.
 
@@ -67,11 +85,9 @@ def match_rows(before: Dataset, after: Dataset, by: str | None) -> Matching:
     if by is not None:
         return _paired(_require_unique(before, by), _require_unique(after, by), f"the column {by!r}")
     _, one, other = common_columns(before, after)
-    labels = [np.asarray(data.labels).astype(str).tolist() for data in (before, after)]
-    rows = [[row.tobytes() for row in np.ascontiguousarray(X) + 0.0] for X in (one, other)]  # −0 is 0
-    whole = [list(zip(rows[side], map(str, labels[side]), strict=True)) for side in (0, 1)]
+    whole = [_whole(one, before.labels), _whole(other, after.labels)]
     first = _paired(whole[0], whole[1], "")
-    rest = _paired([rows[0][i] for i in first.gone], [rows[1][i] for i in first.added], "")
+    rest = _paired([whole[0][i][0] for i in first.gone], [whole[1][i][0] for i in first.added], "")
     return Matching(
         "equal features",
         np.concatenate([first.before, first.gone[rest.before]]),
@@ -180,7 +196,7 @@ def column_drift(before: Dataset, after: Dataset, matching: Matching) -> tuple[C
     """Every common column and the target: values that are new against those that were there, the most certain first.
 
     Rows kept unchanged are in both and say nothing. The old values are those of all rows before whose value did not
-    change, so that a row is never on both sides.
+    change, so that a row is never on both sides; where nearly all changed, or too few did not, they are all there were.
     """
     names, one, other = common_columns(before, after)
     columns = [(name, one[:, j], other[:, j]) for j, name in enumerate(names)]
@@ -190,13 +206,47 @@ def column_drift(before: Dataset, after: Dataset, matching: Matching) -> tuple[C
         stays = np.ones(len(old), dtype=bool)
         stays[matching.before[changed]] = False
         news = np.concatenate([new[matching.added], new[matching.after[changed]]])
-        if len(news) < FEW_ROWS or stays.sum() < FEW_ROWS:
+        olds = old if _nearly_all(changed) or stays.sum() < FEW_ROWS else old[stays]
+        if len(news) < FEW_ROWS or len(olds) < FEW_ROWS:
             continue
-        distance, p = _distance(old[stays], news)
-        found.append(ColumnDrift(name, distance, p, p, float(old[stays].mean()), float(news.mean()), len(news)))
+        distance, p = _distance(olds, news)
+        found.append(ColumnDrift(name, distance, p, p, float(olds.mean()), float(news.mean()), len(news)))
     rates = false_discovery_control([each.p for each in found]) if found else ()
     drifts = [replace(each, q=float(q)) for each, q in zip(found, rates, strict=True)]
     return tuple(sorted(drifts, key=lambda drift: (drift.q, -drift.distance)))
+
+
+def _nearly_all(changed: np.ndarray) -> bool:
+    return changed.sum() >= max(FEW_ROWS, NEARLY_ALL * len(changed))
+
+
+def feature_changes(before: Dataset, after: Dataset, matching: Matching) -> tuple[int, tuple[ColumnChange, ...]]:
+    """How many kept rows have other features now, and in which columns, the most frequent first."""
+    names, one, other = common_columns(before, after)
+    old, new = one[matching.before], other[matching.after]
+    changed = old != new
+    found = []
+    for j in np.flatnonzero(changed.any(axis=0)):
+        where, values = changed[:, j], old[:, j]
+        low, high = np.percentile(values, [25, 75])
+        spread = float(high - low) or float(values.std()) or float(np.abs(values).max()) or 1.0
+        moved = float(np.median(np.abs(new[where, j] - values[where]))) / spread
+        found.append(ColumnChange(names[j], int(where.sum()), moved, _nearly_all(where) and moved >= SLIGHT))
+    return int(changed.any(axis=1).sum()), tuple(sorted(found, key=lambda each: -each.rows))
+
+
+def count_copies(before: Dataset, after: Dataset, matching: Matching) -> int:
+    """Rows added whose features and label are those of a row before or of a kept one."""
+    _, one, other = common_columns(before, after)
+    added, kept = (_whole(other[places], after.labels[places]) for places in (matching.added, matching.after))
+    there = {*_whole(one, before.labels), *kept}
+    return sum(row in there for row in added)
+
+
+def _whole(X: np.ndarray, labels: Any) -> list[tuple[bytes, str]]:
+    """Rows with their labels, as values that can be looked up."""
+    words = [str(label) for label in np.asarray(labels).astype(str).tolist()]
+    return [(row.tobytes(), word) for row, word in zip(np.ascontiguousarray(X) + 0.0, words, strict=True)]  # −0 is 0
 
 
 def _target(before: Dataset, after: Dataset) -> list[tuple[str, np.ndarray, np.ndarray]]:

@@ -26,14 +26,15 @@ def command(
 ) -> Job[Difference]:
     """Tell what changed from BEFORE to DATA: rows, labels, columns, and the error on new rows."""
     from overparam.analysis import prepare_diff
-    from overparam.analysis.data_difference import MOST_ROWS
+    from overparam.analysis.data_difference import MOST_ROWS, groups_are_keys
 
     if not given.data:
         raise ValueError("two data sets are compared; pass both, as in `overparam diff before.csv after.csv`")
     reading = given.reading | ({} if key is None else {"group": key})
-    sides = [
-        source if (Path(source) / RESULT).is_file() else replace(given, data=source, reading=reading).read()
-        for source in (before, given.data)
-    ]
+    with groups_are_keys():
+        sides = [
+            source if (Path(source) / RESULT).is_file() else replace(given, data=source, reading=reading).read()
+            for source in (before, given.data)
+        ]
     most = MOST_ROWS if max_rows is None else max_rows
     return prepare_diff(*sides, by=key, preprocess=preprocess, max_rows=most, **given.shared)

@@ -6,7 +6,7 @@ import contextlib
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -120,6 +120,22 @@ def unique_names(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     )
 
 
+@final
+class MissingColumn(ValueError):
+    """A table has no such column; `what` is what it was asked for as: a label, a group."""
+
+    def __init__(self, table: str, what: str, rest: str) -> None:
+        super().__init__(table, what, rest)
+        self.table, self.what, self.rest = table, what, rest
+
+    def __str__(self) -> str:
+        return f"{self.table} has no {self.what} column {self.rest}"
+
+    def asked_as(self, what: str) -> MissingColumn:
+        """The same of a column that was asked for as something else."""
+        return MissingColumn(self.table, what, self.rest)
+
+
 def find_column(names: Sequence[str], wanted: str | int, what: str, table: str) -> int:
     """The position of a column given by name, or by number where no column has that name."""
     if str(wanted) in names:
@@ -129,4 +145,4 @@ def find_column(names: Sequence[str], wanted: str | int, what: str, table: str) 
     close = difflib.get_close_matches(str(wanted), names, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else "."
     shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
-    raise ValueError(f"{table} has no {what} column {wanted!r}{hint} Its columns: {shown}")
+    raise MissingColumn(table, what, f"{wanted!r}{hint} Its columns: {shown}")
