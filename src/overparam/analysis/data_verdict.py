@@ -89,7 +89,7 @@ def opening(s: PreparedRows, error: ErrorEstimate, copies: Copies, kinds: Kinds 
     if error.left_out is not None and found == ["bad"] and not _unlike(error):
         # few test rows do not prove that nothing carries over where training rows left out say that something does
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
-    if copies.verdict == "unclear":  # green needs both
+    if copies.verdict in ("unclear", "none"):  # green needs both, where some rows are near each other
         found += [_tone(s, error, each, error.rival) for each in (error.alone, error.together) if each is not None]
     if copies.verdict == "windows":  # rows at the edge of a block still share columns with the next
         found.append("warning")
