@@ -129,13 +129,43 @@ def test_targets_of_a_regression(tmp_path):
     assert found.scored.rows[0] == 11
     assert found.scored.wrong[0] > 0.99
     assert f"{found.issues} target" in found.verdict.sentences[0]
+    assert "with keep, drop or a number." in found.verdict.sentences[1]
     assert abs(found.scored.suggested[0] - (y[11] - 9.0)) < 1.0
     path = found.to_csv(tmp_path / "labels.csv")
     assert float(lines(path)[0]["given"]) == y[11]
+    assert sum(float(line["wrong"]) > 0.5 for line in lines(path)) == found.issues
     write(path, [(11, repr(float(y[11])), "1.5")])
     assert apply_decisions((X, y), path).y[11] == 1.5
     write(path, [(11, repr(float(y[11])), "high")])
     with pytest.raises(ValueError, match="expected keep, drop or a number"):
+        apply_decisions((X, y), path)
+
+
+def test_rows_of_several_targets_are_kept_or_dropped(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (60, 2))
+    y = X @ [[1.0, 3.0], [2.0, -1.0]] + 0.05 * rng.standard_normal((60, 2))
+    y[11, 1] += 9.0
+    found = op.find_label_issues(X, y)
+    assert found.verdict.sentences[1].endswith("row 11 first: fill its column `decision` with keep or drop.")
+    assert tuple(found.to_frame().columns) == ("row", "target", *COLUMNS[1:])
+    assert found.sections()[1].blocks[0].rows[0][:2] == (11, "target 2")
+    path = found.to_csv(tmp_path / "labels.csv")
+    read = lines(path)
+    assert (read[0]["row"], read[0]["target"], float(read[0]["given"])) == ("11", "target 2", y[11, 1])
+    read[0]["decision"], read[1]["decision"] = "drop", "keep"
+    write(path, [line.values() for line in read], read[0])
+    fixed = apply_decisions((X, y), path)
+    assert np.array_equal(fixed.y, np.delete(y, 11, axis=0))
+    assert fixed.notes[-1] == "0 labels changed and 1 row dropped by labels.csv: 59 of 60 rows are left"
+    for decision in ("1.5", "high"):
+        write(path, [(11, read[0]["given"], decision)])
+        with pytest.raises(
+            ValueError, match=f"decides '{decision}' for row 11.*several targets.*expected keep or drop$"
+        ):
+            apply_decisions((X, y), path)
+    write(path, [(11, "77", "drop")])
+    with pytest.raises(ValueError, match="belongs to other data"):
         apply_decisions((X, y), path)
 
 
@@ -197,3 +227,12 @@ def test_classes_called_keep_and_drop_are_told_from_what_is_done(tmp_path):
         apply_decisions((X, y), path)
     path.write_text("row,decision\n0,row:drop\n1,label:b\n")
     assert apply_decisions((X, np.array(["a", "b"] * 4)), path).n == 7
+
+
+def test_capitals_of_keep_and_drop_do_not_matter_unless_a_class_is_written_so(tmp_path):
+    X, path = np.arange(8.0)[:, None], tmp_path / "labels.csv"
+    path.write_text("row,decision\n0,Drop\n1,KEEP\n2,Row:Drop\n3,Label:a\n")
+    assert apply_decisions((X, np.array(["a", "b"] * 4)), path).labels.tolist() == list("baabab")
+    assert apply_decisions((X, np.array(["a", "Drop"] * 4)), path).labels.tolist()[:3] == ["Drop", "Drop", "a"]
+    with pytest.raises(ValueError, match="'Drop' for row 0, which is a class of the data too; write label:drop"):
+        apply_decisions((X, np.array(["a", "drop"] * 4)), path)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import false_discovery_control, t
+from scipy.stats import false_discovery_control, norm, t
 from sklearn.neighbors import NearestNeighbors
 
 from overparam.analysis.data_labels import (
@@ -144,12 +144,38 @@ def test_outliers_of_a_regression_are_false_discoveries_of_scipy():
     size = np.abs(y - predicted) / np.median(np.abs(y - predicted))
     ratio = np.quantile(size, 0.9)
     df = brentq(lambda df: t.ppf(0.95, df) / t.ppf(0.75, df) - ratio, 1.5, 1e4)
-    expected = 1 - false_discovery_control(2 * t.sf(size * t.ppf(0.75, df), df))
+    sure = 1 - false_discovery_control(2 * t.sf(size * t.ppf(0.75, df), df))
+    expected = np.where(sure > 0.95, sure, sure / 2)  # what the control does not name is not rather wrong
     assert np.allclose(found.wrong, expected[found.rows], rtol=0, atol=0.05)  # theirs are on a grid of 42 degrees
+    assert found.target is None
     assert np.array_equal(
         found.same, NearestNeighbors(n_neighbors=2).fit(comparable_rows(data)).kneighbors()[1][found.rows, 0]
     )
     assert np.all(found.other == -1)
+
+
+def test_rows_are_rather_wrong_where_the_false_discovery_control_names_them():
+    """Quantiles of the normal distribution, two rows far beyond, and two that are only doubtful."""
+    size = np.concatenate([norm.ppf(0.5 + (np.arange(400) + 0.5) / 800), [9.0, 8.0, 3.4, 3.3]])
+    data = load((np.arange(808.0).reshape(404, 2), size), task="regression")
+    found = score_targets(data, np.zeros(404))
+    assert found.rows[:4].tolist() == [400, 401, 402, 403]
+    assert found.issues == np.sum(found.wrong > 0.5) == 2
+    assert np.all(found.wrong[:2] > 0.95)
+    # 404 × chance / rank: a rate of 5% to 50%, whose `wrong` was above one half
+    assert np.all((found.wrong[2:4] > 0.25) & (found.wrong[2:4] <= 0.5))
+
+
+def test_of_several_targets_the_one_that_stands_out_is_named():
+    rng = np.random.default_rng(5)
+    y = rng.standard_normal((60, 2))
+    y[[7, 9], [1, 0]] = 50.0
+    data = load((np.arange(60.0)[:, None], y), task="regression")
+    found = score_targets(data, np.zeros((60, 2)))
+    told = dict(zip(found.rows.tolist(), found.target.tolist(), strict=True))
+    assert (told[7], told[9]) == ("target 2", "target 1")
+    named = score_targets(data.replace(label_names=("t1", "t2")), np.zeros((60, 2)))
+    assert dict(zip(named.rows.tolist(), named.target.tolist(), strict=True))[7] == "t2"
 
 
 def test_a_constant_target_has_no_outliers():

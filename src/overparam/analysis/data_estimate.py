@@ -20,7 +20,7 @@ from overparam.analysis.data_answers import (
     TargetError,
 )
 from overparam.analysis.data_copies import judge_copies
-from overparam.analysis.data_rows import PreparedRows, columns
+from overparam.analysis.data_rows import PreparedRows, columns, target_names
 from overparam.core.bracketed import Interval
 from overparam.data import generator, row_copies
 from overparam.data.scaling import target_scale
@@ -230,12 +230,9 @@ def _scores(s: PreparedRows, found: RowScores, error: Interval, codes: np.ndarra
     n = len(found.y)
     if codes is None:
         unit, around = target_scale(s.source.y)[1], columns(found.y).var(axis=0)
-        names = s.source.label_names
-        if names is None or len(names) != len(around):
-            names = tuple(f"target {place}" for place in range(1, len(around) + 1))
         targets = tuple(
             TargetError(name, explained, _in_units(explained, unit * float(np.sqrt(variance))))
-            for name, explained, variance in zip(names, found.parts(), around, strict=True)
+            for name, explained, variance in zip(target_names(s.source), found.parts(), around, strict=True)
             if explained is not None
         )
         residual = targets[0].residual if len(targets) == 1 else None

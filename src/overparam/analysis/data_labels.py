@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import false_discovery_control, rankdata, t
 
 from overparam.analysis.data_estimate import Fitted, in_order_of_classes, share_interval
-from overparam.analysis.data_rows import PreparedRows
+from overparam.analysis.data_rows import PreparedRows, target_names
 from overparam.analysis.folds import quiet_fits
 from overparam.core.progress import Progress, silent
 from overparam.core.sections import Table
@@ -34,8 +34,10 @@ SURE = 0.5
 """The share of rows, the surest of every class, on which a wrong prediction is held for a wrong label."""
 SURER = (0.25, 0.1)
 """Where nothing else is known, the smallest of these."""
-LIKELY, OUTLYING = 0.5, 0.95
-"""From which `wrong` on a label counts as an issue: of classes, and of a regression, where it is of all beyond."""
+LIKELY = 0.5
+"""From which `wrong` on a label counts as an issue."""
+OUTLYING = 0.95
+"""Targets are named down to that residual beyond which this share of them, at least, is no chance."""
 FREEDOM = np.concatenate([np.geomspace(1, 100, 41), [1e6]])
 """Degrees of freedom that residuals may have."""
 PANEL = 500
@@ -71,6 +73,7 @@ class ScoredLabels:
     regression minus the size of the residual, in robust standard deviations. wrong: the probability that the label is
     wrong. same, other: the nearest row of the same label and of another (regression: nearest row; none), −1 for none.
     noise: None for regression. names: what the rows are called in the source, such as files of images; None for tables.
+    target: which of several targets `given` and `suggested` are of, by name; None where there is one.
     """
 
     rows: np.ndarray
@@ -83,11 +86,19 @@ class ScoredLabels:
     classes: tuple[str, ...]
     noise: NoiseRate | None
     names: np.ndarray | None = None
+    target: np.ndarray | None = None
 
     @property
     def issues(self) -> int:
         """How many labels are rather wrong than right; of a regression, outliers."""
-        return int(np.sum(self.wrong > (LIKELY if self.classes else OUTLYING)))
+        return int(np.sum(self.wrong > LIKELY))
+
+    @property
+    def choices(self) -> str:
+        """What a decision on a row may be, in words."""
+        if self.target is not None:
+            return "keep or drop"
+        return f"keep, drop or a {'label' if self.classes else 'number'}"
 
     def label(self, value: float) -> str:
         """A class number or a target as people read it."""
@@ -154,14 +165,24 @@ def labels_say(scored: ScoredLabels, decided: bool = False) -> list[str]:
         both = [word for word in ("keep", "drop") if word in scored.classes]
         how = f" (the class {quoted(both[0])} is written label:{both[0]})" if both else ""
         lines.append(
-            f"{FILE} lists {issues:,} {what}, row {scored.rows[0]} first: fill its column `decision` with keep, drop or a label{how}."
+            f"{FILE} lists {issues:,} {what}, row {scored.rows[0]} first: fill its column `decision` with {scored.choices}{how}."
         )
     return lines
 
 
 def worst_labels(scored: ScoredLabels, shown: int = 20) -> Table:
     """The table of a page."""
-    columns = ("row", "given", "suggested", "margin", "wrong with probability", "nearest alike", "nearest other")
+    target = () if scored.target is None else ("target",)
+    columns = (
+        "row",
+        *target,
+        "given",
+        "suggested",
+        "margin",
+        "wrong with probability",
+        "nearest alike",
+        "nearest other",
+    )
 
     def place(row: int) -> int | None:
         return int(row) if row >= 0 else None
@@ -169,6 +190,7 @@ def worst_labels(scored: ScoredLabels, shown: int = 20) -> Table:
     rows = tuple(
         (
             int(scored.rows[i]),
+            *(() if scored.target is None else (str(scored.target[i]),)),
             scored.label(scored.given[i]),
             scored.label(scored.suggested[i]),
             decimal(float(scored.margin[i])),
@@ -231,7 +253,9 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
 
     Residuals are divided by their robust standard deviation (1.4826 times the median size). `wrong` is 1 less the
     false discovery rate of Benjamini and Hochberg if residuals were otherwise those of Student's distribution whose
-    median size and nine-tenths quantile are theirs: heavy tails alone make no outliers.
+    median size and nine-tenths quantile are theirs: heavy tails alone make no outliers. That rate is of all residuals as
+    large together, and the least of them are the least sure: where it is 5% or more, `wrong` is half as much, so that
+    outliers, and they alone, are rather wrong than right.
 
     Args:
         data: the rows as they were loaded.
@@ -247,7 +271,7 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
     size = sizes[each, worst]
     order = np.argsort(-size, kind="stable")
     chance = np.minimum(_tails(sizes)[each, worst][order] * sizes.shape[1], 1.0)
-    found = false_discovery_control(chance)
+    sure = np.clip(1 - false_discovery_control(chance), 0.0, 1.0)
     given, predicted = data.y.reshape(data.n, -1)[each, worst], outputs.reshape(data.n, -1)[each, worst]
     same, _ = nearest_by_label(comparable_rows(data), np.zeros(data.n, dtype=np.int64))
     return ScoredLabels(
@@ -255,12 +279,13 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
         given=given[order],
         suggested=predicted[order],
         margin=-size[order],
-        wrong=np.clip(1 - found, 0.0, 1.0),
+        wrong=np.where(sure > OUTLYING, sure, sure / 2),
         same=_in_source(data, same)[order],
         other=np.full(data.n, -1),
         classes=(),
         noise=None,
         names=None if data.row_names is None else np.asarray(data.row_names)[order].astype(str),
+        target=np.asarray(target_names(data))[worst][order] if sizes.shape[1] > 1 else None,
     )
 
 

@@ -146,6 +146,13 @@ def prepare_rows(source: Dataset, how: str, limit: int, seed: int) -> PreparedRo
     return PreparedRows(source, data, seed, tuple(notes), total, taken)
 
 
+def target_names(source: Dataset) -> tuple[str, ...]:
+    """What the targets of a regression are called: as in the source, or by number from 1."""
+    k = columns(source.y).shape[1]
+    names = source.label_names
+    return names if names is not None and len(names) == k else tuple(f"target {place}" for place in range(1, k + 1))
+
+
 def _require_variety(source: Dataset) -> None:
     """One line where one of several targets does not vary: there is no share of its variance to explain."""
     still = np.flatnonzero(np.ptp(columns(source.y), axis=0) == 0)

@@ -23,7 +23,10 @@ ROW, LABEL = "row:", "label:"
 
 
 def label_table(scored: ScoredLabels) -> dict[str, list[Any]]:
-    """The columns of labels.csv, by name; None where there is no such row, "" in `decision`; last the files of images."""
+    """The columns of labels.csv, by name; None where there is no such row, "" in `decision`; last the files of images.
+
+    Of several targets `target`, after `row`, says which of them `given` and `suggested` are of.
+    """
 
     def place(rows: np.ndarray) -> list[int | None]:
         return [int(row) if row >= 0 else None for row in rows]
@@ -41,8 +44,12 @@ def label_table(scored: ScoredLabels) -> dict[str, list[Any]]:
         place(scored.other),
         [""] * len(scored.rows),
     )
-    files = {} if scored.names is None else {"file": [str(name) for name in scored.names]}
-    return dict(zip(COLUMNS, columns, strict=True)) | files
+    table: dict[str, list[Any]] = dict(zip(COLUMNS, columns, strict=True))
+    if scored.target is not None:
+        table = {"row": table.pop("row"), "target": [str(name) for name in scored.target]} | table
+    if scored.names is not None:
+        table["file"] = [str(name) for name in scored.names]
+    return table
 
 
 def csv_bytes(scored: ScoredLabels) -> bytes:
@@ -51,20 +58,22 @@ def csv_bytes(scored: ScoredLabels) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     table = label_table(scored)
     writer.writerow(table)
+    for name in ("margin", "wrong"):
+        table[name] = [f"{value:.6g}" for value in table[name]]
+    if not scored.classes:
+        for name in ("given", "suggested"):
+            table[name] = [repr(value) for value in table[name]]  # targets to the last digit
     for row in zip(*table.values(), strict=True):
-        cells = list(row)
-        cells[3:5] = [f"{value:.6g}" for value in row[3:5]]
-        if not scored.classes:
-            cells[1:3] = [repr(value) for value in row[1:3]]  # targets to the last digit
-        writer.writerow(["" if cell is None else cell for cell in cells])
+        writer.writerow(["" if cell is None else cell for cell in row])
     return text.getvalue().encode()
 
 
 def apply_decisions(data: Any, path: str | os.PathLike[str], *, new_labels: bool = False, **reading: Any) -> Dataset:
     """The data with what people decided in labels.csv.
 
-    In the column `decision`, "keep" or nothing leaves a row as it is, "drop" leaves it out, anything else is its label
-    from now on: one of the classes, or a number for a regression. Rows that the file does not list stay. Where a class is
+    In the column `decision`, "keep" or nothing leaves a row as it is, "drop" leaves it out (in capitals too, where no class
+    is written so), anything else is its label from now on: one of the classes, or a number for a regression. Rows of
+    several targets can be kept or dropped. Rows that the file does not list stay. Where a class is
     itself called keep or drop, that word alone is refused, since it may mean either: write "label:drop" for the class and
     "row:drop" to leave the row out ("label:keep", "row:keep"); both may be written of any data.
 
@@ -96,6 +105,11 @@ def apply_decisions(data: Any, path: str | os.PathLike[str], *, new_labels: bool
         if what == DROP:
             kept[place] = False
         elif what == LABEL:
+            if data.labels.ndim == 2:
+                raise ValueError(
+                    f"{path} decides {quoted(decision)} for row {row}, and {data.name} has several targets a row; "
+                    "expected keep or drop"
+                )
             label = _label(decision, names, row, path, new_labels)
             changed += bool(label != labels[place])
             labels[place] = label
@@ -114,16 +128,17 @@ def _meant(decision: str, names: dict[str, Any], row: int, path: Any) -> tuple[s
     """KEEP, DROP or LABEL, and the label that is meant."""
     if decision == "":
         return KEEP, ""
-    if decision in (KEEP, DROP):
-        if decision in names:
-            raise ValueError(
-                f"{path} decides {quoted(decision)} for row {row}, which is a class of the data too; write "
-                f"{LABEL}{decision} for the class, or {ROW}{decision} to {'leave the row out' if decision == DROP else 'leave it as it is'}"
-            )
-        return decision, ""
-    if decision not in names and decision in (ROW + KEEP, ROW + DROP):
-        return decision.removeprefix(ROW), ""
-    return LABEL, decision if decision in names else decision.removeprefix(LABEL).strip()
+    word = decision.lower()  # spreadsheets and people write Drop
+    if word in (KEEP, DROP) and word in names and (decision == word or decision not in names):
+        raise ValueError(
+            f"{path} decides {quoted(decision)} for row {row}, which is a class of the data too; write "
+            f"{LABEL}{word} for the class, or {ROW}{word} to {'leave the row out' if word == DROP else 'leave it as it is'}"
+        )
+    if decision in names:
+        return LABEL, decision
+    if word in (KEEP, DROP, ROW + KEEP, ROW + DROP):
+        return word.removeprefix(ROW), ""
+    return LABEL, decision[len(LABEL) :].strip() if word.startswith(LABEL) else decision
 
 
 def corrected_data(before: Dataset, data: Dataset, source: str, label: Any = None) -> tuple[str, bytes, str]:
@@ -191,8 +206,10 @@ def _read(path: Path) -> list[tuple[int, str | None, str]]:
 
 def _same(given: str, label: Any, classes: bool) -> bool:
     """Whether the label in the file is that of the data; numbers may have lost digits in a spreadsheet."""
-    if classes or isinstance(label, list):
-        return isinstance(label, list) or given.strip() == str(label).strip()
+    if isinstance(label, list):
+        return any(_same(given, each, classes) for each in label)
+    if classes:
+        return given.strip() == str(label).strip()
     try:
         return abs(float(given) - float(label)) <= 1e-6 * max(1.0, abs(float(label)))
     except ValueError:
@@ -225,10 +242,10 @@ def _label(decision: str, names: dict[str, Any], row: int, path: Any, new_labels
 
 
 def _relabelled(data: Dataset, labels: list[Any], note: ColumnNote) -> Dataset:
+    if data.labels.ndim == 2:  # of several targets none is changed
+        return data.replace(note=note)
     values = np.asarray(labels)
     if not data.classes:
-        if data.labels.ndim == 2:
-            raise ValueError(f"{data.name} has several targets a row; a decision can only keep or drop its rows")
         return data.replace(labels=values, y=values.astype(np.float64), note=note)
     classes = data.classes
     fresh = [value for value in class_order(values) if value not in classes]

@@ -28,7 +28,7 @@ def command(
         Path | None,
         typer.Option(
             "--labels",
-            help="labels.csv with its column `decision` filled: keep, drop or a label. What is left is written beside the result.",
+            help="labels.csv with its column `decision` filled: keep, drop or a label, of several targets keep or drop. What is left is written beside the result.",
         ),
     ] = None,
 ) -> Job[Analysis]:

@@ -403,6 +403,7 @@ def in_options(line: str, names: Mapping[str, str]) -> str:
     every = "|".join(names)
     line = re.sub(rf"\b({every})='(\w+)'", lambda found: f"{names[found[1]]} {found[2]}", line)
     line = re.sub(rf"`({every})`", lambda found: names[found[1]], line)
+    line = re.sub(r" \(\w+=(True|False) [^()]*\)", "", line)  # what Python alone can be asked for
     return line.replace("a name, a path, a pair (X, y) or a frame", "a name, a file or a folder")
 
 
