@@ -253,7 +253,8 @@ def _curve(f: Forecast) -> tuple[Block, ...]:
     followed = f.followed
     assert followed is not None
     drawn = (f.curve_steps > 0) & (f.curve > SHOWN * f.first_loss) & (f.curve < 1e3 * max(f.first_loss, 1e-300))
-    own = followed.steps > 0
+    # jumps follow the law, and say nothing of the model where it has left that
+    own = (followed.steps > 0) & (followed.steps <= max(followed.until, followed.exact))
     curves: list[Series] = [
         series("the law of its kernel at the start", f.curve_steps[drawn], f.curve[drawn], role="true"),
         series("the model itself", followed.steps[own], followed.losses[own], mark="points", role="observed"),
@@ -271,7 +272,7 @@ def _curve(f: Forecast) -> tuple[Block, ...]:
     figure = Figure(
         "Training loss, foretold",
         f"The loss after each step at the rate {_rate(f.rate)}. Points are the model's own steps: the first {followed.exact} one "
-        "by one, then jumps that follow the law from the weights reached.",
+        "by one, then jumps that follow the law from the weights reached, as far as the model does.",
         "step", "loss", tuple(curves), x_scale="log", y_scale="log", lines=lines,
     )  # fmt: skip
     table = Table(
