@@ -164,6 +164,32 @@ def test_a_column_that_gives_the_target_away_is_named_and_kept(column, label):
     assert not kinds(clean, "leak")
 
 
+def test_values_that_each_go_with_one_class_are_named():
+    rng = np.random.default_rng(5)
+    label = rng.integers(0, 2, 200)
+    columns = {name: rng.normal(size=200) for name in "abc"}
+    code = np.array([[2, 3], [1, 4]])[label, rng.integers(0, 2, 200)]
+    for values in (code, np.array(["", "refund", "none", "open", "upgrade"])[code]):
+        assert kinds(load(pd.DataFrame({**columns, "reason": values, "y": label})), "leak") == {("reason", "leak")}
+        mixed = np.where(rng.random(200) < 0.1, rng.permutation(values), values)  # a good column and no more
+        assert not kinds(load(pd.DataFrame({**columns, "reason": mixed, "y": label})), "leak")
+    helped = {**columns, "a": label + 0.3 * columns["a"]}  # another column comes near
+    assert not kinds(load(pd.DataFrame({**helped, "reason": code, "y": label})), "leak")
+    many = {**columns, "who": label * 20 + rng.integers(0, 20, 200)}  # 40 names of 5 rows, each of one class
+    assert not kinds(load(pd.DataFrame({**many, "y": (many["who"] % 3 == 0).astype(int)})), "leak")
+
+
+def test_missing_values_that_follow_the_label_are_named():
+    rng = np.random.default_rng(6)
+    label = rng.integers(0, 2, 80)
+    X = rng.normal(size=(80, 3))
+    for gone, found in ((label == 1, {"c"}), (rng.permutation(label) == 1, set())):
+        X[:, 2] = np.where(gone, np.nan, rng.normal(size=80))
+        table = pd.DataFrame(X, columns=list("abc")).assign(y=label)
+        assert {name for name, _ in kinds(load(table, missing="mean"), "leak")} == found
+        assert len(kinds(load(X, label, missing="mean"), "leak")) == len(found)
+
+
 def test_classes_of_few_rows_hide_no_leak():
     label = np.r_[CODES[:-2], 3, 4]
     assert kinds(load(np.column_stack([A, B, label]), label), "leak") == {("column 2", "leak")}

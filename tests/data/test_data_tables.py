@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overparam.data import Dataset, as_dataset, corrupt_labels, load, read_delimited
+from overparam.data.readers.table_sources import rewritten
 
 
 def write(path, text):
@@ -153,6 +154,31 @@ def test_forms_of_text_files(tmp_path):
     assert codes.features == ("a=1_1",)
     mixed = load(write(tmp_path / "mixed.csv", "a,label\n1,5\n2,5\n3,3a\n4,3a\n5,5\n"))
     assert mixed.classes == ("3a", "5")
+
+
+@pytest.mark.parametrize(("ending", "between"), [("csv", ";"), ("csv", "\t"), ("tsv", "\t")])
+def test_decimal_commas(tmp_path, ending, between):
+    lines = [
+        ["a", "b", "c", "y"],
+        ["1,5", "-,25", "1,234", "0,1"],
+        ["2", "1e3", "950", "3"],
+        ["-0,25", "", "12,000", "2,5"],
+    ]
+    path = write(tmp_path / f"t.{ending}", "\n".join(between.join(line) for line in lines) + "\n")
+    data = read_delimited(path, missing="mean")
+    truth = pd.read_csv(path, sep=between, decimal=",")
+    assert np.array_equal(data.X[:, 0], truth["a"])
+    assert np.array_equal(data.X[:, 1], truth["b"].fillna(truth["b"].mean()))
+    assert np.array_equal(data.labels, truth["y"])
+    assert data.features[2:] == ("c=1,234", "c=12,000", "c=950")  # may be thousands
+    notes = [note for note in data.column_notes if note.kind == "decimal comma"]
+    assert [note.words for note in notes] == ["decimal commas in 3 columns ('a', 'b' and 'y'): 1,5 read as 1.5"]
+    written = read_delimited(write(tmp_path / "again.csv", rewritten(path, None, {}, ()).decode()), missing="mean")
+    assert np.array_equal(written.X, data.X)
+    headless = write(tmp_path / "n.tsv", "1,5\t0\n2,5\t1\n")
+    assert np.array_equal(read_delimited(headless).X, [[1.5], [2.5]])
+    quoted = write(tmp_path / "q.csv", 'a,y\n"1,5",0\n"2,5",1\n')
+    assert read_delimited(quoted).features == ("a=2,5",), "where commas separate columns they are no decimal commas"
 
 
 def test_identifier_columns_are_left_out_with_a_note(tmp_path):

@@ -71,6 +71,7 @@ def give_verdict(
         *_leaks(given_away),
         *_decided(s),
         *_columns(s),
+        *_prepared(s),
     ]
     if s.n < FEW:
         sentences.insert(1, f"With {s.n} rows all of this is a rough guess.")
@@ -278,8 +279,8 @@ def _copies(error: ErrorEstimate, copies: Copies) -> list[str]:
     return []
 
 
-TOLD = ("order", "id", "text dropped", "empty", "date", "missing", "converted", "ignored")
-"""Kinds of notes on columns that the terminal says too, the gravest first."""
+TOLD = ("order", "id", "text dropped", "empty", "date", "missing", "decimal comma", "ignored")
+"""Kinds of notes on columns that the terminal says word by word, the gravest first."""
 
 
 def leaks(s: PreparedRows) -> tuple[str, ...]:
@@ -327,6 +328,15 @@ def _columns(s: PreparedRows) -> list[str]:
         return []
     more = f"; and {len(notes) - 6} more on the page" if len(notes) > 6 else ""
     return [f"Columns: {'; '.join(note.words for note in notes[:6])}{more}."]
+
+
+def _prepared(s: PreparedRows) -> list[str]:
+    """How words became numbers, and how these were scaled, in one line."""
+    notes = s.data.column_notes
+    texts = list(dict.fromkeys(quoted(note.column) for note in notes if note.kind == "category"))
+    done = [f"words of {listed(texts, 4)} as columns of 0 and 1"] if texts else []
+    done += [note.words for note in notes if note.kind == "scaled"]
+    return [f"Prepared: {'; '.join(done)}."] if done else []
 
 
 def _leaks(found: tuple[str, ...]) -> list[str]:

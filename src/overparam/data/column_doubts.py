@@ -8,6 +8,7 @@ import numpy as np
 
 from overparam.core.words import count_of
 from overparam.data.column_notes import ColumnNote
+from overparam.data.few_values import stands_out_by_value
 from overparam.data.readers.reader import Raw
 
 LEAST_ROWS = 20
@@ -21,7 +22,7 @@ TIGHT = 0.98
 COPY = 0.999
 """The correlation with a real target, of values or of ranks, from which a column is that target in other numbers."""
 FAR = 0.15
-"""The balanced error that every other column has at least, where one that separates two classes by a threshold stands out."""
+"""The balanced error that every other column has at least, where one that separates classes by a threshold or by its values stands out."""
 MOST_NAMED = 20
 
 
@@ -72,10 +73,11 @@ def _leaks(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[Colu
     if not np.isfinite(X).all():  # an error of the Dataset
         return []
     found: dict[str, str] = {}
+    holes = [(name, mask[rows].astype(np.float64)) for name, mask in raw.holes]
     if k:  # classes of a few rows cannot be told from others
         enough = np.bincount(targets, minlength=k)[targets] >= 4
         there, targets = np.unique(targets[enough], return_inverse=True)
-        X, k = X[enough], len(there)
+        X, k, holes = X[enough], len(there), [(name, mask[enough]) for name, mask in holes]
         if len(X) < LEAST_ROWS or k < 2:
             return []
     if k == 0:
@@ -86,8 +88,17 @@ def _leaks(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[Colu
             wrong = _error_alone(values, targets, k)
             if wrong is not None:
                 found[name] = f"it is the label in other words: alone it is wrong on {100 * wrong:.2g}% of new rows"
+        for name, mask in holes:
+            wrong = _error_alone(mask, targets, k) if name not in found else None
+            if wrong is not None:
+                found[name] = (
+                    f"where it has no value is the label: that alone is wrong on {100 * wrong:.2g}% of new rows"
+                )
         if k == 2 and not found:
             found = _stands_out(X, names, targets)
+        if not found:
+            ids = [name for name, _ in raw.identifiers]
+            found = stands_out_by_value(X, names, targets, k, ALONE, FAR, ids)
     return [
         ColumnNote(name, "leak", f"column {name!r} gives the target away: {what}; is it known before the target is?")
         for name, what in found.items()

@@ -17,6 +17,7 @@ KINDS = (
     "ignored",  # only in the test file
     "missing",  # values filled in, or rows dropped for them
     "converted",  # numbers of one kind made numbers of another
+    "decimal comma",  # numbers written 1,5 in a file whose columns are separated otherwise
     "scaled",  # all columns, by `preprocess`
     "constant",  # the same value in every training row
     "leak",  # gives the target away

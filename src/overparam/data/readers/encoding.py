@@ -41,7 +41,7 @@ def table_to_raw(
     checks.one_of(missing, "missing", MISSING_VALUES)
     checks.one_of(ids, "ids", IDS)
     chosen = _chosen(table, label, group, y)
-    book = Notebook(list(table.notes))
+    book = Notebook([*table.notes, *(note.words for note in table.column_notes)], list(table.column_notes))
     features = _without_row_numbers(chosen.features, book)
     if not features:
         named = ", ".join(repr(column.name) for column in chosen.labels)
@@ -62,7 +62,8 @@ def table_to_raw(
         tell_unknown(test, held, encoders, kept, book)
         raw = replace(raw, test=_encoded(test, held, encoders, kept))
     identifiers = tuple((column.name, column.values[rows]) for column in chosen.features if column.name in numbered)
-    return replace(raw, notes=tuple(book.words), column_notes=tuple(book.columns), identifiers=identifiers)
+    holes = tuple((c.name, c.missing[rows]) for c in features if c.missing[rows].any())
+    return replace(raw, notes=tuple(book.words), column_notes=tuple(book.columns), identifiers=identifiers, holes=holes)
 
 
 def _encoded(table: Table, chosen: Chosen, encoders: Sequence[Encoder], rows: np.ndarray) -> Raw:

@@ -19,6 +19,9 @@ def like_training(
 ) -> Chosen:
     """The columns of a test table by those of the training table; one line where one is not there or of another kind."""
     book.words.extend(note for note in test.notes if note not in book.words)
+    for note in test.column_notes:
+        if note not in book.columns:
+            book.add(note.column, note.kind, f"{test.name}: {note.words}")
     columns = {column.name: column for column in test.columns}
     wanted = [encoder.column for encoder in encoders]
     if y is None:

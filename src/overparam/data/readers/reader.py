@@ -31,6 +31,7 @@ class Raw:
     shown: the rows to look at where X holds features computed of them. total: rows of the source, those dropped included.
     label_names: of the columns that the labels are, where they have names.
     identifiers: names and values of columns that number or name the rows, whether they are features or not.
+    holes: names of columns with missing values that were filled, and where.
     """
 
     X: np.ndarray
@@ -49,6 +50,7 @@ class Raw:
     sources: tuple[str, ...] | None = None
     total: int | None = None
     identifiers: tuple[tuple[str, np.ndarray], ...] = ()
+    holes: tuple[tuple[str, np.ndarray], ...] = ()
     shuffle: bool = False
     task: str | None = None
     label_names: tuple[str, ...] | None = None

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core.words import count_of
+from overparam.core.words import count_of, listed, quoted
+from overparam.data.column_notes import ColumnNote
 from overparam.data.readers.dates import SINCE, dates_of_numbers, dates_of_objects, is_temporal
+from overparam.data.readers.decimal_commas import is_decimal, with_points
 from overparam.data.readers.encoding import table_to_raw
 from overparam.data.readers.reader import Raw, one_line, read_bytes, read_packed, unpacked_name
 from overparam.data.readers.tables import (
@@ -39,7 +41,8 @@ def read_delimited(
     """A .csv or .tsv file: label column by name, by number or the last; text columns one-hot encoded.
 
     The first line names the columns; where it is all numbers there are no names, the line is data, and
-    the columns are "column 1", "column 2", ... A .csv without a comma in its first line may use ; or tabs.
+    the columns are "column 1", "column 2", ... A .csv without a comma in its first line may use ; or tabs,
+    and numbers with a decimal comma.
     """
     table = delimited_table(Path(path), (label, group))
     return table_to_raw(table, label=label, group=group, missing=missing, ids=ids, test=as_table(test_file))
@@ -66,29 +69,38 @@ def as_table(source: Any) -> Table | None:
 
 def delimited_table(path: Path, named: tuple[Any, Any] = (None, None)) -> Table:
     """The columns of a .csv or .tsv file; `named` are its label and group, whose names must not repeat."""
-    records, lines, notes = _records(path)
-    header, more = _header(records)
+    records, lines, notes, commas_are_free = _records(path)
+    header, more = _header(records, commas_are_free)
     if not records:
         raise ValueError(f"{path} has a header and no rows; it needs at least two")
     names, repeated = unique_names(header)
     _check_widths(path, records, lines, len(names), bool(more))
     _check_repeated(path, header, *named)
     places = lines[-len(records) :]
+    decimal = [names[i] for i in with_points(records)] if commas_are_free else []
     columns = [
         text_column(name, texts, places, "line") for name, texts in zip(names, zip(*records, strict=True), strict=True)
     ]
     if not header[-1] and columns[-1].missing.all():  # every line ends in a separator
         columns.pop()
-    return Table(str(path), tuple(columns), places, "line", (*notes, *more, *repeated))
+    found = ()
+    if decimal:
+        which = f"{count_of(len(decimal), 'column')} ({listed([quoted(name) for name in decimal], 4)})"
+        words = f"decimal commas in {which}: 1,5 read as 1.5"
+        found = (ColumnNote(decimal[0] if len(decimal) == 1 else None, "decimal comma", words),)
+    return Table(str(path), tuple(columns), places, "line", (*notes, *more, *repeated), found)
 
 
 def rewritten(path: Path, label: str | int | None, changed: Mapping[int, Any], gone: Container[int]) -> bytes:
     """A .csv or .tsv file, as CSV, with these labels changed and without these rows (numbers from 0, the header not counted).
 
+    Decimal commas become points, as the columns are separated by commas.
     label: the name of the label column; the last if not given.
     """
-    records, _, _ = _records(path)
-    header, numbered = _header(records)
+    records, _, _, commas_are_free = _records(path)
+    header, numbered = _header(records, commas_are_free)
+    if commas_are_free:
+        with_points(records)
     place = _label_place(header, label, path, bool(changed))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -127,8 +139,8 @@ def rewritten_parquet(path: Path, label: str | int | None, changed: Mapping[int,
     return out.getvalue()
 
 
-def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str]]:
-    """The fields of every line that is not empty, the line numbers, and notes."""
+def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str], bool]:
+    """The fields of every line that is not empty, the line numbers, notes, and whether commas separate no columns."""
     text = _text(path)
     notes: list[str] = []
     delimiter = _delimiter(path, text, notes)
@@ -143,7 +155,7 @@ def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str]]:
         raise ValueError(f"{path}, line {reader.line_num}: {one_line(error)}; check the quotes on that line") from None
     if not records:
         raise ValueError(f"{path} is empty; it needs a header and at least two rows")
-    return records, np.array(lines), notes
+    return records, np.array(lines), notes, delimiter != ","
 
 
 def _text(path: Path) -> str:
@@ -169,9 +181,10 @@ def _delimiter(path: Path, text: str, notes: list[str]) -> str:
     return ","
 
 
-def _header(records: list[list[str]]) -> tuple[list[str], tuple[str, ...]]:
+def _header(records: list[list[str]], commas_are_free: bool) -> tuple[list[str], tuple[str, ...]]:
     first = records[0]
-    if all(is_number(field) and field.lower() not in MISSING for field in first):
+    numbers = (is_number(field) or (commas_are_free and is_decimal(field)) for field in first)
+    if all(number and field.lower() not in MISSING for number, field in zip(numbers, first, strict=True)):
         names = [f"column {i}" for i in range(1, len(first) + 1)]
         return names, ("the first line is all numbers: read as data, columns numbered from 1",)
     return records.pop(0), ()

@@ -11,6 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core.words import quoted
+from overparam.data.column_notes import ColumnNote
 from overparam.data.readers.dates import Dates, dates_in
 
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "+nan", "-nan", "?", "null"))
@@ -48,6 +49,7 @@ class Table:
     places: np.ndarray
     place_word: str = "row"
     notes: tuple[str, ...] = ()
+    column_notes: tuple[ColumnNote, ...] = ()
 
 
 def text_column(name: str, texts: Sequence[str], places: np.ndarray, place_word: str) -> Column:
