@@ -27,6 +27,18 @@ def test_a_smooth_rule_is_learned(random):
     assert "not random, though" not in words
 
 
+def test_how_rows_were_prepared_is_one_line(random):
+    X = random.integers(0, 9, size=(40, 2))
+    table = np.column_stack([X.astype(object), random.choice(["red", "green", "blue"], 40)])
+    scaled = "columns standardised; divided by √{}; constant feature 1 appended."
+    assert (
+        f"Prepared: words of 'column 3' as columns of 0 and 1; {scaled.format(5)}" in sentences(table, X[:, 0] > 4)[1]
+    )
+    words = sentences(X.astype(np.uint8), X[:, 0] > 4)[1]
+    assert f"Prepared: {scaled.format(2)}" in words
+    assert "converted" not in words
+
+
 def test_coin_flips_are_not(random):
     X = random.normal(size=(200, 5))
     result, words = sentences(X, random.integers(2, size=200))
