@@ -43,7 +43,7 @@ class IntegerRows:
         >>> rows = IntegerRows.of(np.array([[0.0, 1.0], [0.2, 0.6]]))
         >>> rows.pixels.tolist(), rows.factor, rows.offset, rows.unit
         ([[-128, -123], [-127, -125]], 1, 128, 0.2)
-        >>> IntegerRows.of(np.array([[0.6, 0.8], [0.0, 1.0]])).unit is None
+        >>> IntegerRows.of(np.array([[3, 4], [5, 12]]) / [[5], [13]]).unit is None  # rows of norm 1
         True
         """
         if len(X.shape) != 2 or not X.size:
