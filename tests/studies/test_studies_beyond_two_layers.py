@@ -7,7 +7,7 @@ import pytest
 from study_cases import check, concluded, texts, tones
 
 from overparam.core import sections
-from overparam.studies import STUDIES, reproduce
+from overparam.studies import STUDIES, beyond_two_layers_page, reproduce
 from overparam.studies import beyond_two_layers as study
 from overparam.studies.beyond_two_layers import samples_to_reach
 
@@ -145,7 +145,7 @@ def test_the_words_follow_the_numbers():
     assert tones(falling.sections(), "The order is open") == ["plain", "plain"]
 
     one = better.values["reached"][0] | {"L1_range": [90.0, 90.0], "L2_range": [50.0, 50.0], "order_is_clear": True}
-    assert "one seed does not settle it" in study._needed(one).body
+    assert "one seed does not settle it" in beyond_two_layers_page._needed(one).body
 
     slower = fake(lambda v, m, N: (9 if v == "L2" else 4.9) / N)
     assert tones(slower.sections(), "the paper's order is not seen") == ["bad", "bad"]

@@ -8,7 +8,6 @@ columns at a time), or as int8 with int32 sums; on a CPU as float32. From the ex
 from __future__ import annotations
 
 import functools
-from types import ModuleType
 from typing import Any, Literal, NamedTuple, final
 
 import jax
@@ -23,8 +22,7 @@ from overparam.core.progress import Progress, silent
 from overparam.engines import on_device
 from overparam.engines.cross import require_alike
 from overparam.engines.integer_rows import IntegerRows
-from overparam.engines.matrix import AbstractGram
-from overparam.engines.on_device import Epilogue, added, gathered_pairs, pairs_of, pick, put
+from overparam.engines.on_device import AbstractDeviceGram, Epilogue, added, gathered_pairs, pairs_of, pick
 from overparam.engines.plan import EnginePlan
 from overparam.engines.tiles import mirrored
 
@@ -199,7 +197,7 @@ def exact_way(device: Any, d: int) -> Multiplied:
 
 
 @final
-class DeviceIntegerGram(AbstractGram):
+class DeviceIntegerGram(AbstractDeviceGram):
     """H of rows of small integers, known through its products on a JAX device.
 
     Args:
@@ -241,14 +239,6 @@ class DeviceIntegerGram(AbstractGram):
         self._square_sum: float | None = None
 
     @property
-    def xp(self) -> ModuleType:
-        return jnp
-
-    @property
-    def device(self) -> str:
-        return f"{self._device.platform}: {self._device.device_kind}"
-
-    @property
     def multiplied(self) -> str:
         """How the integers are multiplied."""
         return self._form.multiplied
@@ -259,16 +249,10 @@ class DeviceIntegerGram(AbstractGram):
         tiles = -(-self.n // self._form.tile)
         return self._sums_of(self._form.tile + 2 * tiles)
 
-    def to_device(self, V: np.ndarray) -> Any:
-        return put(V, self._device)
-
     def product(self, V: Any, progress: Progress | None = None) -> Any:
         with jax.enable_x64(True), jax.default_device(self._device):
             made = self._sweep(V, self._function, progress or silent)
             return made + jnp.asarray(self._diagonal)[:, None] * V
-
-    def diagonal(self) -> np.ndarray:
-        return self._diagonal.copy()
 
     def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
         with jax.enable_x64(True), jax.default_device(self._device):

@@ -311,20 +311,11 @@ def square_sum(H: Any) -> float:
         return float(_squares(H))
 
 
-class _DeviceGram(AbstractGram):
-    """What the two device engines share."""
+class AbstractDeviceGram(AbstractGram):
+    """What every Gram matrix on a device has; `_device` and `_diagonal` are set by those that are made."""
 
-    def __init__(
-        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: EnginePlan | None, device: str
-    ) -> None:
-        self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
-        self.n = len(X)
-        self.repaired = None
-        self._place, self._device = device, pick(device)
-        self._rows = _Rows(X, self._device, kernel.zero_rows)
-        self._kernel = kernel.for_features(X.shape[1])
-        self._function = Epilogue(self._kernel, get, self._rows.host.unit)
-        self._diagonal = kernel.diagonal(X, get)
+    _device: Any
+    _diagonal: np.ndarray
 
     @property
     def xp(self) -> ModuleType:
@@ -339,6 +330,22 @@ class _DeviceGram(AbstractGram):
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()
+
+
+class _DeviceGram(AbstractDeviceGram):
+    """What the two engines of float64 rows share."""
+
+    def __init__(
+        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: EnginePlan | None, device: str
+    ) -> None:
+        self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
+        self.n = len(X)
+        self.repaired = None
+        self._place, self._device = device, pick(device)
+        self._rows = _Rows(X, self._device, kernel.zero_rows)
+        self._kernel = kernel.for_features(X.shape[1])
+        self._function = Epilogue(self._kernel, get, self._rows.host.unit)
+        self._diagonal = kernel.diagonal(X, get)
 
     def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
         rho = np.clip(self._rows.host.U[rows] @ self._rows.host.U.T, -1.0, 1.0)
@@ -526,7 +533,7 @@ class DeviceMatrixFreeGram(_DeviceGram):
 
 
 @final
-class DeviceValuesGram(AbstractGram):
+class DeviceValuesGram(AbstractDeviceGram):
     """H stored on the device in float64; `values` is the matrix there."""
 
     def __init__(self, H: DenseGram, device: str) -> None:
@@ -535,22 +542,8 @@ class DeviceValuesGram(AbstractGram):
         self._diagonal = H.diagonal()
         self.values = put(H.values, self._device)
 
-    @property
-    def xp(self) -> ModuleType:
-        return jnp
-
-    @property
-    def device(self) -> str:
-        return f"{self._device.platform}: {self._device.device_kind}"
-
-    def to_device(self, V: np.ndarray) -> Any:
-        return put(V, self._device)
-
     def product(self, V: Any, progress: Progress | None = None) -> Any:
         return multiplied(self.values, V)
-
-    def diagonal(self) -> np.ndarray:
-        return self._diagonal.copy()
 
     def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
         with jax.enable_x64(True):
