@@ -21,7 +21,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "noise": ("docs/studies/fine-grained-fig2", fine_grained.noise),
     "measured": ("docs/studies/fine-grained-laws", fine_grained.measured),
     "three": ("docs/studies/beyond-two-layers", beyond_two_layers.three_layers),
-    "alike": ("docs/studies/beyond-two-layers-rates", beyond_two_layers.alike),
+    "alike": ("docs/studies/beyond-two-layers", beyond_two_layers.alike),
     "lemmas": ("docs/studies/beyond-two-layers-lemmas", beyond_two_layers.lemmas),
     "theorem1": ("docs/studies/beyond-kernels-theorem1", beyond_kernels.theorem1),
     "descent": ("docs/studies/beyond-kernels-descent", beyond_kernels.descent),
