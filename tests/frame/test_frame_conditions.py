@@ -56,6 +56,21 @@ def test_what_is_no_condition_is_one_line(line):
         parse_conditions(line)
 
 
-def test_an_unknown_name_is_found_before_the_work():
-    with pytest.raises(ValueError, match=r"'errors', which the result does not have; it has auc, copies"):
-        require_names(parse_conditions("errors>0.1"), Found)
+@pytest.mark.parametrize(
+    ("name", "hint", "has"),
+    [
+        ("errors", "'error'", "it has auc, copies, counts, error, leak, tone"),
+        ("error.foo", "", "error has error.level, error.lower, error.upper, error.value"),
+        ("error.uper", "'error.upper'", "error has error.level"),
+        ("error.upper.x", "'error.upper'", "error.upper has nothing below it"),
+        ("lower", "'error.lower'", "it has auc"),
+        ("eror.lower", "'error.lower'", "it has auc"),
+        ("quite.other", "", "it has auc"),
+    ],
+)
+def test_an_unknown_name_is_found_before_the_work(name, hint, has):
+    with pytest.raises(ValueError, match="--fail-if names") as caught:
+        require_names(parse_conditions(f"{name}>0.1"), Found)
+    line = str(caught.value)
+    assert f"names '{name}', which the result does not have{', perhaps ' + hint if hint else ''}; {has}" in line
+    assert "\n" not in line

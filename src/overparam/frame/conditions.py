@@ -9,6 +9,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
 from typing import Any, final
 
 import numpy as np
@@ -82,13 +83,34 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
 def require_names(conditions: Sequence[Condition], kind: type) -> None:
     """One line where a name is none that results of this kind have, before any work is done."""
     known = set(_names(kind))
+    open_ended = tuple(name for name in known if name.endswith("."))
     for condition in conditions:
-        inside = any(condition.name.startswith(name) for name in known if name.endswith("."))
-        if condition.name not in known and not inside:
-            near = sorted(name for name in known if name.count(".") == 0)
-            raise ValueError(
-                f"--fail-if names {condition.name!r}, which the result does not have; it has {', '.join(near)}"
-            )
+        if condition.name not in known and not condition.name.startswith(open_ended):
+            raise ValueError(_unknown(condition.name, [name for name in known if not name.endswith(".")]))
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    """What there is at the place where a name went wrong, and the name that is nearest."""
+    pieces = name.split(".")
+    there = next(count for count in range(len(pieces), -1, -1) if not count or ".".join(pieces[:count]) in known)
+    under = ".".join(pieces[:there])
+    start = f"{under}." if under else ""
+    names = sorted(path[len(start) :] for path in known if path.startswith(start) and "." not in path[len(start) :])
+    near = _nearest(pieces, there, names, known)
+    hint = f", perhaps {near!r}" if near else ""
+    has = ", ".join(start + found for found in names) if names else "nothing below it"
+    return f"--fail-if names {name!r}, which the result does not have{hint}; {under or 'it'} has {has}"
+
+
+def _nearest(pieces: Sequence[str], there: int, names: Sequence[str], known: Sequence[str]) -> str:
+    """The path that was meant, if one is near: a slip at its place, or the end of a longer one (`auc` is `error.auc`)."""
+    if not names:
+        return ".".join(pieces[:there])
+    for found in get_close_matches(pieces[there], names, 1):
+        whole, short = [*pieces[:there], found, *pieces[there + 1 :]], [*pieces[:there], found]
+        return ".".join(whole if ".".join(whole) in known else short)
+    ending = [path for path in known if path.split(".")[-1] == pieces[-1]]
+    return min(ending, key=lambda path: (len(path), path), default="")
 
 
 def breaches(conditions: Sequence[Condition], answer: Any) -> list[str]:
