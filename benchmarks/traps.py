@@ -23,7 +23,9 @@ from record import processor, save
 
 import overparam as op
 from overparam.analysis import Analysis
-from overparam.analysis.data_estimate import error_estimate, fit_rows, told_copies
+from overparam.analysis.data_estimate import error_estimate
+from overparam.analysis.data_fit import fit_rows
+from overparam.analysis.data_held import held_rows
 from overparam.analysis.data_rows import prepare_rows
 from overparam.analysis.data_verdict import opening
 from overparam.frame import Work
@@ -480,7 +482,8 @@ def toss(draw: int) -> tuple[str, str, str, str]:
         y = np.repeat(coin(random, n // 10 + 1), 10)[:n]
     rows, work = prepare_rows(op.load((X, y)), "auto", len(X), draw), Work()
     fitted = fit_rows(work, rows)
-    tone, words = opening(rows, error_estimate(work, rows, fitted, None, None), told_copies(work, rows, fitted))
+    held = held_rows(work, rows, fitted)
+    tone, words = opening(rows, error_estimate(work, rows, fitted, held, None, None))
     return name, how, tone, words
 
 

@@ -6,7 +6,8 @@ import pytest
 from sklearn.metrics import mean_squared_error, r2_score
 
 import overparam as op
-from overparam.analysis.data_estimate import error_estimate, fit_rows, told_copies
+from overparam.analysis.data_estimate import error_estimate
+from overparam.analysis.data_fit import fit_rows
 from overparam.analysis.data_rows import prepare_rows
 from overparam.analysis.data_seen import seen_rows
 from overparam.analysis.data_verdict import opening
@@ -70,8 +71,8 @@ def estimated(data):
     """The error and the first words, without the theory."""
     ready, work = prepare_rows(data, "auto", data.n, 0), Work()
     fitted = fit_rows(work, ready)
-    error = error_estimate(work, ready, fitted, seen_rows(work, ready, fitted), None)
-    return error, *opening(ready, error, told_copies(work, ready, fitted))
+    error = error_estimate(work, ready, fitted, None, seen_rows(work, ready, fitted), None)
+    return error, *opening(ready, error)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_a_regression_is_measured_as_scikit_learn_does():
     data = with_test(X[:80], y[:80], X[80:], y[80:])
     ready = prepare_rows(data, "auto", 80, 0)
     fitted = fit_rows(Work(), ready)
-    error = error_estimate(Work(), ready, fitted, seen_rows(Work(), ready, fitted), None)
+    error = error_estimate(Work(), ready, fitted, None, seen_rows(Work(), ready, fitted), None)
     told = fitted.fit.predict(np.asarray(ready.data.test.X)) * y[:80].std() + y[:80].mean()
     assert error.explained.value == pytest.approx(r2_score(y[80:], told))
     assert error.residual.value == pytest.approx(mean_squared_error(y[80:], told) ** 0.5)

@@ -8,7 +8,8 @@ from analysis_cases import checked, same
 from scipy.stats import binom
 
 import overparam as op
-from overparam.analysis.data_estimate import fit_rows
+from overparam.analysis.data_fit import fit_rows
+from overparam.analysis.data_held import held_rows
 from overparam.analysis.data_kinds import SAID, compare_kinds, judge_kinds, kinds_sentence
 from overparam.analysis.data_rival import forest
 from overparam.analysis.data_rows import prepare_rows
@@ -124,7 +125,8 @@ def test_trees_are_the_best_kind_for_stripes_and_nobody_for_coins():
     for y, best in ((np.floor(6 * X[:, 0]) % 2, "trees"), (random.integers(2, size=200), "none")):
         rows, work = prepare_rows(op.data.as_dataset((X, y.astype(int))), "auto", 200, 0), Work()
         fitted = fit_rows(work, rows)
-        found = compare_kinds(work, rows, fitted, forest(work, rows, fitted))
+        held = held_rows(work, rows, fitted)
+        found = compare_kinds(work, rows, fitted, held, forest(work, rows, fitted, held))
         assert found is not None
         assert found.best == best
 

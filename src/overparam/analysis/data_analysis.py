@@ -25,8 +25,10 @@ from overparam.analysis.data_answers import (
 )
 from overparam.analysis.data_controls import ControlNumbers, live_numbers
 from overparam.analysis.data_doubts import find_problems, noise_sweep, trust
-from overparam.analysis.data_estimate import MOST_ROWS, error_estimate, fit_rows, told_copies
+from overparam.analysis.data_estimate import error_estimate
+from overparam.analysis.data_fit import MOST_ROWS, fit_rows, told_copies
 from overparam.analysis.data_growth import Growth, growth
+from overparam.analysis.data_held import held_rows
 from overparam.analysis.data_kinds import Kinds, compare_kinds, kinds_seconds
 from overparam.analysis.data_labels import FILE, ScoredLabels, scored_labels
 from overparam.analysis.data_learning import learnability, make_sweeps, new_data, spectrum, speed
@@ -187,6 +189,7 @@ def prepare_analyze(
         own = {
             "fit": 0.2 + 2 * few**2 if few <= 1.2 else 1.5 + 1.1 * few**1.6,
             "forest": 0.5 + 2 * min(few, 3.0),
+            "folds": 0.1 + 5e-11 * min(rows.n, 3_000) ** 3,
             "kinds": kinds_seconds(min(rows.n, 3_000), rows.data.d) if kinds else 0.0,
             "labels": 0.5 + few,
         }
@@ -218,15 +221,16 @@ analyze = accepts_old("analyze")(verb(prepare_analyze))
 def _parts(rows: PreparedRows, threads: int | None, where: str, kinds: bool) -> list[Part]:
     """The matrix and what costs are made once and serve the answers, which are kept."""
     of = (rows,)
-    compared = [Part("kinds", compare_kinds, of, ("fit", "forest"), 1.0, Kinds)] if kinds else []
+    compared = [Part("kinds", compare_kinds, of, ("fit", "folds", "forest"), 1.0, Kinds)] if kinds else []
     return [
         Part("fit", fit_rows, of, seconds=2.0, kept=False),
         Part("copies", told_copies, of, ("fit",), gives=Copies),
         Part("seen", seen_rows, of, ("fit",), gives=SeenRows),
-        Part("forest", forest, of, ("fit",), 1.0, kept=False),
-        Part("rival", rival, of, ("fit", "forest", "seen"), gives=Rival),
+        Part("folds", held_rows, of, ("fit",), 0.5, kept=False),
+        Part("forest", forest, of, ("fit", "folds"), 1.0, kept=False),
+        Part("rival", rival, of, ("fit", "folds", "forest", "seen"), gives=Rival),
         *compared,
-        Part("error", error_estimate, of, ("fit", "seen", "rival"), gives=ErrorEstimate),
+        Part("error", error_estimate, of, ("fit", "folds", "seen", "rival"), gives=ErrorEstimate),
         Part("growth", growth, of, ("fit",), 0.5, Growth),
         Part("labels", scored_labels, of, ("fit",), 1.0, ScoredLabels),
         Part("thumbnails", thumbnails, of, ("labels",), gives=Thumbnails),

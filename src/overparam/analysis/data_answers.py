@@ -135,6 +135,22 @@ Leading = Literal[
 ]
 
 
+DoubtKind = Literal["one at a time", "near rows", "windows", "folds"]
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """Why new rows may fare worse than the error that leads says: what another way of leaving rows out gives."""
+
+    kind: DoubtKind
+    """"one at a time", "near rows": the same rows left out alone, or with all that is near them. "windows": rows overlap, and
+    those at the edge of a block share columns with the next. "folds": a fifth of the rows left out at once."""
+    error: Interval | None
+    """That way; None where there is no number to it."""
+    clear: bool
+    """Whether it takes green away by itself; else green needs that this error is as good as the leading one has to be."""
+
+
 @dataclass(frozen=True, eq=False)
 class ErrorEstimate:
     """How well will a model do here?
@@ -184,6 +200,12 @@ class ErrorEstimate:
     """Why the test set does not lead, where there is one."""
     test_grouped: int = 0
     """Test rows left out because their group is among the training rows too."""
+    doubts: tuple[Doubt, ...] = ()
+    """Other ways of leaving rows out that green has to stand."""
+
+    def doubt(self, kind: DoubtKind) -> Doubt | None:
+        """The first of a kind."""
+        return next((one for one in self.doubts if one.kind == kind), None)
 
     @property
     def interval(self) -> Interval:

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis.data_analysis import LEAST_ROWS, Analysis
-from overparam.analysis.data_estimate import MOST_ROWS as MOST_FITTED
-from overparam.analysis.data_estimate import fit_rows
+from overparam.analysis.data_fit import MOST_ROWS as MOST_FITTED
+from overparam.analysis.data_fit import fit_rows
 from overparam.analysis.data_matching import (
     ColumnChange,
     ColumnDrift,

@@ -1,17 +1,13 @@
-"""How well will a model do here: the tuned fit, copies that must not answer for each other, and which error leads."""
+"""How well will a model do here: which error leads, with its interval, and what green has to stand beside it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
 from overparam.analysis.data_answers import (
     ClassFound,
-    Copies,
+    Doubt,
     ErrorEstimate,
     Leading,
     Rival,
@@ -19,22 +15,18 @@ from overparam.analysis.data_answers import (
     SeenRows,
     TargetError,
 )
-from overparam.analysis.data_copies import judge_copies
+from overparam.analysis.data_fit import Fitted
+from overparam.analysis.data_held import HeldRows
 from overparam.analysis.data_rows import PreparedRows, columns, target_names
 from overparam.core.bracketed import Interval
-from overparam.data import generator, row_copies
+from overparam.data import generator
 from overparam.data.scaling import target_scale
 from overparam.frame import Work
-from overparam.theory import RowScores, TunedFit, scores_left_out, scores_of_new_rows, tuned_fit
+from overparam.theory import RowScores, TunedFit, scores_left_out, scores_of_new_rows
 
 DRAWS, LEVEL = 1_000, 0.95
 FEW_TEST_ROWS = 20
 """Test rows, not training rows too, from which on they lead."""
-CROSSING = 0.05
-"""Share of overlapping neighbours in different groups of the user's up to which those keep series together."""
-MOST_ROWS = 10_000
-"""Rows fitted: every ridge costs an inverse of their matrix."""
-
 
 TOGETHER: dict[str, Leading] = {
     "copies": "copies left out together",
@@ -43,89 +35,13 @@ TOGETHER: dict[str, Leading] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """The tuned fit with the groups that count, and that with every group that may count."""
-
-    rows: PreparedRows
-    """Those fitted: all, or some of very many."""
-    copies: Copies
-    groups: np.ndarray
-    """(n,) rows that leave together: copies, and the user's own groups."""
-    fit: TunedFit
-    cautious: TunedFit
-    """With all equal and near rows leaving together: the same fit where they are copies."""
-
-
-def fit_rows(work: Work, s: PreparedRows) -> Fitted:
-    """One fit in which whatever may be a copy leaves together decides what is one; another where that is not all."""
-    s = s.some(MOST_ROWS)
-    found = row_copies(s.source, s.repeats[0])
-    own = s.data.groups
-    task = "classes" if s.classes else "regression"
-
-    def fitted(groups: np.ndarray, start: float, stop: float, which: str = "") -> TunedFit:
-        return tuned_fit(
-            s.X,
-            s.y,
-            groups=groups,
-            task=task,
-            key=s.seed,
-            device=work.device,
-            progress=lambda done, total, what: work.progress(
-                start + (stop - start) * done / (total or 1.0), 1.0, what + which
-            ),
-        )
-
-    if own is not None and found.windows is not None:  # groups of the user's own are to be those of the series
-        kept = found.windows if found.windows.crossing(own) > CROSSING else None
-        found = replace(found, windows=None if kept is None else replace(kept, blocks=np.arange(s.n)))
-    wide = joined(found.candidates, own)
-    alone = np.arange(s.n)
-    if len(np.unique(wide)) < 2:  # all rows equal, or one group: nothing would be left
-        wide = alone
-    some = len(np.unique(wide)) < s.n
-    cautious = fitted(wide, 0.0, 0.5 if some else 1.0)
-    chances = in_order_of_classes(cautious, cautious.outputs) if s.classes else None
-    labels = s.data.codes if s.classes else s.y
-    judged, together = judge_copies(found, labels, chances, rows=s.source_rows, features=s.source.features)
-    groups = joined(together, own)
-    if len(np.unique(groups)) < 2:
-        groups = alone
-    same = np.array_equal(np.unique(groups, return_inverse=True)[1], np.unique(wide, return_inverse=True)[1])
-    return Fitted(s, judged, groups, cautious if same else fitted(groups, 0.5, 1.0, ", once more"), cautious)
-
-
-def joined(one: np.ndarray, other: np.ndarray | None) -> np.ndarray:
-    """Groups in which rows are together that are together in either.
-
-    >>> joined(np.array([0, 0, 2, 3]), np.array(["a", "b", "b", "c"]))
-    array([0, 0, 0, 1], dtype=int32)
-    """
-    if other is None:
-        return one
-    n = len(one)
-    links = [np.unique(side, return_inverse=True)[1].reshape(n) for side in (one, other)]
-    sizes = [int(link.max()) + 1 for link in links]
-    rows = np.concatenate([np.arange(n), np.arange(n)])
-    heads = np.concatenate([n + links[0], n + sizes[0] + links[1]])
-    total = n + sum(sizes)
-    return connected_components(coo_array((np.ones(2 * n), (rows, heads)), (total, total)), directed=False)[1][:n]
-
-
-def in_order_of_classes(fit: TunedFit, outputs: np.ndarray) -> np.ndarray:
-    """Probabilities with the columns in the order of `classes`: of two, the first is +1."""
-    chances = fit.probabilities(outputs)
-    return chances[:, ::-1] if outputs.ndim == 1 else chances
-
-
-def told_copies(work: Work, s: PreparedRows, fitted: Fitted) -> Copies:
-    """What was found of copies."""
-    return fitted.copies
-
-
 def error_estimate(
-    work: Work, every: PreparedRows, fitted: Fitted, seen: SeenRows | None, rival: Rival | None
+    work: Work,
+    every: PreparedRows,
+    fitted: Fitted,
+    held: HeldRows | None,
+    seen: SeenRows | None,
+    rival: Rival | None,
 ) -> ErrorEstimate:
     """The error that leads and those beside it; what stands behind it is of the same rows."""
     s, fit, cautious = fitted.rows, fitted.fit, fitted.cautious
@@ -173,7 +89,43 @@ def error_estimate(
         test_rows=0 if outside is None else outside.rows,
         test_aside=aside,
         test_grouped=0 if seen is None else len(seen.grouped),
+        doubts=_doubts(s, fitted, inside.error, () if alone is first.error else (alone,), together, held),
     )
+
+
+def _doubts(
+    s: PreparedRows,
+    fitted: Fitted,
+    led: Interval,
+    alone: tuple[Interval, ...],
+    together: Interval | None,
+    held: HeldRows | None,
+) -> tuple[Doubt, ...]:
+    """Other ways of leaving training rows out, the gravest last."""
+    found: list[Doubt] = []
+    if fitted.copies.verdict in ("unclear", "none"):  # where some rows are near each other, nobody knows which is right
+        found += [Doubt("one at a time", each, clear=False) for each in alone]
+        if together is not None:
+            found.append(Doubt("near rows", together, clear=False))
+    if fitted.copies.verdict == "windows":
+        found.append(Doubt("windows", None, clear=True))
+    if held is not None:
+        folds = worse_in_folds(held, led if len(held.rows) == s.n else None, s.seed)
+        if folds is not None:
+            found.append(Doubt("folds", folds, clear=True))
+    return tuple(found)
+
+
+def worse_in_folds(held: HeldRows, few: Interval | None, seed: int) -> Interval | None:
+    """The error where a fifth of the rows is left out at once, if it is clearly more than that of few left out.
+
+    Rows that answer for each other, and were not found to be copies, do so less often then.
+
+    few: the error of the same rows, few of them left out, where it is known.
+    """
+    folds = group_interval(held.losses, held.groups, seed)
+    few = group_interval(held.few, held.groups, seed) if few is None else few
+    return folds if folds.value > few.upper and folds.lower > few.value else None
 
 
 def why_aside(s: PreparedRows, seen: SeenRows | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overparam.analysis.data_estimate import Fitted
+from overparam.analysis.data_fit import Fitted
 from overparam.analysis.data_rows import PreparedRows
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Block, Figure, Line, series

@@ -10,8 +10,10 @@ import numpy as np
 from scipy.stats import t as student
 
 from overparam.analysis.comparison_data import network_inputs
-from overparam.analysis.data_estimate import DRAWS, LEVEL, Fitted, group_interval
-from overparam.analysis.data_rival import TREES, Grown
+from overparam.analysis.data_estimate import DRAWS, LEVEL, group_interval
+from overparam.analysis.data_fit import Fitted
+from overparam.analysis.data_held import HeldRows
+from overparam.analysis.data_rival import TREES
 from overparam.analysis.data_rows import PreparedRows
 from overparam.analysis.folds import FOLDS, Folds, quiet_fits
 from overparam.analysis.host_networks import BATCH, DECAYS, LENGTHS, RATES, train_on_folds
@@ -75,14 +77,16 @@ class Kinds:
         return next(one for one in self.tried if one.name == name)
 
 
-def compare_kinds(work: Work, every: PreparedRows, fitted: Fitted, grown: Grown | None) -> Kinds | None:
-    """The quick form of `compare`: every kind on the folds of the forest. None where there are too few rows for folds."""
+def compare_kinds(
+    work: Work, every: PreparedRows, fitted: Fitted, held: HeldRows | None, grown: np.ndarray | None
+) -> Kinds | None:
+    """The quick form of `compare`: every kind on the same folds. None where there are too few rows for folds."""
     s = fitted.rows
-    if grown is None or not (s.X.min(axis=0) < s.X.max(axis=0)).any():
+    if held is None or grown is None or not (s.X.min(axis=0) < s.X.max(axis=0)).any():
         return None
-    rows, folds = grown.rows, grown.folds
+    rows, folds = held.rows, held.folds
     y, X = s.y[rows], network_inputs(s.X[rows], s.X[:1])[0]
-    losses: dict[str, np.ndarray] = {"kernel": s.losses(y, fitted.fit.over_folds(rows, folds))}
+    losses: dict[str, np.ndarray] = {"kernel": held.losses}
     what: dict[str, str] = {"kernel": "the best kernel and ridge of those above"}
     decays, width, steps = network_size(len(rows), X.shape[1])
     few = weights(X.shape[1], decays, width) <= MOST_WEIGHTS
@@ -93,13 +97,13 @@ def compare_kinds(work: Work, every: PreparedRows, fitted: Fitted, grown: Grown 
         f"{width} ReLU neurons, {steps:,} steps of SGD on {BATCH} rows each, squared loss; {len(RATES) * len(decays)} settings "
         f"of rate and decay and {LENGTHS} lengths tried"
     )
-    losses["trees"], what["trees"] = grown.losses, f"a random forest of {TREES}"
+    losses["trees"], what["trees"] = grown, f"a random forest of {TREES}"
     linear, what["linear"] = _linear(s, X, rows, folds)
     losses["linear"] = s.losses(y, linear)
     guess = 1.0
     if s.classes:
         guess = 1 - float(np.bincount(s.data.codes[rows]).max()) / len(rows)
-    return judge_kinds(losses, what, grown.groups, guess, classes=s.classes, seed=s.seed)
+    return judge_kinds(losses, what, held.groups, guess, classes=s.classes, seed=s.seed)
 
 
 def weights(features: int, decays: tuple[float, ...], width: int) -> int:
@@ -123,10 +127,10 @@ def network_size(rows: int, features: int) -> tuple[tuple[float, ...], int, int]
 
 
 def kinds_seconds(rows: int, features: int) -> float:
-    """Of one core: networks by their weights, kernels by a factor a fold, logistic regressions by their data."""
+    """Of one core: networks by their weights, logistic regressions by their data."""
     decays, width, steps = network_size(rows, features)
     networks = steps * (2e-4 + 4e-9 * weights(features, decays, width))
-    return 0.1 + networks + 5e-11 * rows**3 + 2e-7 * rows**2 + 1e-6 * rows * features
+    return 0.1 + networks + 2e-7 * rows**2 + 1e-6 * rows * features
 
 
 def _chosen(y: np.ndarray, outputs: np.ndarray, folds: Folds) -> np.ndarray:

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.stats import false_discovery_control, rankdata, t
 
-from overparam.analysis.data_estimate import Fitted, in_order_of_classes, share_interval
+from overparam.analysis.data_estimate import share_interval
+from overparam.analysis.data_fit import Fitted, in_order_of_classes
 from overparam.analysis.data_rows import PreparedRows, target_names
 from overparam.analysis.folds import quiet_fits
 from overparam.core.progress import Progress, silent

@@ -2,66 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from overparam.analysis.data_answers import Rival, SeenRows
-from overparam.analysis.data_estimate import LEVEL, Fitted, group_interval, unexplained, why_aside
+from overparam.analysis.data_estimate import LEVEL, group_interval, unexplained, why_aside
+from overparam.analysis.data_fit import Fitted
+from overparam.analysis.data_held import HeldRows, taken_rows
 from overparam.analysis.data_labels import for_trees
 from overparam.analysis.data_rows import PreparedRows
-from overparam.analysis.folds import FOLDS, Folds, folds_of, quiet_fits
-from overparam.data import generator
+from overparam.analysis.folds import FOLDS, quiet_fits
 from overparam.frame import Work
 from overparam.theory import scores_of_new_rows
 
 TREES = 200
-MOST_ROWS = 3_000
-"""Rows it is grown on; more would take longer than all the rest."""
 
 
-@dataclass(frozen=True, eq=False)
-class Grown:
-    """A forest over folds, which other kinds of model share.
-
-    rows: positions of those that take part. folds: places among them. groups: of each. losses: of each, held out.
-    """
-
-    rows: np.ndarray
-    folds: Folds
-    groups: np.ndarray
-    losses: np.ndarray
-
-
-def forest(work: Work, s: PreparedRows, fitted: Fitted) -> Grown | None:
-    """What it gets wrong in folds it has not seen; None where there are too few rows or groups for folds."""
-    s, groups = fitted.rows, fitted.groups
-    rows = _taken(s)
-    y, own = (s.data.codes if s.classes else s.y)[rows], groups[rows]
-    X = for_trees(s.source.X)[rows]
-    if len(np.unique(own)) < 2 * FOLDS:
+def forest(work: Work, s: PreparedRows, fitted: Fitted, held: HeldRows | None) -> np.ndarray | None:
+    """What it loses on each of the rows in folds, held out; None where there are too few rows or groups for folds."""
+    if held is None:
         return None
-    folds = folds_of(y if s.classes else np.zeros(len(y), dtype=np.int64), own, s.seed, classes=s.classes)
-    told = np.empty(y.shape) if not s.classes else np.empty((len(rows), len(s.data.classes)))
-    for place, (known, held) in enumerate(folds):
-        work.progress(place, len(folds), "a random forest")
-        told[held] = _grown(s, X[known], y[known], X[held])
-    losses = (told.argmax(axis=1) != y).astype(np.float64) if s.classes else s.losses(y, told)
-    return Grown(rows, folds, own, losses)
+    s = fitted.rows
+    y = (s.data.codes if s.classes else s.y)[held.rows]
+    X = for_trees(s.source.X)[held.rows]
+    told = np.empty(y.shape) if not s.classes else np.empty((len(y), len(s.data.classes)))
+    for place, (known, left) in enumerate(held.folds):
+        work.progress(place, len(held.folds), "a random forest")
+        told[left] = _grown(s, X[known], y[known], X[left])
+    return (told.argmax(axis=1) != y).astype(np.float64) if s.classes else s.losses(y, told)
 
 
-def _taken(s: PreparedRows) -> np.ndarray:
-    """Rows it is grown on."""
-    return np.sort(generator(s.seed, 23).permutation(s.n)[:MOST_ROWS]) if s.n > MOST_ROWS else np.arange(s.n)
-
-
-def rival(work: Work, s: PreparedRows, fitted: Fitted, grown: Grown | None, seen: SeenRows | None) -> Rival | None:
+def rival(
+    work: Work,
+    s: PreparedRows,
+    fitted: Fitted,
+    held: HeldRows | None,
+    grown: np.ndarray | None,
+    seen: SeenRows | None,
+) -> Rival | None:
     """Its error with an interval, on the rows that the leading error is of."""
     if seen is not None and not why_aside(fitted.rows, seen):
         return _on_test_rows(work, fitted.rows, seen)
-    if grown is None:
+    if held is None or grown is None:
         return None
-    return Rival(group_interval(grown.losses, grown.groups, s.seed), len(grown.rows), TREES, FOLDS)
+    return Rival(group_interval(grown, held.groups, s.seed), len(held.rows), TREES, FOLDS)
 
 
 def _on_test_rows(work: Work, s: PreparedRows, seen: SeenRows) -> Rival:
@@ -70,7 +53,7 @@ def _on_test_rows(work: Work, s: PreparedRows, seen: SeenRows) -> Rival:
     assert test is not None
     assert s.y_test is not None
     work.progress(0, 1, "a random forest")
-    rows, new = _taken(s), seen.new(test.n)
+    rows, new = taken_rows(s), seen.new(test.n)
     y = (s.data.codes if s.classes else s.y)[rows]
     X = for_trees(np.concatenate([np.asarray(part.X, dtype=np.float64) for part in (s.source, test)]))
     told = _grown(s, X[: s.n][rows], y, X[s.n :][new])

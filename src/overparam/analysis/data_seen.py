@@ -8,7 +8,7 @@ import numpy as np
 
 from overparam.analysis.data_answers import SeenRows
 from overparam.analysis.data_copies import judge_copies
-from overparam.analysis.data_estimate import Fitted, in_order_of_classes
+from overparam.analysis.data_fit import Fitted, in_order_of_classes
 from overparam.analysis.data_rows import PreparedRows
 from overparam.data import Dataset, row_copies
 from overparam.frame import Work

@@ -56,7 +56,7 @@ def give_verdict(
     kinds: Kinds | None = None,
 ) -> Verdict:
     """How well a model will do first, then what stands behind the number, then the data."""
-    tone, first = opening(s, error, copies, kinds)
+    tone, first = opening(s, error)
     given_away = leaks(s)
     sentences = [
         first,
@@ -67,7 +67,7 @@ def give_verdict(
         *(() if kinds is None else [kinds_sentence(kinds, s.classes)]),
         *_uneven(s, error, tone),
         *_copies(error, copies),
-        *_apart(error, kinds),
+        *_apart(error),
         *_leaks(given_away),
         *_decided(s),
         *_columns(s),
@@ -84,18 +84,17 @@ def give_verdict(
     return Verdict("warning" if tone == "good" and doubtful else tone, tuple(sentences))
 
 
-def opening(s: PreparedRows, error: ErrorEstimate, copies: Copies, kinds: Kinds | None = None) -> tuple[Tone, str]:
+def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
     """The first sentence, and its tone: the verdict as a whole is never better."""
     found = [_tone(s, error, error.interval, error.rival)]
     if error.left_out is not None and found == ["bad"] and not _unlike(error):
         # few test rows do not prove that nothing carries over where training rows left out say that something does
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
-    if copies.verdict in ("unclear", "none"):  # green needs both, where some rows are near each other
-        found += [_tone(s, error, each, error.rival) for each in (error.alone, error.together) if each is not None]
-    if copies.verdict == "windows":  # rows at the edge of a block still share columns with the next
-        found.append("warning")
-    if _worse_in_folds(error, kinds) is not None:
-        found.append("warning")
+    for doubt in error.doubts:
+        if doubt.clear:
+            found.append("warning")
+        elif doubt.error is not None:
+            found.append(_tone(s, error, doubt.error, error.rival))
     tone: Tone = next(tone for tone in ("bad", "warning", "good") if tone in found)  # type: ignore[assignment]
     what = "labels" if s.classes else "targets"
     said = {
@@ -288,24 +287,12 @@ def leaks(s: PreparedRows) -> tuple[str, ...]:
     return tuple(note.column for note in s.data.column_notes if note.kind == "leak" and note.column is not None)
 
 
-def _worse_in_folds(error: ErrorEstimate, kinds: Kinds | None) -> Interval | None:
-    """The same kernel's error where a fifth of the rows is left out at once, if it is clearly more than that of few left out.
-
-    Rows that answer for each other, and were not found to be copies, do so less often then.
-    """
-    if kinds is None:
-        return None
-    folds = next((one.error for one in kinds.tried if one.name == "kernel"), None)
-    few = error.left_out_error
-    return folds if folds is not None and folds.value > few.upper and folds.lower > few.value else None
-
-
-def _apart(error: ErrorEstimate, kinds: Kinds | None) -> list[str]:
+def _apart(error: ErrorEstimate) -> list[str]:
     """What to make of an error that grows much where a fifth of the rows is left out, and of groups in both files."""
-    said, folds = [], _worse_in_folds(error, kinds)
-    if folds is not None:
+    said, folds = [], error.doubt("folds")
+    if folds is not None and folds.error is not None:
         said.append(
-            f"With a fifth of the rows left out at once the error is clearly larger ({measured(folds, level=True)}): rows may answer for each other "
+            f"With a fifth of the rows left out at once the error is clearly larger ({measured(folds.error, level=True)}): rows may answer for each other "
             "in a way that was not found; name what belongs together with `group`."
         )
     if error.test_grouped:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis.data_answers import Copies
-from overparam.analysis.data_estimate import fit_rows, told_copies
+from overparam.analysis.data_fit import fit_rows, told_copies
 from overparam.analysis.data_labels import FILE, ScoredLabels, labels_say, scored_labels, worst_labels
 from overparam.analysis.data_rows import PreparedRows, prepare_rows
 from overparam.analysis.label_decisions import csv_bytes, label_table

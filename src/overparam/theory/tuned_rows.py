@@ -78,7 +78,10 @@ class FittedRows:
         order = random.permutation(self.groups.max() + 1)
         sizes = np.bincount(self.groups)[order]
         count = max(2, int(np.searchsorted(np.cumsum(sizes), rows)) + 1)
-        chosen = np.flatnonzero(np.isin(self.groups, order[:count]))
+        return self.of(np.flatnonzero(np.isin(self.groups, order[:count])))
+
+    def of(self, chosen: np.ndarray) -> FittedRows:
+        """Some rows, in the units of all."""
         groups = np.unique(self.groups[chosen], return_inverse=True)[1]
         return FittedRows(self.X[chosen], self.y[chosen], groups, self.task, self.kernels, self.device, self.units)
 
@@ -144,10 +147,11 @@ class ChosenFit:
         ]
         return self.in_units(np.concatenate(parts))
 
-    def left_out(self, groups: Any) -> np.ndarray:
+    def left_out(self, groups: Any, rows: np.ndarray | None = None) -> np.ndarray:
         """As `TunedFit.leaving`."""
-        rows = self._rows
-        path = GroupsLeftOut(rows.matrix(self._setting.name), rows.scaled, rows.same, several=False)
+        there = self._rows if rows is None else self._rows.of(rows)
+        scaled = self._rows.scaled if rows is None else self._rows.scaled[rows]
+        path = GroupsLeftOut(there.matrix(self._setting.name), scaled, there.same, several=False)
         return self.in_units(path.outputs(self._setting.ridge, path.leaving(groups)))
 
     def without(

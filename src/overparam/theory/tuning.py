@@ -99,9 +99,12 @@ class TunedFit:
         """The same where every row leaves alone."""
         return share_wrong(self.y, self.alone) if self.task == "classes" else None
 
-    def leaving(self, groups: Any) -> np.ndarray:
-        """Predictions of the chosen setting where other rows leave together: (n,) names of groups. Costs one factor."""
-        return self._final.left_out(groups)
+    def leaving(self, groups: Any, rows: np.ndarray | None = None) -> np.ndarray:
+        """Predictions of the chosen setting where other rows leave together: (n,) names of groups. Costs one factor.
+
+        rows: positions of those that are there at all, in whose order groups and predictions are; None: every row.
+        """
+        return self._final.left_out(groups, rows)
 
     def without(self, rows: np.ndarray, blocks: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Predictions of the chosen setting for some rows left out, where a block of groups is gone altogether.
