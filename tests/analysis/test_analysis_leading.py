@@ -1,13 +1,17 @@
 """The leading error and all that stands behind it are of one set of rows: a test set, rare classes, several targets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import mean_squared_error, r2_score
 
 import overparam as op
+from overparam.analysis import data_held
 from overparam.analysis.data_estimate import error_estimate
 from overparam.analysis.data_fit import fit_rows
+from overparam.analysis.data_held import held_rows
 from overparam.analysis.data_rows import prepare_rows
 from overparam.analysis.data_seen import seen_rows
 from overparam.analysis.data_verdict import opening
@@ -212,3 +216,26 @@ def test_test_rows_of_groups_that_training_has_are_no_test(tmp_path):
     assert found.error.leading == "your groups left out"
     assert found.error.test_grouped == 60
     assert "all of them are of groups that the training rows have too" in " ".join(found.verdict.sentences)
+
+
+def test_an_error_that_grows_in_folds_is_a_doubt_that_takes_green_away():
+    X = np.random.default_rng(0).normal(size=(90, 4))
+    ready, work = prepare_rows(op.load((X, NAMES[(X[:, 0] > 0).astype(int)])), "auto", 90, 0), Work()
+    fitted = fit_rows(work, ready)
+    held = held_rows(work, ready, fitted)
+    fine = error_estimate(work, ready, fitted, held, None, None)
+    worse = error_estimate(work, ready, fitted, replace(held, losses=np.repeat([0.0, 1.0], 45)), None, None)
+    assert (fine.doubts, opening(ready, fine)[0]) == ((), "good")
+    assert [(one.kind, one.error.value) for one in worse.doubts] == [("folds", 0.5)]
+    assert opening(ready, worse)[0] == "warning"
+
+
+def test_folds_of_some_rows_are_compared_with_the_same_rows(monkeypatch):
+    monkeypatch.setattr(data_held, "MOST_ROWS", 45)
+    X = np.random.default_rng(0).normal(size=(90, 4))
+    ready, work = prepare_rows(op.load((X, NAMES[(X[:, 0] > 0).astype(int)])), "auto", 90, 0), Work()
+    fitted = fit_rows(work, ready)
+    held = held_rows(work, ready, fitted)
+    outputs = fitted.fit.leaving(np.arange(45), held.rows)
+    assert len(held.rows) == 45
+    assert np.array_equal(held.few, (np.sign(outputs) != ready.y[held.rows]).astype(float))

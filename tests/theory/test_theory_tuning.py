@@ -77,6 +77,19 @@ def test_rows_leave_alone_or_in_other_groups(case):
     assert np.array_equal(only.alone, only.outputs)
 
 
+def test_rows_leave_where_only_some_are_there(case):
+    y, fit = case
+    some = np.arange(0, N, 2)
+    K = matrix(fit.chosen, X[some], X[some])
+    scaled = y if fit.task == "classes" else (y - y.mean(axis=0)) / y.std(axis=0)
+    model = KernelRidge(alpha=fit.ridge, kernel="precomputed")
+    expected = np.asarray(cross_val_predict(model, K, scaled[some], groups=GROUPS[some], cv=LeaveOneGroupOut()))
+    if fit.task == "regression":
+        expected = expected * y.std(axis=0) + y.mean(axis=0)
+    allowed = 100 * N * EPS * (1 + np.linalg.eigvalsh(K)[-1] / fit.ridge) * max(1.0, np.abs(y).max())
+    np.testing.assert_allclose(fit.leaving(GROUPS[some], some), expected, rtol=1e-9, atol=max(allowed, 1e-9))
+
+
 def test_new_rows_are_predicted_by_the_fit_to_all(case):
     y, fit = case
     scaled = y if fit.task == "classes" else (y - y.mean(axis=0)) / y.std(axis=0)
