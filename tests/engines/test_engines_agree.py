@@ -1,4 +1,4 @@
-"""Four engines, one matrix: every entry against `evaluate` on the pair and against 80-bit arithmetic."""
+"""Five engines, one matrix: every entry against `evaluate` on the pair and against 80-bit arithmetic."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from overparam.engines import AbstractGram, gram, on_device, panels
 from overparam.kernels import TwoLayer
 
-ENGINES = [("dense", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
+ENGINES = [("dense", "cpu"), ("half", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
 SIZES = {"cpu": [1, 2, 255, 256, 257, 600], "jax": [1, 128, 150]}
 """On the device each size is compiled anew: one row, two whole tiles, and three of which the last is padded."""
 

@@ -14,7 +14,7 @@ from overparam.engines import as_gram, gram
 from overparam.engines.plan import EnginePlan
 from overparam.kernels import TwoLayer
 
-ENGINES = [("dense", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
+ENGINES = [("dense", "cpu"), ("half", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 4))
 TRUE = np.array([[TwoLayer().evaluate(x, z) for z in X] for x in X])
@@ -117,8 +117,21 @@ def test_too_little_memory() -> None:
     assert gram(TwoLayer(), big, engine="auto", device="cpu").plan.engine == "dense"
 
 
+def test_half_the_matrix_where_it_fits_and_the_whole_does_not() -> None:
+    big = np.random.default_rng(1).standard_normal((1_500, 10))
+    H = gram(TwoLayer(), big, device="cpu", memory="22 MB")
+    assert H.plan is not None
+    assert H.plan.engine == "half"
+    assert "half of it" in H.plan.reason
+    assert H.plan.gram_seconds > 0
+    with pytest.raises(ValueError, match=r"22 MB can be used; use engine='half' or engine='matrix_free'"):
+        gram(TwoLayer(), big, "dense", device="cpu", memory="22 MB")
+    with pytest.raises(ValueError, match="on the CPU"):
+        gram(TwoLayer(), big, "half", device="jax")
+
+
 def test_unknown_choices() -> None:
-    with pytest.raises(ValueError, match=r"expected 'auto', 'dense' or 'matrix_free'"):
+    with pytest.raises(ValueError, match=r"expected 'auto', 'dense', 'half' or 'matrix_free'"):
         gram(TwoLayer(), X, engine="fast")
     with pytest.raises(ValueError, match=r"expected 'cpu', 'gpu', 'jax' or None"):
         gram(TwoLayer(), X, device="abacus")

@@ -9,7 +9,7 @@ from overparam.core.kernel import AbstractKernel
 from overparam.engines import cross_matrix, gram, on_device, panels, tiles
 from overparam.kernels import FullyConnected, TwoLayer
 
-ENGINES = [("dense", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
+ENGINES = [("dense", "cpu"), ("half", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
 RNG = np.random.default_rng(0)
 
 

@@ -11,7 +11,7 @@ from overparam.kernels import TwoLayer
 from overparam.spectrum import EigenvalueBounds, Inverse, Loss, quadrature
 from overparam.spectrum.sweep import FALLBACK_RIDGE
 
-ENGINES = [("dense", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
+ENGINES = [("dense", "cpu"), ("half", "cpu"), ("matrix_free", "cpu"), ("dense", "jax"), ("matrix_free", "jax")]
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((160, 12))
 Y = np.eye(3)[RNG.integers(3, size=160)] - 1 / 3

@@ -21,7 +21,7 @@ from overparam.core.words import byte_size
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.plan import EnginePlan, make_plan
 
-EngineName = Literal["auto", "dense", "matrix_free"]
+EngineName = Literal["auto", "dense", "half", "matrix_free"]
 
 
 class AbstractGram(abc.ABC):
@@ -244,8 +244,8 @@ def gram(
     Args:
         kernel: for instance `TwoLayer()`.
         X: n rows of d finite numbers, or samples as the kernel takes them.
-        engine: "dense" stores the n × n matrix, "matrix_free" nothing of that size;
-            "auto" takes "dense" where its plan fits in memory.
+        engine: "dense" stores the n × n matrix, "half" its lower triangle (on the CPU), "matrix_free" nothing of that
+            size; "auto" takes the first of these that fits in memory.
         get: "ntk" or "nngp".
         device: "cpu" (NumPy), "gpu" (JAX on the first accelerator), "jax" (JAX on its
             default device); None takes an accelerator where there is one and the kernel is one of inner products.
@@ -286,6 +286,10 @@ def gram(
 
         if plan.engine == "dense":
             return DenseGram.of_kernel(kernel, X, get, plan, threads, tell)
+        if plan.engine == "half":
+            from overparam.engines.half import HalfGram
+
+            return HalfGram(kernel, X, get, plan, threads, tell)
         return MatrixFreeGram(kernel, X, get, plan, threads)
     from overparam.engines.on_device import DeviceDenseGram, DeviceMatrixFreeGram
 

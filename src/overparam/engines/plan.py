@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads, free_memory
 from overparam.core.words import byte_size, duration
+
+Engine = Literal["dense", "half", "matrix_free"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Rates:
 class EnginePlan:
     """What an engine will cost; `print(plan)` shows it."""
 
-    engine: Literal["dense", "matrix_free"]
+    engine: Engine
     n: int
     d: int
     device: str
@@ -45,12 +47,12 @@ class EnginePlan:
     @property
     def gram_seconds(self) -> float:
         """To make the stored matrix; 0 where nothing is stored."""
-        return self._matrix_seconds() if self.engine == "dense" else 0.0
+        return 0.0 if self.engine == "matrix_free" else self._matrix_seconds()
 
     @property
     def product_seconds(self) -> float:
         """One product with one vector."""
-        if self.engine == "dense":
+        if self.engine != "matrix_free":
             return 4.0 * self.n**2 / self.measure().bytes
         return self._matrix_seconds() + 4.0 * self.n**2 / self.measure().flops
 
@@ -88,7 +90,11 @@ def make_plan(
 
     `samples` are given where the matrix is made by `kernel.block` of them on the CPU, and not from cosines.
     """
-    checks.one_of(engine, "engine", ("auto", "dense", "matrix_free"))
+    checks.one_of(engine, "engine", ("auto", "dense", "half", "matrix_free"))
+    if engine == "half" and (device != "cpu" or samples is not None):
+        raise ValueError(
+            "engine='half' is for kernels of inner products on the CPU; use 'dense' or 'matrix_free', or device='cpu'"
+        )
     if samples is not None:
         free = available_memory()
         small = 8 * (n * d + 4 * min(n, 512) ** 2 + 64 * n)
@@ -108,23 +114,30 @@ def make_plan(
         small = 8 * (2 * n * d + 4 * on_device.TILE**2 + 64 * n)
         measure = functools.partial(on_device.rates, device, kernel.for_features(d), get)
     limit = min(free, checks.byte_count(memory)) if memory is not None else int(0.8 * free)
-    stored = 8 * n * n + small
+    needed = {"dense": 8 * n * n + small, "half": 4 * n * (n + 512) + small, "matrix_free": small}
+    if device != "cpu" or samples is not None:
+        del needed["half"]
+    reason = "asked for"
     if engine == "auto":
-        engine = "dense" if stored <= limit else "matrix_free"
-        reason = f"the matrix takes {byte_size(8 * n * n)}, " + (
-            "which fits" if engine == "dense" else f"more than the {byte_size(limit)} to use"
+        engine = next((name for name, need in needed.items() if need <= limit), "matrix_free")
+        reason = (
+            f"the matrix takes {byte_size(8 * n * n)}, "
+            + {
+                "dense": "which fits",
+                "half": f"more than the {byte_size(limit)} to use; half of it, which says all, fits",
+                "matrix_free": f"more than the {byte_size(limit)} to use",
+            }[engine]
         )
-    else:
-        reason = "asked for"
-    need = stored if engine == "dense" else small
+    need = needed[engine]
     if need > limit:
-        other = "; use engine='matrix_free'" if engine == "dense" else "; use fewer rows or a machine with more memory"
+        fitting = [f"engine={name!r}" for name, other in needed.items() if other <= limit]
+        fix = f"use {' or '.join(fitting)}" if fitting else "use fewer rows or a machine with more memory"
         raise ValueError(
             f"the {engine} engine needs {byte_size(need)} for {n:,} rows of {d:,} features and "
-            f"{byte_size(limit)} can be used{other}"
+            f"{byte_size(limit)} can be used; {fix}"
         )
     return EnginePlan(
-        engine="dense" if engine == "dense" else "matrix_free",
+        engine=cast(Engine, engine),
         n=n,
         d=d,
         device=device,
