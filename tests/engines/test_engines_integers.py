@@ -8,7 +8,7 @@ from tests.rounding import rounding
 
 from overparam.engines import gram, integers_on_device
 from overparam.engines.integer_rows import IntegerRows
-from overparam.engines.integers_on_device import DeviceIntegerGram, _integer_products
+from overparam.engines.integers_on_device import DeviceDenseIntegerGram, DeviceIntegerGram, _integer_products
 from overparam.kernels import ArcCosine, FullyConnected, TwoLayer
 from overparam.spectrum import eigenvalue_bounds, solve
 
@@ -84,16 +84,30 @@ def exact_kernel(whole: np.ndarray) -> np.ndarray:
     return values
 
 
-def test_entries_are_right_whatever_the_angle() -> None:
+ENGINES: dict[Any, type] = {"matrix_free": DeviceIntegerGram, "dense": DeviceDenseIntegerGram}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_entries_are_right_whatever_the_angle(engine: Any) -> None:
     """Equal rows, x and 2x, one bit apart: all to a few units in the last place."""
-    H = gram(TwoLayer(), FORMS["norm 1"], "matrix_free", device="jax")
-    assert isinstance(H, DeviceIntegerGram)
+    H = gram(TwoLayer(), FORMS["norm 1"], engine, device="jax")
+    assert isinstance(H, ENGINES[engine])
     away = np.abs(H.dense() - exact_kernel(PIXELS)).max()
     assert away <= 0.5 * rounding(20, 2)
     V = RNG.standard_normal((70, 3))
     product = (exact_kernel(PIXELS) @ V).astype(float)
     assert np.abs(H @ V - product).max() <= rounding(100, 2) * 0.5 * np.abs(V).sum(axis=0).max()
     assert H.square_sum() == pytest.approx(float((exact_kernel(PIXELS) ** 2).sum()), rel=rounding(5000))
+
+
+def test_a_stored_matrix_has_the_same_entries_from_tiles_that_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """70 rows in tiles of 24: the last tile is moved back to end with them."""
+    monkeypatch.setattr("overparam.engines.integers_on_device.CPU_TILE", 24)
+    made, stored = (gram(TwoLayer(), PIXELS.astype(np.uint8), engine, device="jax") for engine in ENGINES)
+    np.testing.assert_array_equal(stored.dense(), stored.dense().T)
+    room = 4 * TwoLayer().entry_rounding * np.sqrt(np.outer(made.diagonal(), made.diagonal()))
+    assert np.all(np.abs(stored.dense() - made.dense()) <= room)
+    np.testing.assert_array_equal(stored.block([3, 5], slice(4)), stored.dense()[[3, 5]][:, :4])
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -100,8 +100,11 @@ class AbstractInnerProductKernel(AbstractKernel):
     def from_gaps(self, xp: ModuleType, apart: Any, together: Any, size: Any, other: Any, get: str = "ntk") -> Any:
         """Of 1 − cos θ and 1 + cos θ, each to full relative accuracy."""
 
-    def from_cosines_and_gap(self, xp: ModuleType, rho: Any, gap: Any, size: Any, other: Any, get: str = "ntk") -> Any:
-        """Of cosines together with 1 − |cos θ| to full relative accuracy, as exact integers give it: no entry needs a repair."""
+    def from_cosines_and_sines(
+        self, xp: ModuleType, rho: Any, square: Any, size: Any, other: Any, get: str = "ntk"
+    ) -> Any:
+        """Of cosines together with sin²θ to full relative accuracy, as exact integers give it: no entry needs a repair."""
+        gap = square / (1 + xp.abs(rho))
         apart, together = xp.where(rho > 0, gap, 1 - rho), xp.where(rho > 0, 1 + rho, gap)
         return self.from_gaps(xp, apart, together, size, other, get)
 

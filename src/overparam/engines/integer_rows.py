@@ -87,8 +87,11 @@ def _on_grid(X: np.ndarray, unit: float, factor: int, offset: int) -> IntegerRow
 def _grid(X: np.ndarray) -> tuple[float, int, int] | None:
     """unit, factor and offset that some entries and the smallest and largest of all are on; whether all are is seen later."""
     some = X.ravel()[:: max(1, X.size // SAMPLED)]
-    levels = np.unique(np.concatenate([some[:SAMPLED], X[0].ravel(), [X.min(), X.max()]]))
-    if len(levels) > 2 * LEVELS or not np.isfinite(levels).all():  # twice: rounding may tell one level from itself
+    levels = np.unique(np.concatenate([some[:SAMPLED], X[0].ravel()]))
+    if len(levels) > 2 * LEVELS:  # twice: rounding may tell one level from itself
+        return None
+    levels = np.unique(np.concatenate([levels, [X.min(), X.max()]]))
+    if not np.isfinite(levels).all():
         return None
     apart = np.diff(levels)
     apart = apart[apart > 1e-9 * float(np.abs(levels).max())]

@@ -1,8 +1,8 @@
-"""The matrix-free engine for rows of small integers, in JAX: inner products exact, no entry to repair, nothing of size n².
+"""Both engines for rows of small integers on a device, in JAX: inner products exact, no entry to repair.
 
 Products of 8-bit integers are summed exactly by tensor cores: as bfloat16 with float32 sums (integers below 2²⁴ for 1,024
-columns at a time), or as int8 with int32 sums; on a CPU as float32. From the exact inner product g and squared norms q the gap
-1 − |cos θ| = (q q′ − g²)/(√(qq′)(√(qq′) + |g|)) is right to rounding whatever the angle, parallel rows included.
+columns at a time), or as int8 with int32 sums; on a CPU as float32. From the exact inner product g and squared norms q,
+sin²θ = (q q′ − g²)/(q q′) is right to rounding whatever the angle, parallel rows included.
 """
 
 from __future__ import annotations
@@ -22,7 +22,17 @@ from overparam.core.progress import Progress, silent
 from overparam.engines import on_device
 from overparam.engines.cross import require_alike
 from overparam.engines.integer_rows import IntegerRows
-from overparam.engines.on_device import AbstractDeviceGram, Epilogue, added, gathered_pairs, pairs_of, pick
+from overparam.engines.on_device import (
+    AbstractDeviceGram,
+    AbstractStoredGram,
+    Epilogue,
+    added,
+    gathered_pairs,
+    pairs_of,
+    pick,
+    put_diagonal,
+    tile_starts,
+)
 from overparam.engines.plan import EnginePlan
 from overparam.engines.tiles import mirrored
 
@@ -48,7 +58,7 @@ class _Form(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Rows on the device: pixels and their sums; of the integer rows squared norms q, √q and 1/√q; norms of the rows themselves.
+    """Rows on the device: pixels and their sums; of the integer rows squared norms q and 1/√q; norms of the rows themselves.
 
     Where a row has no length (`zero`) its q is 1 and its size 0.
     """
@@ -56,7 +66,6 @@ class _Rows(NamedTuple):
     pixels: Any
     sums: Any
     squares: Any
-    norms: Any
     inverse: Any
     sizes: Any
     zero: Any
@@ -85,7 +94,7 @@ def _integer_products(left: Any, right: Any, multiplied: Multiplied) -> Any:
 
 
 def _angles(left: _Rows, right: _Rows, form: _Form) -> tuple[Any, Any]:
-    """cos θ and 1 − |cos θ| of all pairs."""
+    """cos θ and sin²θ of all pairs."""
     d = left.pixels.shape[1]
     g = _integer_products(left.pixels, right.pixels, form.multiplied)
     if form.factor != 1:
@@ -99,17 +108,17 @@ def _angles(left: _Rows, right: _Rows, form: _Form) -> tuple[Any, Any]:
         gap = (q.astype(jnp.int64) * other.astype(jnp.int64) - whole * whole).astype(jnp.float64)
     else:
         gap = q * other - g * g
-    both, inverse = left.norms[:, None] * right.norms[None, :], left.inverse[:, None] * right.inverse[None, :]
-    rho, gap = g * inverse, gap * inverse / (both + jnp.abs(g))
+    inverse = left.inverse[:, None] * right.inverse[None, :]
+    rho, square = g * inverse, gap * (inverse * inverse)
     if form.some_zero:  # rows of zeros have no angle: it counts as a right one
         none = left.zero[:, None] | right.zero[None, :]
-        rho, gap = jnp.where(none, 0.0, rho), jnp.where(none, 1.0, gap)
-    return rho, gap
+        rho, square = jnp.where(none, 0.0, rho), jnp.where(none, 1.0, square)
+    return rho, square
 
 
 def _values(left: _Rows, right: _Rows, function: Epilogue, form: _Form) -> Any:
-    rho, gap = _angles(left, right, form)
-    return function.exact(jnp, rho, gap, left.sizes[:, None], right.sizes[None, :])
+    rho, square = _angles(left, right, form)
+    return function.exact(jnp, rho, square, left.sizes[:, None], right.sizes[None, :])
 
 
 def _times(values: Any, V: Any, *, turned: bool = False) -> Any:
@@ -138,6 +147,20 @@ def _row_of_tiles(rows: _Rows, V: Any, result: Any, index: Any, function: Epilog
     values = jnp.tril(_values(left, left, function, form), -1)
     own = own + _times(values, mine) + _times(values, mine, turned=True)
     return added(result, own, start)
+
+
+@functools.partial(jax.jit, static_argnames=("function", "form"), donate_argnames=("H",))
+def _fill_tiles(rows: _Rows, H: Any, corners: Any, function: Epilogue, form: _Form) -> Any:
+    """Write every tile of the lower triangle and its mirror image."""
+
+    def body(step: Any, H: Any) -> Any:
+        row, column = corners[step, 0], corners[step, 1]
+        left, right = rows.part(row, form.tile), rows.part(column, form.tile)
+        values = lax.optimization_barrier(_values(left, right, function, form))
+        H = lax.dynamic_update_slice(H, values, (row, column))
+        return lax.dynamic_update_slice(H, values.T, (column, row))
+
+    return lax.fori_loop(0, corners.shape[0], body, H)
 
 
 @functools.partial(jax.jit, static_argnames=("function", "form"))
@@ -176,7 +199,7 @@ def _measured(pixels: Any, unit: Any, factor: int, offset: int, missing: int) ->
     squares = jnp.where(zero, 1, squares).astype(jnp.float64)
     norms = jnp.sqrt(squares)
     sizes = jnp.where(zero, 0.0, jnp.ones_like(norms) if unit is None else norms * unit)
-    return _Rows(pixels, sums.astype(jnp.float64), squares, norms, 1 / norms, sizes, zero)
+    return _Rows(pixels, sums.astype(jnp.float64), squares, 1 / norms, sizes, zero)
 
 
 @functools.lru_cache(maxsize=16)
@@ -196,9 +219,8 @@ def exact_way(device: Any, d: int) -> Multiplied:
     return "float64"
 
 
-@final
-class DeviceIntegerGram(AbstractDeviceGram):
-    """H of rows of small integers, known through its products on a JAX device.
+class _IntegerGram(AbstractDeviceGram):
+    """H of rows of small integers on a JAX device: what the two engines share.
 
     Args:
         kernel: one of inner products.
@@ -236,48 +258,15 @@ class DeviceIntegerGram(AbstractDeviceGram):
         self._form = _Form(tile, rows.factor, rows.offset, way, wide, some_zero)
         apart, together = np.where(norms > 0, 0.0, 1.0), np.where(norms > 0, 2.0, 1.0)
         self._diagonal = np.asarray(self._kernel.from_gaps(np, apart, together, norms, norms, get))
-        self._square_sum: float | None = None
 
     @property
     def multiplied(self) -> str:
         """How the integers are multiplied."""
         return self._form.multiplied
 
-    @property
-    def product_rounding(self) -> float:
-        """Sums within a tile, then over the tiles of a row."""
-        tiles = -(-self.n // self._form.tile)
-        return self._sums_of(self._form.tile + 2 * tiles)
-
-    def product(self, V: Any, progress: Progress | None = None) -> Any:
-        with jax.enable_x64(True), jax.default_device(self._device):
-            made = self._sweep(V, self._function, progress or silent)
-            return made + jnp.asarray(self._diagonal)[:, None] * V
-
-    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
-        with jax.enable_x64(True), jax.default_device(self._device):
-            return _block(self._rows, jnp.asarray(rows), jnp.asarray(columns), self._function, self._form)
-
     def block(self, rows: Any, columns: Any) -> np.ndarray:
         rows, columns = (np.atleast_1d(np.arange(self.n)[which]) for which in (rows, columns))
         return self.to_host(self.device_block(rows, columns))
-
-    def dense(self) -> np.ndarray:
-        fix = "use `H @ v` or `H.block(rows, columns)`"
-        checks.require_memory(8 * self.n**2, available_memory(), f"the matrix of {self.n:,} rows", fix, part=0.45)
-        everything = np.arange(self.n)
-        step = self._form.tile
-        values = np.concatenate([self.block(everything[i : i + step], everything) for i in range(0, self.n, step)])
-        values = mirrored(values)
-        values.flat[:: self.n + 1] = self._diagonal
-        return values
-
-    def square_sum(self) -> float:
-        if self._square_sum is None:
-            with jax.enable_x64(True), jax.default_device(self._device):
-                squares = self._sweep(jnp.ones((self.n, 1)), self._function.squared(), silent)
-                self._square_sum = float(squares.sum()) + float(np.sum(self._diagonal**2))
-        return self._square_sum
 
     def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
         with jax.enable_x64(True), jax.default_device(self._device):
@@ -325,6 +314,45 @@ class DeviceIntegerGram(AbstractDeviceGram):
             own = self._integers
             return _measured(jax.device_put(pixels, self._device), own.unit, own.factor, own.offset, missing)
 
+
+@final
+class DeviceIntegerGram(_IntegerGram):
+    """H known through its products: nothing of size n²."""
+
+    _square_sum: float | None = None
+
+    @property
+    def product_rounding(self) -> float:
+        """Sums within a tile, then over the tiles of a row."""
+        tiles = -(-self.n // self._form.tile)
+        return self._sums_of(self._form.tile + 2 * tiles)
+
+    def product(self, V: Any, progress: Progress | None = None) -> Any:
+        with jax.enable_x64(True), jax.default_device(self._device):
+            made = self._sweep(V, self._function, progress or silent)
+            return made + jnp.asarray(self._diagonal)[:, None] * V
+
+    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        with jax.enable_x64(True), jax.default_device(self._device):
+            return _block(self._rows, jnp.asarray(rows), jnp.asarray(columns), self._function, self._form)
+
+    def dense(self) -> np.ndarray:
+        fix = "use `H @ v` or `H.block(rows, columns)`"
+        checks.require_memory(8 * self.n**2, available_memory(), f"the matrix of {self.n:,} rows", fix, part=0.45)
+        everything = np.arange(self.n)
+        step = self._form.tile
+        values = np.concatenate([self.block(everything[i : i + step], everything) for i in range(0, self.n, step)])
+        values = mirrored(values)
+        values.flat[:: self.n + 1] = self._diagonal
+        return values
+
+    def square_sum(self) -> float:
+        if self._square_sum is None:
+            with jax.enable_x64(True), jax.default_device(self._device):
+                squares = self._sweep(jnp.ones((self.n, 1)), self._function.squared(), silent)
+                self._square_sum = float(squares.sum()) + float(np.sum(self._diagonal**2))
+        return self._square_sum
+
     def _sweep(self, V: Any, function: Epilogue, tell: Progress) -> Any:
         """All of `function` but the diagonal times V, one program a row of tiles."""
         tile = self._form.tile
@@ -335,3 +363,27 @@ class DeviceIntegerGram(AbstractDeviceGram):
             result = _row_of_tiles(self._rows, V, result, index, function, self._form)
             tell(((index + 1) / count) ** 2, 1.0, "product")
         return result[: self.n]
+
+
+@final
+class DeviceDenseIntegerGram(AbstractStoredGram, _IntegerGram):
+    """H stored on the device in float64."""
+
+    @classmethod
+    def of_kernel(
+        cls,
+        kernel: AbstractInnerProductKernel,
+        X: Any,
+        rows: IntegerRows,
+        get: str,
+        plan: EnginePlan | None,
+        device: str,
+    ) -> DeviceDenseIntegerGram:
+        made = cls(kernel, X, rows, get, plan, device)
+        n, tile = made.n, made._form.tile
+        with jax.enable_x64(True), jax.default_device(made._device):
+            # the last tile is moved back to end at row n: overlapping entries are written twice, alike
+            corners = np.array([(min(i, n - tile), min(j, n - tile)) for i, j in tile_starts(n, tile)])
+            H = _fill_tiles(made._rows, jnp.zeros((n, n)), jnp.asarray(corners), made._function, made._form)
+            made.values = put_diagonal(H, jnp.asarray(made._diagonal))
+        return made

@@ -264,7 +264,7 @@ def gram(
     array([0.5, 2. ])
     """
     require_kernel(kernel)
-    if _eight_bits(X) and place is None and engine != "dense" and isinstance(kernel, AbstractInnerProductKernel):
+    if _eight_bits(X) and place is None and isinstance(kernel, AbstractInnerProductKernel):
         found = _of_integers(kernel, X, engine, get, device, threads, memory)
         if found is not None:
             return found
@@ -291,16 +291,15 @@ def gram(
 
             return HalfGram(kernel, X, get, plan, threads, tell)
         return MatrixFreeGram(kernel, X, get, plan, threads)
+    from overparam.engines.integer_rows import IntegerRows
+
+    integers = IntegerRows.of(X)
+    if integers is not None:
+        return _integer_gram(kernel, X, integers, get, plan)
     from overparam.engines.on_device import DeviceDenseGram, DeviceMatrixFreeGram
 
     if plan.engine == "dense":
         return DeviceDenseGram.of_kernel(kernel, X, get, plan, chosen)
-    from overparam.engines.integer_rows import IntegerRows
-    from overparam.engines.integers_on_device import DeviceIntegerGram
-
-    integers = IntegerRows.of(X)
-    if integers is not None:
-        return DeviceIntegerGram(kernel, X, integers, get, plan, chosen)
     return DeviceMatrixFreeGram(kernel, X, get, plan, chosen)
 
 
@@ -317,18 +316,23 @@ def _of_integers(
     threads: int | None,
     memory: int | float | str | None,
 ) -> AbstractGram | None:
-    """Rows of 8 bits as they are, an eighth of the memory of float64, where nothing of size n² is stored on a device."""
+    """Rows of 8 bits as they are, an eighth of the memory of float64, on a device."""
     from overparam.engines.integer_rows import IntegerRows
 
     chosen, integers = chosen_device(device), IntegerRows.of(X)
     if chosen == "cpu" or integers is None:
         return None
     plan = make_plan(kernel, *X.shape, engine=engine, device=chosen, threads=threads, memory=memory, get=get)
-    if plan.engine == "dense":
-        return None
-    from overparam.engines.integers_on_device import DeviceIntegerGram
+    return _integer_gram(kernel, X, integers, get, plan)
 
-    return DeviceIntegerGram(kernel, X, integers, get, plan, chosen)
+
+def _integer_gram(kernel: AbstractInnerProductKernel, X: Any, rows: Any, get: str, plan: EnginePlan) -> AbstractGram:
+    """Of rows of small integers, on the plan's device."""
+    from overparam.engines.integers_on_device import DeviceDenseIntegerGram, DeviceIntegerGram
+
+    if plan.engine == "dense":
+        return DeviceDenseIntegerGram.of_kernel(kernel, X, rows, get, plan, plan.device)
+    return DeviceIntegerGram(kernel, X, rows, get, plan, plan.device)
 
 
 def _from_blocks(

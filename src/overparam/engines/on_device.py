@@ -223,7 +223,7 @@ def added(total: Any, part: Any, start: Any) -> Any:
 
 
 @functools.partial(jax.jit, donate_argnames=("H",))
-def _put_diagonal(H: Any, diagonal: Any) -> Any:
+def put_diagonal(H: Any, diagonal: Any) -> Any:
     i = jnp.arange(H.shape[0])
     return H.at[i, i].set(diagonal)
 
@@ -260,11 +260,11 @@ class Epilogue:
         values = self.kernel.from_cosines(xp, rho, size, other, self.get)
         return values if self.power == 1 else values**self.power
 
-    def exact(self, xp: ModuleType, rho: Any, gap: Any, size: Any, other: Any) -> Any:
-        """From cosines and 1 − |cos θ|."""
+    def exact(self, xp: ModuleType, rho: Any, square: Any, size: Any, other: Any) -> Any:
+        """From cosines and sin²θ."""
         if self.unit:
             size = other = 1.0
-        values = self.kernel.from_cosines_and_gap(xp, rho, gap, size, other, self.get)
+        values = self.kernel.from_cosines_and_sines(xp, rho, square, size, other, self.get)
         return values if self.power == 1 else values**self.power
 
     def squared(self) -> Epilogue:
@@ -330,6 +330,25 @@ class AbstractDeviceGram(AbstractGram):
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()
+
+
+class AbstractStoredGram(AbstractDeviceGram):
+    """A matrix that lies on the device in float64."""
+
+    values: Any
+
+    def product(self, V: Any, progress: Progress | None = None) -> Any:
+        return multiplied(self.values, V)
+
+    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        with jax.enable_x64(True):
+            return _entries(self.values, rows, columns)
+
+    def dense(self) -> np.ndarray:
+        return on_host(self.values)
+
+    def square_sum(self) -> float:
+        return square_sum(self.values)
 
 
 class _DeviceGram(AbstractDeviceGram):
@@ -417,10 +436,8 @@ class _DeviceGram(AbstractDeviceGram):
 
 
 @final
-class DeviceDenseGram(_DeviceGram):
+class DeviceDenseGram(AbstractStoredGram, _DeviceGram):
     """H stored on the device in float64."""
-
-    values: Any
 
     @classmethod
     def of_kernel(
@@ -445,21 +462,8 @@ class DeviceDenseGram(_DeviceGram):
                     own = rows.host
                     exact = exact_values(self._kernel, own, own, near_rows, near_columns, self.get, workers)
                 H = _put_pairs(H, jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact))
-            self.values = _put_diagonal(H, jnp.asarray(self._diagonal))
+            self.values = put_diagonal(H, jnp.asarray(self._diagonal))
         self.repaired = len(near_rows)
-
-    def product(self, V: Any, progress: Progress | None = None) -> Any:
-        return multiplied(self.values, V)
-
-    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
-        with jax.enable_x64(True):
-            return _entries(self.values, rows, columns)
-
-    def dense(self) -> np.ndarray:
-        return on_host(self.values)
-
-    def square_sum(self) -> float:
-        return square_sum(self.values)
 
 
 @final
@@ -533,24 +537,11 @@ class DeviceMatrixFreeGram(_DeviceGram):
 
 
 @final
-class DeviceValuesGram(AbstractDeviceGram):
-    """H stored on the device in float64; `values` is the matrix there."""
+class DeviceValuesGram(AbstractStoredGram):
+    """A matrix that was made on the host."""
 
     def __init__(self, H: DenseGram, device: str) -> None:
         self.n, self.plan, self.kernel, self.X, self.get, self.repaired = H.n, H.plan, H.kernel, H.X, H.get, H.repaired
         self._device = pick(device)
         self._diagonal = H.diagonal()
         self.values = put(H.values, self._device)
-
-    def product(self, V: Any, progress: Progress | None = None) -> Any:
-        return multiplied(self.values, V)
-
-    def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
-        with jax.enable_x64(True):
-            return _entries(self.values, rows, columns)
-
-    def dense(self) -> np.ndarray:
-        return on_host(self.values)
-
-    def square_sum(self) -> float:
-        return square_sum(self.values)

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.angles import arc_cosine
+from overparam.core.angles import angle_of
 from overparam.core.kernel import KINDS, AbstractAngularKernel
 from overparam.kernels.classical import AbstractExpectedKernel, squared_distance
 
@@ -55,13 +55,15 @@ class TwoLayer(AbstractAngularKernel):
             return xp.cos(theta) * opening * (0.5 / np.pi)
         return (xp.sin(theta) + xp.cos(theta) * opening) * (0.5 / np.pi)
 
-    def from_cosines_and_gap(self, xp: ModuleType, rho: Any, gap: Any, size: Any, other: Any, get: str = "ntk") -> Any:
+    def from_cosines_and_sines(
+        self, xp: ModuleType, rho: Any, square: Any, size: Any, other: Any, get: str = "ntk"
+    ) -> Any:
         """As `from_angle` of θ = arccos|ρ| or π less that, without a cosine or an arc tangent."""
-        angle = arc_cosine(xp, gap)
+        angle = angle_of(xp, xp.abs(rho), square)
         opening = xp.where(rho > 0, np.pi - angle, angle)
         values = rho * opening
         if checks.one_of(get, "get", KINDS) == "nngp":
-            values = xp.sqrt(gap * (2 - gap)) + values
+            values = xp.sqrt(square) + values
         return values * (0.5 / np.pi) * size * other
 
     @property
