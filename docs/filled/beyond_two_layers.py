@@ -68,11 +68,10 @@ def alike(result: Result) -> dict[str, str]:
         cells = [f"{fixed(best[v, m]['risk'], 3)} ({best[v, m]['rate']:g})" for v in LEARNERS]
         lines.append([f"m = {whole(m)}", *cells])
     names = ["Algorithm 2, L₁", "Algorithm 2, L₂", "plain SGD", "two layers, Algorithm 1"]
-    found = {
+    return {
         "best": table(["loss on noisy validation rows (m·η)", *names], lines),
         "noise": fixed(result.values["label_noise_loss"], 3),
     }
-    return found
 
 
 COUNTED = ("constant", "holds", "of")

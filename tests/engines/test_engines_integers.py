@@ -100,12 +100,15 @@ def test_entries_are_right_whatever_the_angle(engine: Any) -> None:
     assert H.square_sum() == pytest.approx(float((exact_kernel(PIXELS) ** 2).sum()), rel=rounding(5000))
 
 
-def test_a_stored_matrix_has_the_same_entries_from_tiles_that_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kernel", [TwoLayer(), FullyConnected(depth=2), ArcCosine(1)])
+def test_a_stored_matrix_has_the_same_entries_from_tiles_that_overlap(
+    kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """70 rows in tiles of 24: the last tile is moved back to end with them."""
     monkeypatch.setattr("overparam.engines.integers_on_device.CPU_TILE", 24)
-    made, stored = (gram(TwoLayer(), PIXELS.astype(np.uint8), engine, device="jax") for engine in ENGINES)
+    made, stored = (gram(kernel, PIXELS.astype(np.uint8), engine, device="jax") for engine in ENGINES)
     np.testing.assert_array_equal(stored.dense(), stored.dense().T)
-    room = 4 * TwoLayer().entry_rounding * np.sqrt(np.outer(made.diagonal(), made.diagonal()))
+    room = 4 * kernel.entry_rounding * np.sqrt(np.outer(made.diagonal(), made.diagonal()))
     assert np.all(np.abs(stored.dense() - made.dense()) <= room)
     np.testing.assert_array_equal(stored.block([3, 5], slice(4)), stored.dense()[[3, 5]][:, :4])
 

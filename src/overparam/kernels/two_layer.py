@@ -64,7 +64,7 @@ class TwoLayer(AbstractAngularKernel):
         values = rho * opening
         if checks.one_of(get, "get", KINDS) == "nngp":
             values = xp.sqrt(square) + values
-        return values * (0.5 / np.pi) * size * other
+        return values * (0.5 / np.pi) * (size * other)
 
     @property
     def any_digits(self) -> bool:
