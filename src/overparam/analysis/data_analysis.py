@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
 
@@ -255,6 +255,10 @@ def _matrix(work: Work, rows: PreparedRows, where: str, *, threads: int | None) 
 
 def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made: Provenance) -> Analysis:
     learn, fast, new = (found[name] for name in ("learnability", "speed", "new data"))
+    growing, kinds = found["growth"], found.get("kinds")
+    if found["error"].cannot_tell:  # rows that cannot tell the error cannot tell what follows from it
+        growing = replace(growing, verdict="cannot tell")
+        kinds = None if kinds is None else replace(kinds, best="cannot tell")
     return Analysis(
         name=rows.source.name,
         n=rows.n,
@@ -268,8 +272,8 @@ def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made:
             found["copies"],
             found["problems"],
             found["labels"],
-            found["growth"],
-            found.get("kinds"),
+            growing,
+            kinds,
         ),
         theory=theory_says(rows.classes, rows.n, learn, fast, new, found["problems"], found["trust"]),
         error=found["error"],
@@ -277,8 +281,8 @@ def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made:
         copy_groups=found["copies"],
         leak=leaks(rows),
         columns=rows.data.column_notes,
-        growth=found["growth"],
-        kinds=found.get("kinds"),
+        growth=growing,
+        kinds=kinds,
         labels=found["labels"],
         thumbnails=found["thumbnails"],
         learnability=learn,

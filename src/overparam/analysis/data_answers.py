@@ -123,6 +123,8 @@ class Scores:
     """Of every class, in the order of the classes; their mean is 1 less the balanced error."""
     targets: tuple[TargetError, ...]
     """Of every target; the mean of R² over them is `explained`."""
+    cannot_tell: str = ""
+    """Why the error says nothing of what can be learned: its interval goes from learned well to guessing, or few rows decide."""
 
 
 Leading = Literal[
@@ -202,6 +204,8 @@ class ErrorEstimate:
     """Test rows left out because their group is among the training rows too."""
     doubts: tuple[Doubt, ...] = ()
     """Other ways of leaving rows out that green has to stand."""
+    cannot_tell: str = ""
+    """Why these rows cannot tell how well a model will do; nothing where they can, the training rows or the test rows."""
 
     def doubt(self, kind: DoubtKind) -> Doubt | None:
         """The first of a kind."""

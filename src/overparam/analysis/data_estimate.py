@@ -18,7 +18,9 @@ from overparam.analysis.data_answers import (
 from overparam.analysis.data_fit import Fitted
 from overparam.analysis.data_held import HeldRows
 from overparam.analysis.data_rows import PreparedRows, columns, target_names
+from overparam.analysis.data_telling import PART, RANKED, is_uneven, tells_nothing, why_untold
 from overparam.core.bracketed import Interval
+from overparam.core.words import count_of
 from overparam.data import generator
 from overparam.data.scaling import target_scale
 from overparam.frame import Work
@@ -91,6 +93,7 @@ def error_estimate(
         test_rows=0 if outside is None else outside.rows,
         test_aside=aside,
         test_grouped=0 if seen is None else len(seen.grouped),
+        cannot_tell=first.cannot_tell if inside.cannot_tell and not _forest_tells(s, first, rival) else "",
         doubts=_doubts(s, fitted, inside.error, () if alone is first.error else (alone,), together, held),
     )
 
@@ -129,6 +132,11 @@ def worse_in_folds(held: HeldRows, few: Interval | None, seed: int) -> Interval 
     folds = group_interval(held.losses, held.groups, seed)
     few = group_interval(held.few, held.groups, seed) if few is None else few
     return folds if folds.value > FEWER * few.upper and folds.lower > FEWER * few.value else None
+
+
+def _forest_tells(s: PreparedRows, error: Scores, rival: Rival | None) -> bool:
+    """Whether trees show that classes can be told apart, though the kernel does not."""
+    return s.classes and rival is not None and rival.error.upper < PART * error.guess
 
 
 def why_aside(s: PreparedRows, seen: SeenRows | None) -> str:
@@ -191,7 +199,9 @@ def _scores(s: PreparedRows, found: RowScores, error: Interval, codes: np.ndarra
             if explained is not None
         )
         residual = targets[0].residual if len(targets) == 1 else None
-        return Scores(error, n, 1.0, None, None, _less_than_all(error), residual, (), targets)
+        losses, rows = s.losses(found.y, found.predictions[0]), None if found.fit is None else s.source_rows
+        why = why_untold(s, error, found.y, losses, rows)
+        return Scores(error, n, 1.0, None, None, _less_than_all(error), residual, (), targets, why)
     parts = found.parts() if found.y.ndim == 2 else found.parts()[::-1]  # of two classes the first is +1
     counts = np.bincount(codes, minlength=len(s.data.classes))
     recalls = tuple(
@@ -199,8 +209,14 @@ def _scores(s: PreparedRows, found: RowScores, error: Interval, codes: np.ndarra
         for name, count, wrong in zip(s.data.classes, counts, parts, strict=True)
     )
     auc = found.interval("auc") if np.count_nonzero(counts) > 1 else None
-    guess = float(1 - counts.max() / counts.sum())
-    return Scores(error, n, guess, found.interval("balanced"), auc, None, None, recalls, ())
+    guess, balanced = float(1 - counts.max() / counts.sum()), found.interval("balanced")
+    even = 1 - 1 / max(2, np.count_nonzero(counts))
+    if is_uneven(s, guess):
+        nothing = tells_nothing(balanced, even) and (auc is None or auc.lower <= RANKED)
+    else:
+        nothing = tells_nothing(error, guess)
+    why = f"{count_of(n, 'row')} {'is' if n == 1 else 'are'} too few" if nothing else ""
+    return Scores(error, n, guess, balanced, auc, None, None, recalls, (), why)
 
 
 def _in_units(explained: Interval, unit: float) -> Interval:

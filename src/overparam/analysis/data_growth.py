@@ -8,6 +8,7 @@ import numpy as np
 
 from overparam.analysis.data_fit import Fitted
 from overparam.analysis.data_rows import PreparedRows
+from overparam.analysis.data_telling import MOST
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Block, Figure, Line, series
 from overparam.core.words import as_sure_as, count_of
@@ -140,7 +141,17 @@ def growth_blocks(g: Growth, classes: bool, test: Interval | None = None) -> tup
     """The figure: measured points, the fitted curve and its band to four times the rows; the test set's error, where it leads."""
     of = "training rows left out" if test is not None else "rows left out"
     measure = f"error on {of}" if classes else f"1 − R² on {of}"
-    drawn = [series("measured", g.sizes, g.errors, lower=g.lower, upper=g.upper, mark="points", role="observed")]
+    drawn = [
+        series(
+            "measured",
+            g.sizes,
+            np.minimum(g.errors, MOST),
+            lower=np.minimum(g.lower, MOST),
+            upper=np.minimum(g.upper, MOST),
+            mark="points",
+            role="observed",
+        )
+    ]
     words = (
         "Points: the kernel fitted exactly to parts of the rows, its ridge chosen anew, and judged on rows it has not seen; "
         "with 95% intervals."
@@ -149,7 +160,12 @@ def growth_blocks(g: Growth, classes: bool, test: Interval | None = None) -> tup
     if len(g.curve_sizes):
         drawn.append(
             series(
-                "power law plus a floor", g.curve_sizes, g.curve, lower=g.curve_lower, upper=g.curve_upper, role="true"
+                "power law plus a floor",
+                g.curve_sizes,
+                np.minimum(g.curve, MOST),
+                lower=np.minimum(g.curve_lower, MOST),
+                upper=np.minimum(g.curve_upper, MOST),
+                role="true",
             )
         )
         words += " Curve: a power law plus a floor; its band holds the error of most such data sets (95%) as far as four times the rows."

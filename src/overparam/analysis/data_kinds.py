@@ -15,12 +15,13 @@ from overparam.analysis.data_fit import Fitted
 from overparam.analysis.data_held import HeldRows
 from overparam.analysis.data_rival import TREES
 from overparam.analysis.data_rows import PreparedRows
+from overparam.analysis.data_telling import cut, sides
 from overparam.analysis.folds import FOLDS, Folds, quiet_fits
 from overparam.analysis.host_networks import BATCH, DECAYS, LENGTHS, RATES, train_on_folds
 from overparam.core.bracketed import Interval
 from overparam.core.machine import blas_threads
 from overparam.core.sections import Block, Figure, Line, Table, Text, series
-from overparam.core.words import as_sure_as, listed, measured
+from overparam.core.words import as_sure_as, listed
 from overparam.data import generator
 from overparam.frame import Work
 from overparam.theory import linear_regression
@@ -255,10 +256,15 @@ def _behind(found: Interval, classes: bool) -> str:
     )
 
 
+def _with_sides(found: Interval) -> str:
+    value, lower, upper = sides(found)
+    return f"{value} ({lower} to {upper})"
+
+
 def kinds_blocks(k: Kinds, classes: bool) -> tuple[Block, ...]:
     """The figure of the errors, and what was fitted."""
     measure = "rows wrong" if classes else "variance unexplained"
-    errors = [one.error for one in k.tried]
+    errors = [cut(one.error) for one in k.tried]
     points = series(
         "in five folds",
         [SAID[one.name] for one in k.tried],
@@ -277,7 +283,7 @@ def kinds_blocks(k: Kinds, classes: bool) -> tuple[Block, ...]:
         "kind of model", measure, (points,), lines=(Line("guessing", y=k.guess),) if near else (),
     )  # fmt: skip
     rows = tuple(
-        (SAID[one.name], measured(one.error), None if one.behind is None else _behind(one.behind, classes), one.what)
+        (SAID[one.name], _with_sides(one.error), None if one.behind is None else _behind(one.behind, classes), one.what)
         for one in k.tried
     )
     table = Table(

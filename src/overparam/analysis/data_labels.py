@@ -14,6 +14,7 @@ from scipy.stats import false_discovery_control, rankdata, t
 from overparam.analysis.data_estimate import share_interval
 from overparam.analysis.data_fit import Fitted, in_order_of_classes
 from overparam.analysis.data_rows import PreparedRows, target_names
+from overparam.analysis.data_telling import heavy_tailed
 from overparam.analysis.folds import quiet_fits
 from overparam.core.progress import Progress, silent
 from overparam.core.sections import Table
@@ -256,7 +257,7 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
     false discovery rate of Benjamini and Hochberg if residuals were otherwise those of Student's distribution whose
     median size and nine-tenths quantile are theirs: heavy tails alone make no outliers. That rate is of all residuals as
     large together, and the least of them are the least sure: where it is 5% or more, `wrong` is half as much, so that
-    outliers, and they alone, are rather wrong than right.
+    outliers, and they alone, are rather wrong than right. Of a target with a heavy tail none is: what is far is its tail.
 
     Args:
         data: the rows as they were loaded.
@@ -273,6 +274,7 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
     order = np.argsort(-size, kind="stable")
     chance = np.minimum(_tails(sizes)[each, worst][order] * sizes.shape[1], 1.0)
     sure = np.clip(1 - false_discovery_control(chance), 0.0, 1.0)
+    heavy = np.array([heavy_tailed(column) for column in data.y.reshape(data.n, -1).T])[worst][order]
     given, predicted = data.y.reshape(data.n, -1)[each, worst], outputs.reshape(data.n, -1)[each, worst]
     same, _ = nearest_by_label(comparable_rows(data), np.zeros(data.n, dtype=np.int64))
     return ScoredLabels(
@@ -280,7 +282,7 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
         given=given[order],
         suggested=predicted[order],
         margin=-size[order],
-        wrong=np.where(sure > OUTLYING, sure, sure / 2),
+        wrong=np.where((sure > OUTLYING) & ~heavy, sure, sure / 2),
         same=_in_source(data, same)[order],
         other=np.full(data.n, -1),
         classes=(),

@@ -11,10 +11,11 @@ from overparam.analysis.data_controls import make_controls
 from overparam.analysis.data_growth import growth_blocks
 from overparam.analysis.data_kinds import kinds_blocks
 from overparam.analysis.data_labels import worst_labels
+from overparam.analysis.data_telling import cut, explained_words, sides
 from overparam.analysis.data_thumbnails import show
 from overparam.core.bracketed import Bracketed, Interval
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
-from overparam.core.words import as_sure_as, between, count_of, measured, number, percent
+from overparam.core.words import between, count_of, measured, number, percent
 from overparam.data import ColumnNote
 
 if TYPE_CHECKING:
@@ -78,38 +79,36 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
         series(
             "tuned kernel",
             [name for name, _ in found],
-            [each.value for _, each in found],
-            lower=[each.lower for _, each in found],
-            upper=[each.upper for _, each in found],
+            [cut(each).value for _, each in found],
+            lower=[cut(each).lower for _, each in found],
+            upper=[cut(each).upper for _, each in found],
             mark="points",
             role="true",
         )
     ]
     rows: list[tuple[Any, ...]] = [
-        (name, *_sides(each), "leads" if each.value == e.value and each.upper == e.upper else "")
-        for name, each in found
+        (name, *sides(each), "leads" if each.value == e.value and each.upper == e.upper else "") for name, each in found
     ]
     if e.rival is not None:
         r = e.rival.error
+        drawn = cut(r)
         series_.append(
             series(
                 "random forest",
                 ["random forest"],
-                [r.value],
-                lower=[r.lower],
-                upper=[r.upper],
+                [drawn.value],
+                lower=[drawn.lower],
+                upper=[drawn.upper],
                 mark="points",
                 role="random",
             )
         )
         where = f"{e.rival.folds} folds" if e.rival.folds else "on the same test rows"
-        rows.append(
-            (f"random forest of {e.rival.trees} trees, {where}, grown on {e.rival.rows:,} rows", *_sides(r), "")
-        )
+        rows.append((f"random forest of {e.rival.trees} trees, {where}, grown on {e.rival.rows:,} rows", *sides(r), ""))
     guessing = "always naming the commonest class" if a.task != "regression" else "guessing the mean"
     rows.append((guessing, _error(a, e.guess), None, None, ""))
     highest = max(
-        each.upper or each.value for each in (*(each for _, each in found), *([e.rival.error] if e.rival else []))
+        cut(each).upper or each.value for each in (*(each for _, each in found), *([e.rival.error] if e.rival else []))
     )
     near = e.guess <= FAR * highest  # else the line would press all points to the ground; the table has it
     lines = (Line("guessing", y=e.guess),) if near else ()
@@ -123,23 +122,28 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
         f"{number(e.ridge, 2)}."
     )
     words += "".join(f" {note[0].upper()}{note[1:]}." for note in e.notes)
-    blocks: list[Block] = [figure, Table(("The error", measure, "from", "to", ""), tuple(rows), words)]
+    untold = () if not e.cannot_tell else (Text(f"This cannot be told from these rows: {e.cannot_tell}.", "warning"),)
+    blocks: list[Block] = [*untold, figure, Table(("The error", measure, "from", "to", ""), tuple(rows), words)]
     kinds = (
-        ("balanced error: every class counted alike", "balanced", True),
-        ("AUC: a row of a class put before one of another", "auc", False),
-        ("R²: share of the variance explained" + _mean_of(len(e.targets)), "explained", False),
-        ("typical error in the target's own units", "residual", False),
+        ("balanced error: every class counted alike", "balanced", measured),
+        ("AUC: a row of a class put before one of another", "auc", _plainly),
+        ("R²: share of the variance explained" + _mean_of(len(e.targets)), "explained", explained_words),
+        ("typical error in the target's own units", "residual", _plainly),
     )
     sources = [e] if e.left_out is None else [e, e.left_out]
     beside = tuple(
-        (name, *(None if (each := getattr(one, field)) is None else measured(each, share=share) for one in sources))
-        for name, field, share in kinds
-        if any(getattr(one, field) is not None for one in sources)
+        (name, *(None if (each := getattr(one, field)) is None else said(each) for one in sources))
+        for name, field, said in kinds
+        if any(getattr(one, field) is not None for one in sources) and not (e.cannot_tell and field == "residual")
     )
     heads = ("with its 95% interval",) if e.left_out is None else ("on the test rows", "on training rows left out")
     if beside:
         blocks.append(Table(("Beside it", *heads), beside))
     return (*blocks, *_parts(a))
+
+
+def _plainly(found: Interval) -> str:
+    return measured(found, share=False)
 
 
 def _mean_of(targets: int) -> str:
@@ -160,7 +164,7 @@ def _parts(a: Analysis) -> tuple[Block, ...]:
     if len(e.targets) < 2:
         return ()
     rows = tuple(
-        (one.name, measured(one.explained, share=False), number(one.residual.value, 3), *_ends(one.residual))
+        (one.name, explained_words(one.explained), number(one.residual.value, 3), *_ends(one.residual))
         for one in e.targets
     )
     heads = ("Target", "R²", "typical error in its own units", "from", "to")
@@ -169,12 +173,6 @@ def _parts(a: Analysis) -> tuple[Block, ...]:
 
 def _ends(found: Interval) -> tuple[str, str]:
     return number(found.lower, 3), number(found.upper, 3)
-
-
-def _sides(found: Interval) -> tuple[str, ...]:
-    """Value and interval with as many digits as it supports, as the sentences have them."""
-    said = as_sure_as(found.upper - found.lower)
-    return tuple(said(side) for side in (found.value, found.lower, found.upper))
 
 
 def _what(a: Analysis) -> str:

@@ -20,6 +20,7 @@ from overparam.analysis.data_growth import Growth, growth_sentence
 from overparam.analysis.data_kinds import Kinds, kinds_sentence
 from overparam.analysis.data_labels import ScoredLabels, labels_say
 from overparam.analysis.data_rows import PreparedRows
+from overparam.analysis.data_telling import FAR_BELOW, PART, RANKED, WELL, explained_words, heavy_tailed, is_uneven
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Tone, Verdict
 from overparam.core.words import count_of, listed, measured, number, percent, quoted, rounded_up
@@ -31,19 +32,16 @@ PATIENCE = 1e6
 """Steps of full gradient descent beyond which the end of training is not what anyone will see."""
 FEW = 30
 """Rows below which the verdict says that it is a rough guess."""
-UNEVEN = 0.5
-"""A class with fewer rows than this share of what equal classes have: balance decides the tone."""
 FOUND = 0.5
 """Green needs that of every class at least this share of rows is put into it."""
 MANY_TARGETS = 6
 """Targets that the terminal tells of, each for itself."""
-WELL, WELL_AT_MOST, PART = 0.35, 0.6, 0.85
-"""Shares of the error of guessing: below the first, with its interval below the second, labels can be learned; from the
-last on little carries over."""
+WELL_AT_MOST = 0.6
+"""Share of the error of guessing below which the whole interval of labels learned well lies."""
 FEW_WRONG = 0.15
 """Error above which it is never "can be learned" without more words."""
-RANKED, RANKED_AT_ALL = 0.85, 0.6
-"""AUC below which uneven classes are not well told apart; and from which on they are at all."""
+RANKED_WELL = 0.85
+"""AUC below which uneven classes are not well told apart."""
 
 
 def give_verdict(
@@ -63,8 +61,9 @@ def give_verdict(
         *_used(s),
         *_targets(error),
         *_beside(s, error),
-        *(_rival(s, error) if kinds is None or error.left_out is not None else ()),
-        *(() if kinds is None else [kinds_sentence(kinds, s.classes)]),
+        *(_rival(s, error) if (kinds is None or error.left_out is not None) and not error.cannot_tell else ()),
+        *(() if kinds is None or error.cannot_tell else [kinds_sentence(kinds, s.classes)]),
+        *_nor(error, kinds),
         *_uneven(s, error, tone),
         *_copies(error, copies),
         *_apart(error),
@@ -75,7 +74,7 @@ def give_verdict(
     ]
     if s.n < FEW:
         sentences.insert(1, f"With {s.n} rows all of this is a rough guess.")
-    if tone != "bad" and error.value > 0:
+    if tone != "bad" and error.value > 0 and not error.cannot_tell:
         test = None if error.left_out is None else error.interval
         sentences.append(growth_sentence(growth, s.classes, error.left_out_error, test, s.total))
     sentences += [*(labels_say(labels, bool(_decided(s))) if tone != "bad" or not s.classes else ()), _doubts(problems)]
@@ -86,6 +85,8 @@ def give_verdict(
 
 def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
     """The first sentence, and its tone: the verdict as a whole is never better."""
+    if error.cannot_tell:
+        return "warning", _untold(s, error)
     found = [_tone(s, error, error.interval, error.rival)]
     if error.left_out is not None and found == ["bad"] and not _unlike(error):
         # few test rows do not prove that nothing carries over where training rows left out say that something does
@@ -102,14 +103,7 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
         "warning": f"These {what} can be learned in part",
         "bad": f"Little of these {what} carries over to new rows",
     }[tone]
-    basis = {
-        "the test set": f"measured on {error.rows:,} test rows",
-        "your groups left out": "found by leaving out your groups",
-        "copies left out together": "found by leaving out rows, copies together",
-        "near rows left out together": "found by leaving out rows, near ones together",
-        "blocks of overlapping rows left out": "found by leaving out blocks of rows that overlap",
-        "rows left out one at a time": "found by leaving out rows",
-    }[error.leading]
+    basis = _basis(error)
     if s.classes:
         guess = f"always naming the commonest class is wrong {percent(error.guess)} of the time"
         chance = "; the difference may be chance" if error.lower < error.guess <= error.upper else ""
@@ -122,8 +116,36 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
             else f" and an error of about {number(error.residual.value, 3)} in the target's own units"
         )
         several = f", the mean of {len(error.targets)} targets," if len(error.targets) > 1 else ""
-        told = f"expect R² = {measured(error.explained, share=False, level=True)}{several} on new rows{own}, {basis}; guessing the mean has R² = 0"
+        told = f"expect R² = {explained_words(error.explained, level=True)}{several} on new rows{own}, {basis}; guessing the mean has R² = 0"
     return tone, f"{said}: {told}."
+
+
+def _basis(error: ErrorEstimate) -> str:
+    """How the error was found."""
+    return {
+        "the test set": f"measured on {count_of(error.rows, 'test row')}",
+        "your groups left out": "found by leaving out your groups",
+        "copies left out together": "found by leaving out rows, copies together",
+        "near rows left out together": "found by leaving out rows, near ones together",
+        "blocks of overlapping rows left out": "found by leaving out blocks of rows that overlap",
+        "rows left out one at a time": "found by leaving out rows",
+    }[error.leading]
+
+
+def _untold(s: PreparedRows, error: ErrorEstimate) -> str:
+    """That these rows do not say how well a model will do, why, and what would."""
+    first = f"Whether these {'labels' if s.classes else 'targets'} can be learned cannot be told from these rows: {error.cannot_tell}"
+    if s.classes:
+        guess = f"always naming the commonest class is wrong {percent(error.guess)} of the time"
+        return f"{first}. {measured(error.interval, level=True)} are wrong, {_basis(error)}; {guess}."
+    assert error.explained is not None
+    if error.explained.lower < FAR_BELOW:
+        first += f"; it may be {explained_words(error.explained)}"
+    y = s.source.y.reshape(s.source.n, -1)
+    if not any(heavy_tailed(column) for column in y.T):
+        return f"{first}. Look there: if it is a slip, mend it or leave it out, and ask again."
+    other = "its logarithm" if np.all(y > 0) else "a target with a shorter tail, such as its ranks,"
+    return f"{first}. The tail of the target is heavy: {other} is what to predict."
 
 
 def _tone(s: PreparedRows, error: ErrorEstimate | Scores, found: Interval, rival: Rival | None = None) -> Tone:
@@ -135,11 +157,11 @@ def _tone(s: PreparedRows, error: ErrorEstimate | Scores, found: Interval, rival
         return "bad"
     shares = [(found.value / error.guess, found.upper / error.guess)]
     well = found.value < FEW_WRONG and found.upper < error.guess
-    uneven = is_uneven(s, error)
+    uneven = is_uneven(s, error.guess)
     if uneven and error.balanced is not None and error.auc is not None:
         even = 1 - 1 / max(2, sum(one.rows > 0 for one in error.recalls) or len(s.data.classes))
         shares.append((error.balanced.value / even, error.balanced.upper / even))
-        well = well and error.auc.lower > RANKED
+        well = well and error.auc.lower > RANKED_WELL
     least = _least_found(error)
     well = well and (least is None or least[1].value >= FOUND)
     share, most = shares[-1]
@@ -147,19 +169,9 @@ def _tone(s: PreparedRows, error: ErrorEstimate | Scores, found: Interval, rival
         return "good"
     if any(share < PART and most < 1.0 for share, most in shares):
         return "warning"
-    ranked = uneven and error.auc is not None and error.auc.lower > RANKED_AT_ALL
+    ranked = uneven and error.auc is not None and error.auc.lower > RANKED
     forest = rival is not None and rival.error.upper < PART * error.guess
     return "warning" if ranked or forest else "bad"  # something carries over, though this model names one class
-
-
-def is_uneven(s: PreparedRows, error: ErrorEstimate | Scores) -> bool:
-    """Whether a class is so rare, or one so common, that the share of rows wrong says little."""
-    if not s.classes:
-        return False
-    counts = np.bincount(s.data.codes)
-    counts = counts[counts > 0]
-    rare = counts.min() < UNEVEN * counts.sum() / len(counts)
-    return bool(rare) or error.guess < UNEVEN * (1 - 1 / len(counts))
 
 
 def _least_found(error: ErrorEstimate | Scores) -> tuple[ClassFound, Interval] | None:
@@ -180,7 +192,7 @@ def _targets(error: ErrorEstimate) -> list[str]:
     if len(error.targets) < 2:
         return []
     told = [
-        f"{quoted(one.name)} has R² = {measured(one.explained, share=False)} and an error of about {number(one.residual.value, 3)}"
+        f"{quoted(one.name)} has R² = {explained_words(one.explained)} and an error of about {number(one.residual.value, 3)}"
         for one in error.targets[:MANY_TARGETS]
     ]
     more = f"; {len(error.targets) - MANY_TARGETS} more are on the page" if len(error.targets) > MANY_TARGETS else ""
@@ -202,7 +214,7 @@ def _of_rows(s: PreparedRows, error: Interval) -> str:
     if s.classes:
         return f"{measured(error)} are wrong"
     explained = Interval(1 - error.value, 1 - error.upper, 1 - error.lower, error.level)
-    return f"R² is {measured(explained, share=False)}"
+    return f"R² is {explained_words(explained)}"
 
 
 def _unlike(error: ErrorEstimate) -> str:
@@ -228,13 +240,13 @@ def _rival(s: PreparedRows, error: ErrorEstimate) -> list[str]:
         return [f"A random forest gets {measured(forest)} wrong {where}: {how}."]
     explained = Interval(1 - forest.value, 1 - forest.upper, 1 - forest.lower, forest.level)
     how = how.replace("clearly less", "clearly better").replace("clearly more", "clearly worse")
-    return [f"A random forest has R² = {measured(explained, share=False)} {where}: {how}."]
+    return [f"A random forest has R² = {explained_words(explained)} {where}: {how}."]
 
 
 def _uneven(s: PreparedRows, error: ErrorEstimate, tone: Tone) -> list[str]:
     """Where one class is rare, what the error rate hides; and a class that is seldom found, rare or not."""
     least, told = _least_found(error), []
-    uneven = is_uneven(s, error) and error.balanced is not None and error.auc is not None
+    uneven = is_uneven(s, error.guess) and error.balanced is not None and error.auc is not None
     if uneven and error.balanced is not None and error.auc is not None:
         counts = np.bincount(s.data.codes, minlength=len(s.data.classes))
         present = np.flatnonzero(counts)
@@ -285,6 +297,14 @@ TOLD = ("order", "id", "text dropped", "empty", "date", "missing", "decimal comm
 def leaks(s: PreparedRows) -> tuple[str, ...]:
     """Columns that give the target away."""
     return tuple(note.column for note in s.data.column_notes if note.kind == "leak" and note.column is not None)
+
+
+def _nor(error: ErrorEstimate, kinds: Kinds | None) -> list[str]:
+    """What else cannot be told where the error says nothing."""
+    if not error.cannot_tell:
+        return []
+    which = "" if kinds is None else "which kind of model does best, or "
+    return [f"Nor can it be told {which}what more data would bring."]
 
 
 def _apart(error: ErrorEstimate) -> list[str]:
