@@ -5,8 +5,10 @@ import pytest
 from scipy.stats import ks_2samp
 
 import overparam as op
+from overparam.analysis.data_difference_page import _in_points
 from overparam.analysis.data_matching import column_drift, feature_changes, label_changes, match_rows
 from overparam.cli import run
+from overparam.core.bracketed import Interval
 
 
 def table(n=120, seed=0, shift=0.0):
@@ -174,3 +176,37 @@ def test_written_twice_the_error_does_not_fall():
     noisy = np.where(np.random.default_rng(3).uniform(size=120) < 0.3, y[::-1], y)
     found = op.diff((X, noisy), (np.vstack([X, X]), np.concatenate([noisy, noisy])))
     assert found.error_change.lower <= 0 <= found.error_change.upper
+
+
+def sides(found):
+    return found.value, found.lower, found.upper
+
+
+def test_errors_are_those_that_analyze_tells(tmp_path):
+    X, y = table(90)
+    noisy = np.where(np.random.default_rng(3).uniform(size=90) < 0.2, y[::-1], y)
+    alone = op.analyze((X, noisy), kinds=False)
+    both = op.diff((X[:70], noisy[:70]), (X, noisy))
+    assert sides(both.error_after) == sides(alone.error.interval)
+    place = op.analyze((X[:70], noisy[:70]), kinds=False).save(tmp_path)
+    mixed = op.diff(place, (X, noisy))
+    assert sides(mixed.error_before) == sides(both.error_before)
+    assert sides(mixed.error_after) == sides(both.error_after)
+    assert mixed.error_change.value == both.error_change.value
+    assert "70 rows before and 90 after." in mixed.verdict.sentences
+    assert op.diff(place, alone).error_change.value == both.error_change.value
+    with pytest.raises(ValueError, match="have nothing to compare; name the `task`"):
+        op.diff(place, (X, X[:, 0]))
+
+
+def test_a_change_that_is_clear_does_not_read_as_none():
+    assert _in_points(Interval(0.031, 0.0012, 0.071, 0.95)) == ("3.1", "0.1", "7.1")
+    assert _in_points(Interval(0.031, -0.02, 0.071, 0.95)) == ("3", "−2", "7")
+
+
+def test_a_change_that_a_few_rows_decide_cannot_be_told():
+    X = table(120)[0]
+    found = op.diff((X, X[:, 0]), (X, np.where(np.arange(120) == 7, 1e6, X[:, 0])))
+    assert found.verdict.sentences[0].startswith("Whether the share of the variance unexplained changed cannot be told")
+    assert "after, half of the variance of the target is that of row 7 of 120" in found.cannot_tell
+    assert found.verdict.tone == "warning"

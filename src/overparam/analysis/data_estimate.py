@@ -50,7 +50,7 @@ def error_estimate(
     """The error that leads and those beside it; what stands behind it is of the same rows."""
     s, fit, cautious = fitted.rows, fitted.fit, fitted.cautious
     grouped = len(np.unique(fitted.groups)) < s.n
-    inside = _left_out(s, fit)
+    inside = scores_of_left_out(s, fit)
     led = inside.error
     alone = group_interval(s.losses(s.y, fit.alone), fitted.groups, s.seed) if grouped else led
     together = None
@@ -161,7 +161,7 @@ def why_aside(s: PreparedRows, seen: SeenRows | None) -> str:
     return ""
 
 
-def _left_out(s: PreparedRows, fit: TunedFit) -> Scores:
+def scores_of_left_out(s: PreparedRows, fit: TunedFit) -> Scores:
     """Of training rows left out."""
     found = scores_left_out(fit, level=LEVEL, key=s.seed)
     return _scores(s, found, _led(s, found), s.data.codes if s.classes else None)

@@ -26,7 +26,7 @@ def command(
 ) -> Job[Difference]:
     """Tell what changed from BEFORE to DATA: rows, labels, columns, and the error on new rows."""
     from overparam.analysis import prepare_diff
-    from overparam.analysis.data_difference import MOST_ROWS, groups_are_keys
+    from overparam.analysis.data_difference import groups_are_keys
 
     if not given.data:
         raise ValueError("two data sets are compared; pass both, as in `overparam diff before.csv after.csv`")
@@ -36,5 +36,4 @@ def command(
             source if (Path(source) / RESULT).is_file() else replace(given, data=source, reading=reading).read()
             for source in (before, given.data)
         ]
-    most = MOST_ROWS if max_rows is None else max_rows
-    return prepare_diff(*sides, by=key, preprocess=preprocess, max_rows=most, **given.shared)
+    return prepare_diff(*sides, by=key, preprocess=preprocess, max_rows=max_rows, **given.shared)
