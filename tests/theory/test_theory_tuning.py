@@ -8,6 +8,7 @@ from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 
 from overparam.kernels import FullyConnected, Gaussian, Laplace
 from overparam.theory import default_candidates, tuned_fit, tuned_rows, tuning
+from overparam.theory.left_out_folds import cut_into_folds
 
 RNG = np.random.default_rng(5)
 N = 30
@@ -139,6 +140,54 @@ def test_many_rows_are_screened_and_it_is_said(monkeypatch):
     best = tuned_fit(X, SIGNS, groups=GROUPS, candidates={few.chosen: KERNELS[few.chosen]}, device="cpu")
     np.testing.assert_allclose(few.leaving(GROUPS), few.outputs, rtol=0, atol=1e-9)
     assert best.settings[0].mean_square <= few.settings[0].mean_square * 1.1
+
+
+@pytest.mark.parametrize("kind", ["signs", "classes", "number", "several"])
+def test_many_rows_are_fitted_by_products_as_refits_of_their_folds(monkeypatch, kind):
+    monkeypatch.setattr(tuning, "BY_PRODUCTS", N - 1)
+    monkeypatch.setattr(tuning, "COMPARED_ON", 22)
+    y, numbers = LABELS[kind], kind in ("number", "several")
+    fit = tuned_fit(X, y, groups=GROUPS, candidates=KERNELS, device="cpu", key=3)
+    assert fit.folds is not None
+    assert fit.folds.converged
+    assert "a fifth of all at once" in fit.notes[-1]
+    assert fit.settings[0].rows == N
+    strata = np.zeros(N, dtype=int) if numbers else (y > 0).astype(int) if y.ndim == 1 else y.argmax(axis=1)
+    shift, unit = (y.mean(axis=0), y.std(axis=0)) if numbers else (0.0, 1.0)
+    K = matrix(fit.chosen, X, X)
+    for groups, outputs, within in zip((GROUPS, np.arange(N)), (fit.outputs, fit.alone), fit.folds.within, strict=True):
+        fold = cut_into_folds(groups, strata, 5, key=3)
+        assert all(len(set(fold[groups == one])) == 1 for one in np.unique(groups))
+        refits = np.empty_like(y)
+        for out in range(5):
+            kept, left = np.flatnonzero(fold != out), np.flatnonzero(fold == out)
+            model = KernelRidge(alpha=fit.ridge, kernel="precomputed").fit(K[np.ix_(kept, kept)], y[kept] - shift)
+            refits[left] = model.predict(K[np.ix_(left, kept)]) + shift
+        room = (
+            1e4 * np.finfo(float).eps * np.linalg.norm(K, 2) / fit.ridge * np.abs(y).max()
+        )  # of the refits' own solves
+        assert np.all(np.abs(outputs - refits) <= unit * within.reshape(y.shape) + room)
+    whole = KernelRidge(alpha=fit.ridge, kernel="precomputed").fit(K, y - shift)
+    new = whole.predict(matrix(fit.chosen, Z, X)) + shift
+    np.testing.assert_allclose(fit.predict(Z), new, atol=float(np.max(unit * fit.folds.within[0].max(axis=0))) + room)
+    form = np.sum(((y - shift) / unit) * (whole.dual_coef_.reshape(y.shape) / unit))
+    bracket = fit.folds.bracket
+    assert bracket is not None
+    assert bracket.certified
+    assert bracket.lower - room <= form <= bracket.upper + room
+
+
+def test_folds_keep_groups_and_the_shares_of_classes():
+    rng = np.random.default_rng(0)
+    strata = rng.choice(3, size=500, p=[0.7, 0.25, 0.05])
+    groups = np.where(rng.random(500) < 0.3, rng.integers(40, size=500), 1000 + np.arange(500))
+    fold = cut_into_folds(groups, strata, 5, key=1)
+    assert all(len(set(fold[groups == one])) == 1 for one in np.unique(groups))
+    assert np.ptp(np.bincount(fold)) <= np.bincount(np.unique(groups, return_inverse=True)[1]).max()
+    alone = cut_into_folds(np.arange(500), strata, 5)
+    for one in range(3):
+        assert np.ptp(np.bincount(alone[strata == one], minlength=5)) <= 1
+    assert np.ptp(np.bincount(alone)) <= 1
 
 
 def test_the_default_kernels_learn_a_line():

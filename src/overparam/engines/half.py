@@ -10,7 +10,7 @@ from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
 from overparam.engines.matrix import AbstractHostGram
-from overparam.engines.panels import Cosines, UnitRows, fill_panel, mirror, panel_ranges, triangular_product
+from overparam.engines.panels import Cosines, UnitRows, fill_panel, mirror, panel_ranges
 from overparam.engines.plan import EnginePlan
 from overparam.engines.workers import Workers, worker_count
 
@@ -44,9 +44,17 @@ class HalfGram(AbstractHostGram):
         self._cosines, self._diagonal = Cosines(rows, threads), diagonal
 
     def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
-        tell = progress or silent
+        tell, rows = progress or silent, np.ascontiguousarray(V.T)  # few rows by many columns: BLAS is twice as fast so
+        result = np.zeros_like(rows)
         with blas_threads(self._threads):
-            return triangular_product(V, self._panels, lambda share: tell(share, 1.0, "product"))
+            for panel in self._panels:
+                height, stop = panel.shape
+                start = stop - height
+                result[:, start:stop] += rows[:, :stop] @ panel.T
+                if start:
+                    result[:, :start] += rows[:, start:stop] @ panel[:, :start]
+                tell((stop / self.n) ** 2, 1.0, "product")
+        return np.ascontiguousarray(result.T)
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()

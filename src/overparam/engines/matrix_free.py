@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import final
 
 import numpy as np
@@ -12,15 +11,7 @@ from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
 from overparam.engines.dense import DenseGram
 from overparam.engines.matrix import AbstractHostGram
-from overparam.engines.panels import (
-    Cosines,
-    UnitRows,
-    fill_panel,
-    mirror,
-    panel_height,
-    panel_ranges,
-    triangular_product,
-)
+from overparam.engines.panels import Cosines, UnitRows, fill_panel, mirror, panel_ranges, triangular_product
 from overparam.engines.plan import EnginePlan
 from overparam.engines.tiles import Tiles, mirrored, tile_size
 from overparam.engines.workers import Workers, worker_count
@@ -48,20 +39,16 @@ class MatrixFreeGram(AbstractHostGram):
         squares, repaired = 0.0, 0
         gather = self._square_sum is None
 
-        def panels(workers: Workers) -> Iterator[np.ndarray]:
+        def fill(start: int, stop: int, out: np.ndarray) -> None:
             nonlocal squares, repaired
-            buffer = np.empty(panel_height(self.n) * self.n)
-            for start, stop in panel_ranges(self.n):
-                out = buffer[: (stop - start) * stop].reshape(stop - start, stop)
-                repaired += fill_panel(self._kernel, self._rows, start, stop, out, self.get, workers)
-                out[np.arange(stop - start), np.arange(start, stop)] = self._diagonal[start:stop]
-                if gather:
-                    left, square = out[:, :start], out[:, start:]
-                    squares += 2 * float(np.einsum("ij,ij->", left, left)) + float(np.einsum("ij,ij->", square, square))
-                yield out
+            repaired += fill_panel(self._kernel, self._rows, start, stop, out, self.get, workers)
+            out[np.arange(stop - start), np.arange(start, stop)] = self._diagonal[start:stop]
+            if gather:
+                left, square = out[:, :start], out[:, start:]
+                squares += 2 * float(np.einsum("ij,ij->", left, left)) + float(np.einsum("ij,ij->", square, square))
 
         with blas_threads(self._threads), Workers(worker_count(self._threads, self.n**2)) as workers:
-            result = triangular_product(V, panels(workers), lambda share: tell(share, 1.0, "product"))
+            result = triangular_product(self.n, V, fill, lambda share: tell(share, 1.0, "product"))
         if gather:
             self._square_sum, self.repaired = squares, repaired
         return result

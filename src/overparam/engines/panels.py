@@ -6,7 +6,7 @@ crashes from n = 16,000, and panels with the epilogue applied in cache are as fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -148,15 +148,19 @@ def mirror(values: np.ndarray, start: int, stop: int) -> None:
     square[above] = square.T[above]
 
 
-def triangular_product(V: np.ndarray, panels: Iterable[np.ndarray], progress: Callable[[float], None]) -> np.ndarray:
-    """A V for a symmetric A given by its panels, top to bottom: of rows start:stop columns 0:stop, each used twice."""
-    result, stop = np.zeros_like(V), 0
-    for panel in panels:
-        start, stop = stop, panel.shape[1]
-        result[start:stop] += panel @ V[:stop]
+def triangular_product(
+    n: int, V: np.ndarray, fill: Callable[[int, int, np.ndarray], object], progress: Callable[[float], None]
+) -> np.ndarray:
+    """A V for a symmetric A given by `fill(start, stop, out)`: rows start:stop, columns 0:stop, each used twice."""
+    result = np.zeros_like(V)
+    buffer = np.empty(panel_height(n) * n)
+    for start, stop in panel_ranges(n):
+        out = buffer[: (stop - start) * stop].reshape(stop - start, stop)
+        fill(start, stop, out)
+        result[start:stop] += out @ V[:stop]
         if start:
-            result[:start] += panel[:, :start].T @ V[start:stop]
-        progress((stop / len(V)) ** 2)  # the share of the triangle that is done
+            result[:start] += out[:, :start].T @ V[start:stop]
+        progress((stop / n) ** 2)  # the share of the triangle that is done
     return result
 
 

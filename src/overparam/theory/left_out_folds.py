@@ -9,10 +9,13 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.bracketed import Bracketed
 from overparam.core.progress import Progress, silent
+from overparam.data import generator
 from overparam.engines.matrix import as_gram
 from overparam.spectrum.cholesky import negligible
 from overparam.spectrum.conjugate_gradients import ConjugateGradients
+from overparam.spectrum.linear_systems import certificate
 from overparam.spectrum.preconditioner import column_count
 from overparam.spectrum.rules import EPS
 
@@ -20,7 +23,10 @@ from overparam.spectrum.rules import EPS
 @final
 @dataclass(frozen=True, eq=False)
 class FoldsLeftOut:
-    """`outputs`, in the shape of y, are of the regression without the fold of each row; they are within `within` of exact ones."""
+    """`outputs`, in the shape of y, are of the regression without the fold of each row; they are within `within` of exact ones.
+
+    Where the rows were cut into folds in several ways, the ways come first: (ways, n) or (ways, n, k).
+    """
 
     outputs: np.ndarray
     within: np.ndarray
@@ -29,6 +35,10 @@ class FoldsLeftOut:
     products: int
     columns: int
     converged: bool
+    coefficients: np.ndarray | None = None
+    """(H + ridge)⁻¹y of the regression on all rows, where it was asked for."""
+    bracket: Bracketed | None = None
+    """Of yᵀ(H + ridge)⁻¹y, from its residual."""
 
 
 def leave_folds_out(
@@ -38,6 +48,7 @@ def leave_folds_out(
     ridge: float,
     *,
     tol: float = 1e-8,
+    all_rows: bool = False,
     columns: int | None = None,
     max_products: int | None = None,
     key: Any = 0,
@@ -56,9 +67,11 @@ def leave_folds_out(
     Args:
         H: a Gram matrix, or a symmetric positive semi-definite matrix of numbers.
         y: labels, (n,) or (n, k).
-        folds: (n,) names of folds, two of them at least; rows that belong together carry one name.
+        folds: (n,) names of folds, two of them at least; rows that belong together carry one name. (n, w) cuts the rows in w
+            ways, which share the products too.
         ridge: > 0.
         tol: ‖r‖/‖y‖ of every system at which it stops.
+        all_rows: whether the regression on all rows is solved as well, in the same products.
         columns: of H in the preconditioner; None takes 6√n, or what fits in memory. They are drawn with `key`.
         max_products: most products with H.
         key: an int or a JAX key.
@@ -76,32 +89,66 @@ def leave_folds_out(
     tol = checks.share(tol, "tol")
     if not ridge > negligible(H):
         raise ValueError(f"`ridge` is {ridge:g}, which rounding of H hides; use {10 * negligible(H):.1e} or more")
-    names, fold = np.unique(np.asarray(folds), return_inverse=True)
-    if fold.shape != (H.n,) or len(names) < 2:
+    cuts = np.asarray(folds).reshape(len(folds), -1) if np.ndim(folds) else np.zeros((1, 1))
+    ways = [np.unique(cut, return_inverse=True)[1] for cut in cuts.T]
+    fewest = min((int(way.max()) + 1 for way in ways), default=0) if cuts.size else 0
+    if len(cuts) != H.n or fewest < 2:
         raise ValueError(
-            f"`folds` has {fold.size} names of {len(names)} folds; expected one a row ({H.n}), two folds or more"
+            f"`folds` has {len(cuts)} names of {fewest} folds; expected one a row ({H.n}), two folds or more"
         )
     if columns is not None and not 1 <= checks.whole_number(columns, "columns") <= H.n:
         raise ValueError(f"`columns` is {columns}; expected 1 to {H.n}")
     most = H.n if max_products is None else checks.whole_number(max_products, "max_products", least=2)
     taken = column_count(H) if columns is None else int(columns)
-    kept = (fold[:, None] != np.arange(len(names))).astype(np.float64)
+    kept = np.hstack([way[:, None] != np.arange(way.max() + 1) for way in ways]).astype(np.float64)
+    if all_rows:
+        kept = np.hstack([kept, np.ones((H.n, 1))])
     labels = y.reshape(H.n, -1)
     k = labels.shape[1]
     Y = (kept[:, :, None] * labels[:, None, :]).reshape(H.n, -1)
     gradients = ConjugateGradients(H, Y, ridge, taken, key, place, progress or silent, kept)
     gradients.run(ridge, tol, None, most)
-    sizes, left, z = (np.linalg.norm(part, axis=0) for part in (Y, H.to_host(gradients.R), H.to_host(gradients.Z)))
+    Z, R = H.to_host(gradients.Z), H.to_host(gradients.R)
+    sizes, left, z = (np.linalg.norm(part, axis=0) for part in (Y, R, Z))
     spoiled = (H.rounding + H.product_rounding) * z
     wrong = left + spoiled + EPS * (ridge * z + 2 * (sizes + left))
     image = H.to_host(H.product(gradients.Z) if gradients.image is None else gradients.image)
-    own = fold[:, None] * k + np.arange(k)
-    within = np.sqrt(H.diagonal() / ridge)[:, None] * wrong[own] + spoiled[own]
+    reach, outputs, within, before = np.sqrt(H.diagonal() / ridge)[:, None], [], [], 0
+    for way in ways:
+        own = (before + way)[:, None] * k + np.arange(k)
+        outputs.append(np.take_along_axis(image, own, axis=1).reshape(y.shape))
+        within.append((reach * wrong[own] + spoiled[own]).reshape(y.shape) * (1 + 4 * H.n * EPS))
+        before += int(way.max()) + 1
+    one = np.ndim(folds) == 1
     return FoldsLeftOut(
-        outputs=np.take_along_axis(image, own, axis=1).reshape(y.shape),
-        within=within.reshape(y.shape) * (1 + 4 * H.n * EPS),
+        outputs=outputs[0] if one else np.stack(outputs),
+        within=within[0] if one else np.stack(within),
         ridge=ridge,
         products=gradients.products,
         columns=taken,
         converged=bool(np.all(left <= tol * np.where(sizes > 0, sizes, 1.0))),
+        coefficients=Z[:, -k:].reshape(y.shape) if all_rows else None,
+        bracket=certificate(H, labels, Z[:, -k:], R[:, -k:], ridge, ridge)[0] if all_rows else None,
     )
+
+
+def cut_into_folds(groups: np.ndarray, strata: np.ndarray, folds: int, *, key: Any = 0) -> np.ndarray:
+    """(n,) the fold of every row: whole groups, of every stratum about as many rows in each.
+
+    Groups are dealt in random order, one stratum (that of a group's first row) after the other and large ones first, each to
+    the fold that has the fewest rows of the stratum, and of those the fewest rows.
+
+    >>> np.bincount(cut_into_folds(np.arange(10), np.arange(10) % 2, 5)).tolist()
+    [2, 2, 2, 2, 2]
+    """
+    _, first, member, sizes = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
+    order = generator(key, 47).permutation(len(first))
+    order = order[np.lexsort((-sizes[order], strata[first][order]))]
+    rows, of, own, last = np.zeros(folds), np.empty(len(first), dtype=np.int64), np.zeros(folds), None
+    for group in order:
+        if strata[first[group]] != last:
+            own, last = np.zeros(folds), strata[first[group]]
+        of[group] = np.lexsort((rows, own))[0]
+        own[of[group]] += sizes[group]
+        rows[of[group]] += sizes[group]
+    return of[member]

@@ -10,6 +10,7 @@ import numpy as np
 
 from overparam.core.kernel import AbstractKernel
 from overparam.core.machine import blas_threads
+from overparam.core.progress import Progress
 from overparam.engines import AbstractGram, cross_matrix, gram
 from overparam.engines.cross import require_alike
 from overparam.engines.matrix import chosen_device
@@ -17,6 +18,7 @@ from overparam.spectrum import left_out_groups
 from overparam.spectrum.cholesky import factor
 from overparam.spectrum.left_out import class_margins
 from overparam.spectrum.left_out_groups import GroupsLeftOut, equal_rows, left_out_without
+from overparam.theory.left_out_folds import FoldsLeftOut, cut_into_folds, leave_folds_out
 
 LEAST_RIDGE, MOST_RIDGE, RIDGES = 1e-7, 30.0, 16
 """Ridges tried, times the mean diagonal, and how many; the largest is n/10 where that is more."""
@@ -26,6 +28,10 @@ ONE_THREAD = 2_500
 """Rows up to which one thread is used: several gain little there, and lose much where other programs run beside."""
 NEW_ROWS = 4_096
 """New rows at once."""
+FOLDS = 5
+"""That leave in turn where rows are fitted by products."""
+RESIDUAL, MOST_PRODUCTS = 1e-6, 200
+"""‖r‖/‖y‖ at which conjugate gradients stop, and their most products."""
 
 
 @final
@@ -54,6 +60,8 @@ class AtRidges:
     """Those where rows leave alone, of the best ridge; None where they do anyway."""
     coefficients: np.ndarray
     """Of the best ridge."""
+    solved: FoldsLeftOut | None = None
+    """How, where rows left with their fold, by products."""
 
 
 @final
@@ -85,8 +93,8 @@ class FittedRows:
         groups = np.unique(self.groups[chosen], return_inverse=True)[1]
         return FittedRows(self.X[chosen], self.y[chosen], groups, self.task, self.kernels, self.device, self.units)
 
-    def at_ridges(self, name: str, guess: float | None = None, *, around: bool = True) -> AtRidges:
-        """One kernel with all ridges of the grid; or with a guess, each costing a factor, and two around it where asked."""
+    def at_ridges(self, name: str, guess: float | None = None) -> AtRidges:
+        """One kernel with all ridges of the grid; or with a guess, and two around it, each costing a factor."""
         H = self.matrix(name)
         path = GroupsLeftOut(H, self.scaled, self.same)
         leaving, singles = path.leaving(self.groups), path.leaving()
@@ -105,12 +113,39 @@ class FittedRows:
 
         for ridge in self.grid(H) if guess is None else [guess]:
             attempt(ridge)
-        if guess is not None and around:
+        if guess is not None:
             attempt(guess * STEP)
             first, second = settings
             attempt(guess * STEP**2 if second.mean_square < first.mean_square else guess / STEP)
         assert best is not None
         return AtRidges(settings, np.stack(outputs), best[1], best[2])
+
+    def by_products(self, name: str, ridge: float, key: int, progress: Progress) -> AtRidges:
+        """One kernel with one ridge by products alone: rows leave with their fold, which has whole groups of them.
+
+        Where there are groups, folds of single rows stand for leaving alone. All folds and the fit to all rows are one block of
+        columns. Equal rows stay apart: the ridge is all that conjugate gradients need.
+        """
+        kernel, get = self.kernels[name]
+        codes = (self.y > 0).astype(int) if self.y.ndim == 1 else self.y.argmax(axis=1)
+        strata = codes if self.task == "classes" else np.zeros(len(self.y), dtype=int)
+        singles = np.arange(len(self.y))
+        singled = int(self.groups.max()) + 1 == len(self.y)
+        ways = [
+            cut_into_folds(each, strata, FOLDS, key=key) for each in (self.groups, *(() if singled else (singles,)))
+        ]
+        progress(0.0, 1.0, f"{name}, matrix")
+        H = gram(kernel, self.X, get=get, device=chosen_device(self.device))
+        solved = leave_folds_out(
+            H, self.scaled, np.stack(ways, axis=1), ridge, tol=RESIDUAL, all_rows=True, max_products=MOST_PRODUCTS,
+            key=key, progress=lambda done, _, what: progress(1 - 0.9 ** (done / 4), 1.0, f"{name}, {what}"),
+        )  # fmt: skip
+        assert solved.coefficients is not None
+        found = solved.outputs
+        score = float(np.sum((self.scaled - found[0]) ** 2) / len(found[0]))
+        setting = Setting(name, ridge, score, self.error(found[0]), len(self.y))
+        sums = np.stack([np.bincount(self.same, column) for column in solved.coefficients.T], axis=1)
+        return AtRidges([setting], found[:1], None if singled else found[1], sums, solved)
 
     def matrix(self, name: str) -> AbstractGram:
         """Of the distinct rows."""

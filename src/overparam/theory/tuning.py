@@ -19,6 +19,7 @@ from overparam.engines.cross import require_kernel
 from overparam.spectrum import left_out_groups
 from overparam.spectrum.left_out import class_margins
 from overparam.spectrum.left_out_groups import group_numbers
+from overparam.theory.left_out_folds import FoldsLeftOut
 from overparam.theory.tuned_rows import ONE_THREAD, AtRidges, ChosenFit, FittedRows, Setting, share_wrong
 
 DEPTHS = ((1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (1, 1), (3, 2), (5, 3))
@@ -31,8 +32,8 @@ SCREENED_ON, COMPARED_ON = 700, 2_000
 """Rows on which kernels are screened; rows on which the best three are compared where only one can be fitted to all."""
 IN_FULL = 3
 """Kernels that are then fitted to all rows, up to EIGEN_ROWS of them."""
-ONE_RIDGE = 12_000
-"""Rows above which the one that was best there is taken."""
+BY_PRODUCTS = 12_000
+"""Rows above which factors, which cost n³, give way to products: the setting that was best there is fitted, in folds."""
 KEPT = 96
 """Settings, the best ones, whose predictions are kept: others are never chosen when rows are drawn again."""
 Candidates = Mapping[str, AbstractKernel | tuple[AbstractKernel, str]]
@@ -45,7 +46,8 @@ class TunedFit:
     """Kernel ridge regression with the kernel and the ridge that rows left out chose.
 
     `outputs` are the predictions for every row without its group, `alone` without the row itself; both in the shape
-    and units of y. `left_out[j]` are those of `settings[j]`; the first of them is the one chosen.
+    and units of y. `left_out[j]` are those of `settings[j]`; the first of them is the one chosen. Above 12,000 rows
+    (`folds`) a fifth of the rows leaves at once, whole groups of them, or single rows.
     """
 
     y: np.ndarray
@@ -64,6 +66,8 @@ class TunedFit:
     notes: tuple[str, ...]
     """What was not done on all rows, in words."""
     _final: ChosenFit
+    folds: FoldsLeftOut | None = None
+    """How folds were left out by products, with the certificate of the fit to all rows; None where rows leave in closed form."""
 
     @property
     def chosen(self) -> str:
@@ -204,8 +208,9 @@ def tuned_fit(
     """The kernel and ridge with the least mean square on rows left out, fitted to all rows.
 
     Up to 1,200 rows every kernel is tried with sixteen ridges on all of them; up to 4,000 the three that were best on 700
-    rows; above, the best of these on 2,000 rows, with three ridges around the one that was best there (above 12,000 with that
-    one). `notes` says so.
+    rows; above, the best of these on 2,000 rows, with three ridges around the one that was best there. Above 12,000 rows,
+    where factors are dear, the best kernel and ridge of these are fitted by products with the matrix, and rows leave with
+    their fold, a fifth of all. `notes` says so.
 
     Args:
         X: n rows, prepared: tables standardised, divided by √d and a 1 appended, images of norm 1, do well.
@@ -255,7 +260,7 @@ def _search(fitter: FittedRows, n: int, key: int, tell: Progress) -> TunedFit:
                 screened += few.at_ridges(name).settings
         names = _best_names(screened)[:IN_FULL]
         notes.append(f"{len(fitter.kernels)} kernels were screened on {len(few.y):,} of {n:,} rows")
-    if n > left_out_groups.EIGEN_ROWS:
+    if n > min(left_out_groups.EIGEN_ROWS, BY_PRODUCTS):
         some, compared = fitter.part(COMPARED_ON, generator(key, 3)), []
         for place, name in enumerate(names):
             tell(0.2 + 0.2 * place / len(names), 1.0, f"{name}, {len(some.y):,} rows")
@@ -263,10 +268,15 @@ def _search(fitter: FittedRows, n: int, key: int, tell: Progress) -> TunedFit:
         best = min(compared, key=lambda one: one.mean_square)
         names, screened, guess = [best.name], screened + compared, best.ridge
         notes.append(f"the kernel and the ridges were chosen on {len(some.y):,} of {n:,} rows")
+    if n > BY_PRODUCTS:
+        assert guess is not None
+        fit = fitter.by_products(names[0], guess, key, lambda done, _, what: tell(0.4 + 0.6 * done, 1.0, what))
+        tell(1.0, 1.0, "kernels")
+        return _concluded(fitter, [fit], screened, (*notes, folds_say(fit.solved)))
     fits: list[AtRidges] = []
     for place, name in enumerate(names):
         tell(0.4 + 0.6 * place / len(names), 1.0, f"{name}, {n:,} rows")
-        fits.append(fitter.at_ridges(name, guess, around=n <= ONE_RIDGE))
+        fits.append(fitter.at_ridges(name, guess))
     tell(1.0, 1.0, "kernels")
     return _concluded(fitter, fits, screened, tuple(notes))
 
@@ -292,6 +302,17 @@ def _concluded(
         units=rows.units,
         notes=notes,
         _final=final,
+        folds=fit.solved,
+    )
+
+
+def folds_say(solved: FoldsLeftOut | None) -> str:
+    """How rows left by products, in words."""
+    assert solved is not None
+    short = "" if solved.converged else ", where they were stopped"
+    return (
+        f"rows left out are a fifth of all at once, the five fits of all outputs made together in {solved.products} products with "
+        f"the matrix{short}: predictions are within {float(solved.within.max()):.1g} of exact ones"
     )
 
 
