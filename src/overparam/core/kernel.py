@@ -109,6 +109,11 @@ class AbstractInnerProductKernel(AbstractKernel):
         return self.from_gaps(xp, apart, together, size, other, get)
 
     @property
+    def by_sines(self) -> bool:
+        """Whether `from_cosines_and_sines` is the quick way on a device: a polynomial in place of an arc cosine."""
+        return False
+
+    @property
     def zero_rows(self) -> bool:
         """Whether rows of norm 0 are allowed; their cosine with any row counts as 0."""
         return False

@@ -33,6 +33,9 @@ from overparam.engines.workers import Workers, worker_count
 TILE = 8192
 COLUMNS, CROSS_COLUMNS = 16, 128
 """Vectors are padded to multiples of these: few shapes to compile."""
+CANDIDATES = 2**22
+"""Pairs of rows that are looked through at a time on the host."""
+MOST_PAIRS = 20_000_000
 PRECISION = lax.Precision.HIGHEST  # float64 products are exact; said so that no default lowers them
 
 
@@ -152,6 +155,14 @@ def _columns(U: Any, norms: Any, rows: Any, columns: Any, function: Any) -> Any:
     return function(jnp, rho, norms[rows][:, None], norms[columns][None, :])
 
 
+@functools.partial(jax.jit, static_argnames=("tile",))
+def _near_lines(U: Any, row: Any, column: Any, tile: int) -> tuple[Any, Any]:
+    """Which rows and which columns of a tile have a near-parallel pair below the diagonal."""
+    rho, below = _cosines(U, row, column, tile)
+    near = below & (jnp.abs(rho) > 1 - NEAR_PARALLEL)
+    return near.any(axis=1), near.any(axis=0)
+
+
 @functools.partial(jax.jit, static_argnames=("moment", "tile", "most"))
 def _tile_pairs(U: Any, row: Any, column: Any, threshold: Any, moment: int, tile: int, most: int) -> tuple[Any, ...]:
     """Pairs of a tile with |ρ| > threshold (at most `most`), their number, and row and column moments of the rest."""
@@ -255,6 +266,8 @@ class Epilogue:
         self.kernel, self.get, self.unit, self.power = kernel, get, unit, power
 
     def __call__(self, xp: ModuleType, rho: Any, size: Any, other: Any) -> Any:
+        if self.kernel.by_sines:
+            return self.exact(xp, rho, (1 - rho) * (1 + rho), size, other)
         if self.unit:
             size = other = 1.0
         values = self.kernel.from_cosines(xp, rho, size, other, self.get)
@@ -408,16 +421,33 @@ class _DeviceGram(AbstractDeviceGram):
                         np.add.at(result[part], near, (exact - counted)[:, None] * columns[old])
         return result[:, :k].reshape(fresh.n, *C.shape[1:])
 
-    def _near_pairs(self, largest: float, most: int = 20_000_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Pairs i > j too close to parallel for arccos, looked for only where the largest |ρ| says there are any."""
-        if largest <= 1 - NEAR_PARALLEL:
-            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0)
-        pairs = self.close_pairs(1 - NEAR_PARALLEL, 1, most)
-        if pairs is None:
-            raise ValueError(
-                f"`X` has more than {most:,} pairs of near-parallel rows; drop repeated rows, or use device='cpu'"
-            )
-        return pairs[:3]
+    def _near_pairs(self, corners: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pairs i > j too close to parallel for arccos and their cosines, looked for only in tiles whose largest |ρ| says so.
+
+        A device says which rows and columns have any; the pairs among them are found on the host.
+        """
+        own, edge = self._rows, 1 - NEAR_PARALLEL
+        found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = [
+            (np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))
+        ]
+        kept = 0
+        for row, column in corners[largest > edge]:
+            lines = _near_lines(own.U, row, column, min(own.tile, self.n))
+            i, j = (first + np.flatnonzero(mask) for first, mask in zip((row, column), lines, strict=True))
+            step = max(1, CANDIDATES // max(1, len(j)))
+            for start in range(0, len(i), step):
+                part = i[start : start + step]
+                rho = np.clip(own.host.U[part] @ own.host.U[j].T, -1.0, 1.0)
+                near, other = np.nonzero((np.abs(rho) > edge) & (part[:, None] > j))
+                found.append((part[near], j[other], rho[near, other]))
+                kept += len(near)
+            if kept > MOST_PAIRS:
+                raise ValueError(
+                    f"`X` has more than {MOST_PAIRS:,} pairs of near-parallel rows; drop repeated rows, or use device='cpu'"
+                )
+        rows, columns, cosines = (np.concatenate(part) for part in zip(*found, strict=True))
+        _, once = np.unique(rows * self.n + columns, return_index=True)  # tiles may overlap
+        return rows[once], columns[once], cosines[once]
 
     def _exact_and_cut(
         self, left: UnitRows, rows: np.ndarray, columns: np.ndarray, cosines: np.ndarray
@@ -456,7 +486,7 @@ class DeviceDenseGram(AbstractStoredGram, _DeviceGram):
             corners = np.array([(min(i, n - tile), min(j, n - tile)) for i, j in tile_starts(n, tile)])
             H = jnp.zeros((n, n))
             H, largest = _fill_tiles(rows.U[:n], rows.norms[:n], H, jnp.asarray(corners), self._function, tile)
-            near_rows, near_columns, _ = self._near_pairs(float(largest.max()))
+            near_rows, near_columns, _ = self._near_pairs(corners, np.asarray(largest))
             if len(near_rows):
                 with Workers(worker_count(None, 16 * len(near_rows))) as workers:
                     own = rows.host
@@ -499,8 +529,8 @@ class DeviceMatrixFreeGram(_DeviceGram):
                 product = product.at[near_columns].add(missing[:, None] * V[near_rows])
             return product
 
-    def _sweep_tiles(self, V: Any, function: Epilogue, tell: Progress) -> tuple[Any, float]:
-        """All tiles of `function` times V, near-parallel cosines cut; the first call gives the largest |ρ|."""
+    def _sweep_tiles(self, V: Any, function: Epilogue, tell: Progress) -> tuple[Any, np.ndarray]:
+        """All tiles of `function` times V, near-parallel cosines cut; the first call gives each tile's largest |ρ|."""
         rows = self._rows
         V = jnp.pad(V, ((0, rows.padded - self.n), (0, 0)))
         result, largest = jnp.zeros_like(V), []
@@ -509,11 +539,12 @@ class DeviceMatrixFreeGram(_DeviceGram):
             result, most = _tile_product(rows.U, rows.norms, V, result, row, column, function, rows.tile)
             largest.append(most)
             tell((index + 1) / len(corners), 1.0, "product")
-        return result[: self.n], 0.0 if self._pairs is not None else float(jnp.max(jnp.stack(largest)))
+        return result[: self.n], np.empty(0) if self._pairs is not None else np.asarray(jnp.stack(largest))
 
-    def _missing_pairs(self, largest: float) -> tuple[Any, Any, Any, float]:
+    def _missing_pairs(self, largest: np.ndarray) -> tuple[Any, Any, Any, float]:
         """The near-parallel pairs, what the tiles lack of them, and what ‖·‖_F² lacks for them."""
-        near_rows, near_columns, cosines = self._near_pairs(largest)
+        corners = np.array(list(tile_starts(self.n, self._rows.tile)))
+        near_rows, near_columns, cosines = self._near_pairs(corners, largest)
         self.repaired = len(near_rows)
         exact, counted = self._exact_and_cut(self._rows.host, near_rows, near_columns, cosines)
         squares = 2 * float(np.sum(exact**2 - counted**2))

@@ -67,6 +67,10 @@ class TwoLayer(AbstractAngularKernel):
         return values * (0.5 / np.pi) * (size * other)
 
     @property
+    def by_sines(self) -> bool:
+        return True
+
+    @property
     def any_digits(self) -> bool:
         """An arc cosine and a root."""
         return True
