@@ -215,7 +215,7 @@ def test_subsampling_is_said_and_keeps_the_classes():
     y = np.arange(40) % 4 == 0
     result = finite(op.analyze((X40, y), max_rows=20))
     assert result.n == 20
-    assert "20 of 40 rows were used, classes in proportion; `max_rows` (--rows) sets how many" in result.notes
+    assert "20 of 40 rows were used, classes in proportion; `max_rows` sets how many" in result.notes
     assert result.learnability.baseline_error == pytest.approx(0.25)
     with pytest.raises(ValueError, match="max_rows"):
         op.analyze((X40, y), max_rows=3)

@@ -1,13 +1,22 @@
 """What the command line says of its own options: names that exist, values to begin with, numbers and nouns that agree."""
 
+import ast
 import os
 import re
+from pathlib import Path
 
 import pytest
 
 import overparam as op
-from overparam.cli import run
-from overparam.cli.driver import in_options, require_writable
+from overparam.cli import analyze, compare, diff, foresee, run
+from overparam.cli.driver import _data_options, _parameters, _shared_options, in_options, option_names, require_writable
+
+SOURCE = Path(op.__file__).parent
+OPTIONS = [{each.name: each for each in _parameters(signature)} for signature in (_data_options, _shared_options)]
+OPTIONS += [
+    {name: each for name, each in room.command.__signature__.parameters.items() if name != "key"}
+    for room in (analyze, compare, diff, foresee)
+]
 
 HOLES = "a,b,y\n1,,x\n2,3,y\n3,4,x\n5,1,y\n"
 QUICK = ["--width", "8", "--train", "20", "--effort", "quick"]
@@ -71,6 +80,46 @@ def test_python_still_hears_of_its_argument(place):
 def test_what_is_no_option_stays_as_it_is():
     for line in ("the test rows have 3 features", "`X` has NaN", "--width is 0", "subtask='x'"):
         assert in_options(line, {"test": "--test", "task": "--task"}) == line
+
+
+def messages():
+    """Every text of the rooms a command goes through, as a template with x for what is put in."""
+    for room in ("analysis", "data", "core", "frame", "engines", "theory", "training", "networks", "cli"):
+        for path in sorted((SOURCE / room).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+            for node in ast.walk(tree):
+                if id(node) in prose | inner:
+                    continue
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield path.name, node.value
+                elif isinstance(node, ast.JoinedStr):
+                    yield path.name, "".join(_part(each) for each in node.values)
+
+
+def _part(each):
+    if isinstance(each, ast.Constant):
+        return each.value
+    return "'x'" if each.conversion == ord("r") else "x"
+
+
+def test_no_message_of_data_or_of_an_answer_speaks_python():
+    names = option_names({name: each for option in OPTIONS for name, each in option.items()})
+    python = re.compile(rf"\b({'|'.join(names)})=(?!\()|`--|`({'|'.join(names)})`")
+    seen = [(file, text) for file, text in messages() if python.search(text) and " " in text]
+    assert len(seen) > 50, "the walk finds them"
+    assert {(file, in_options(text, names)) for file, text in seen if python.search(in_options(text, names))} == set()
+
+
+def test_the_verdict_in_the_terminal_names_options(place, capsys):
+    rows = "\n".join(f"{100 + i},{(7 * i) % 11},{'ab'[i % 2]}" for i in range(30))
+    (place / "t.csv").write_text(f"id,a,kind\n{rows}\n")
+    assert run(["analyze", "t.csv", "--no-kinds", "--rows", "20"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", "").split())
+    assert "--ids keep keeps it" in shown
+    assert "--max-rows takes more" in shown
+    assert "ids='keep' keeps it" in str(op.read("overparam-out/analyze-t").verdict), "Python hears of its arguments"
 
 
 def test_no_data_named(capsys):

@@ -238,7 +238,7 @@ def test_residual_networks_need_the_steps_of_theorem_8(b, n):
     few = residual_conditions(n, L, delta, batch=b, width=m, epsilon=0.1, steps=5)
     assert few.needed("steps") == pytest.approx(n**7 * L**2 * np.log(m) ** 2 / (b * delta**2) * np.log(10))
     assert few.met is False
-    with pytest.raises(ValueError, match="pass width="):
+    with pytest.raises(ValueError, match="pass `width`"):
         residual_conditions(n, L, delta, batch=b)
     with pytest.raises(ValueError, match="batch of at most"):
         residual_conditions(n, L, delta, batch=n + 1, width=m)

@@ -137,7 +137,7 @@ def prepare_rows(source: Dataset, how: str, limit: int, seed: int) -> PreparedRo
     notes, total, taken = list(source.notes), source.n, ""
     if total > limit:
         source, taken = _some(source, limit, seed)
-        notes.append(f"{limit:,} of {total:,} rows were used, {taken}; `max_rows` (--rows) sets how many")
+        notes.append(f"{limit:,} of {total:,} rows were used, {taken}; `max_rows` sets how many")
     source = source.in_source_order()  # a table, a frame and an array of the same rows give the same numbers
     data = standardise_targets(preprocess(source, how))
     if source.task == "regression":

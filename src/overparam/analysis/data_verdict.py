@@ -184,7 +184,7 @@ def _used(s: PreparedRows) -> list[str]:
     """That not all rows were used."""
     if s.n >= s.total:
         return []
-    return [f"This is of {s.n:,} of the {s.total:,} rows, {s.taken}; --rows (`max_rows`) takes more."]
+    return [f"This is of {s.n:,} of the {s.total:,} rows, {s.taken}; `max_rows` takes more."]
 
 
 def _targets(error: ErrorEstimate) -> list[str]:
@@ -313,7 +313,7 @@ def _apart(error: ErrorEstimate) -> list[str]:
     if folds is not None and folds.error is not None:
         said.append(
             f"With a fifth of the rows left out at once the error is clearly larger ({measured(folds.error, level=True)}): rows may answer for each other "
-            "in a way that was not found; name what belongs together with `group`."
+            "in a way that was not found; name what belongs together with `group=`."
         )
     if error.test_grouped:
         said.append(

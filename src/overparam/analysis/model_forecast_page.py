@@ -72,7 +72,7 @@ def _diverging(f: Forecast) -> str:
     how = (
         f"measured: {count_of(len(f.runs.rates), 'run')} of {f.runs.losses.shape[1] - 1} steps, {f.runs.by}"
         if f.runs is not None
-        else "usual multiples, not measured on this model: `probe=True` or `--probe` measures it"
+        else "usual multiples, not measured on this model: `probe=True` measures it"
     )
     if told.upper is None:
         return f"No rate up to {_rate(told.lower)} diverged ({how})."
@@ -162,7 +162,7 @@ def _without_law(f: Forecast) -> list[str]:
     )
     curvature = f"The curvature at the start gives a rate of {_rate(f.limit.value)} ({_formula(f)}, {f.loss}); {why}"
     if f.runs is None:
-        return [f"{curvature}: ask with `probe=True` or `--probe`, which measures the rates that train this model."]
+        return [f"{curvature}: ask with `probe=True`, which measures the rates that train this model."]
     runs = f.runs
     head = f"Measured, {count_of(len(runs.rates), 'run')} of {runs.losses.shape[1] - 1} steps, {runs.by}"
     if not runs.falls.any():

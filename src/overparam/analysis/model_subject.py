@@ -207,8 +207,8 @@ def within_memory(rows: int) -> Iterator[None]:
         if not ran_out(error):
             raise
         raise ValueError(
-            f"the model on {count_of(rows, 'row')} at once does not fit in memory; take fewer rows, such as `max_rows={max(rows // 4, 1)}` "
-            f"(`--max-rows {max(rows // 4, 1)}`), or a smaller model"
+            f"the model on {count_of(rows, 'row')} at once does not fit in memory; take fewer rows, such as `max_rows={max(rows // 4, 1)}`, "
+            "or a smaller model"
         ) from error
 
 

@@ -154,6 +154,8 @@ class Given:
     progress: Progress = field(default=silent, repr=False)
     asked: dict[str, Any] = field(default_factory=dict)
     """What else the result should say was asked; how the data were read is said of all."""
+    names: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What arguments of Python are called here."""
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -205,8 +207,15 @@ def question(
             own = folder.format(**values) if folder else f"{name}-{_folder_name(source)}"
             asked["out"] = asked["out"] or OUT / own
             given = Given(source, found, **asked)
-            with _in_options({p.name: p for p in every}):
-                _ask(given, lambda ready: prepare(ready, **values), kind, values.get("weights", True), keeps)
+            names = option_names({p.name: p for p in every})
+            with _in_options(names):
+                _ask(
+                    replace(given, names=names),
+                    lambda ready: prepare(ready, **values),
+                    kind,
+                    values.get("weights", True),
+                    keeps,
+                )
 
         command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in every}
@@ -240,8 +249,8 @@ def _is_argument(parameter: inspect.Parameter) -> bool:
 class Display:
     """Progress on standard error, results on standard output; nothing of either when `quiet`."""
 
-    def __init__(self, quiet: bool = False) -> None:
-        self._quiet = quiet
+    def __init__(self, quiet: bool = False, names: Mapping[str, str] | None = None) -> None:
+        self._quiet, self._names = quiet, names or {}
         self._errors = Console(stderr=True)
         self._output = Console()
 
@@ -262,7 +271,7 @@ class Display:
 
     def summary(self, answer: AbstractAnswer, where: Path) -> None:
         """The verdict in a box, then where the page is, what was done and what it cost."""
-        body = Text("\n".join(f"• {in_one_line(line)}" for line in answer.verdict.sentences))
+        body = Text("\n".join(f"• {in_one_line(in_options(line, self._names))}" for line in answer.verdict.sentences))
         self._output.print(Panel(body, title=Text(answer.title), border_style=COLOURS[answer.verdict.tone]))
         cost = answer.provenance
         page = where / REPORT
@@ -278,7 +287,7 @@ def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, w
     from overparam.frame.answer import class_of
     from overparam.frame.conditions import breaches, parse_conditions, require_names
 
-    display = Display(quiet=given.json_only)
+    display = Display(quiet=given.json_only, names=given.names)
     conditions = () if given.fail_if is None else parse_conditions(given.fail_if)
     if conditions:
         require_names(conditions, class_of(kind))
@@ -377,9 +386,8 @@ def require_writable(place: Path, option: str = "--out") -> None:
             folder.rmdir()
 
 
-@contextlib.contextmanager
-def _in_options(parameters: Mapping[str, inspect.Parameter]) -> Iterator[None]:
-    """Lines of Python on its arguments are said with the options of the command line."""
+def option_names(parameters: Mapping[str, inspect.Parameter]) -> dict[str, str]:
+    """What arguments of Python are called among the options of a command."""
     names = {"key": "--seed", "place": "--out", "source": "DATA", "data": "DATA", "how": "--preprocess"}
     for name, parameter in parameters.items():
         for extra in typing.get_args(parameter.annotation)[1:]:
@@ -388,6 +396,12 @@ def _in_options(parameters: Mapping[str, inspect.Parameter]) -> Iterator[None]:
                 names[name] = str(said[0]).split("/")[0]
             elif isinstance(extra, typer.models.ArgumentInfo):
                 names[name] = name.upper()
+    return names
+
+
+@contextlib.contextmanager
+def _in_options(names: Mapping[str, str]) -> Iterator[None]:
+    """Lines of Python on its arguments are said with the options of the command line."""
     try:
         yield
     except ValueError as error:
@@ -397,13 +411,31 @@ def _in_options(parameters: Mapping[str, inspect.Parameter]) -> Iterator[None]:
 def in_options(line: str, names: Mapping[str, str]) -> str:
     """A line on arguments of Python, said with options.
 
-    >>> in_options("pass missing='mean' to fill them; `task` is 'x'", {"missing": "--missing", "task": "--task"})
+    Sentences name an argument in one of these ways: `task`, `task=`, `task='x'`, task='x'; the face they are shown on says how
+    it is given there. What stands behind it in brackets with an argument of its own is for Python alone.
+
+    >>> names = {"missing": "--missing", "task": "--task", "probe": "--probe", "max_rows": "--max-rows"}
+    >>> in_options("pass missing='mean' to fill them; `task` is 'x'", names)
     "pass --missing mean to fill them; --task is 'x'"
+    >>> in_options("name it with `task=`; `probe=True` measures it; probe=False; `max_rows=5`, task='a b'", names)
+    "name it with --task; --probe measures it; --no-probe; --max-rows 5, --task 'a b'"
     """
-    every = "|".join(names)
-    line = re.sub(rf"\b({every})='(\w+)'", lambda found: f"{names[found[1]]} {found[2]}", line)
-    line = re.sub(rf"`({every})`", lambda found: names[found[1]], line)
-    line = re.sub(r" \(\w+=(True|False) [^()]*\)", "", line)  # what Python alone can be asked for
+    if not names:
+        return line
+    every = "|".join(sorted(names, key=len, reverse=True))
+    value = r"(?:'([^'`]*)'|\"([^\"`]*)\"|([\w.…-]*[\w…]))"
+
+    def option(found: re.Match[str]) -> str:
+        name, given = names[found[1]], next((one for one in found.groups()[1:] if one is not None), "")
+        if given in ("True", "False"):
+            return name if given == "True" else name.replace("--", "--no-", 1)
+        return f"{name} {given if re.fullmatch(r'[^ ]+', given) else repr(given)}" if given else name
+
+    line = re.sub(
+        r" \(`op\.\w+\([^()]*\)`\)| \(\w+=(?:True|False) [^()]*\)", "", line
+    )  # what Python alone can be asked for
+    line = re.sub(rf"`({every})(?:={value}?)?`", option, line)
+    line = re.sub(rf"\b({every})={value}", option, line)
     return line.replace("a name, a path, a pair (X, y) or a frame", "a name, a file or a folder")
 
 

@@ -331,7 +331,7 @@ def residual_conditions(
     """
     _require_positive(n, batch, depth=depth, separation=separation, epsilon=epsilon, constant=constant)
     if batch is not None and width is None:
-        raise ValueError("`width` is not given; the steps of SGD go with log²m: pass width=, the m of the network")
+        raise ValueError("`width` is not given; the steps of SGD go with log²m: pass `width`, the m of the network")
     least = float(n) ** 6 * float(depth) ** 2 / (constant * separation**2) * max(0.0, float(np.log(1 / epsilon)))
     if batch is not None and width is not None:
         least *= n * max(float(np.log(width)), 1.0) ** 2 / batch
