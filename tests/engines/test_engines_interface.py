@@ -131,7 +131,7 @@ def test_half_the_matrix_where_it_fits_and_the_whole_does_not() -> None:
 
 
 def test_unknown_choices() -> None:
-    with pytest.raises(ValueError, match=r"expected 'auto', 'dense', 'half' or 'matrix_free'"):
+    with pytest.raises(ValueError, match=r"expected 'auto', 'dense', 'half', 'stored' or 'matrix_free'"):
         gram(TwoLayer(), X, engine="fast")
     with pytest.raises(ValueError, match=r"expected 'cpu', 'gpu', 'jax' or None"):
         gram(TwoLayer(), X, device="abacus")

@@ -1,4 +1,4 @@
-"""How a kernel becomes a matrix: `dense` stores it, `matrix_free` stores nothing of size n²."""
+"""How a kernel becomes a matrix: `dense` stores it in memory, `stored` on disk, `matrix_free` stores nothing of size n²."""
 
 from typing import Any
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 import os
 from dataclasses import dataclass
 from types import ModuleType
@@ -20,8 +21,9 @@ from overparam.core.progress import Progress, silent
 from overparam.core.words import byte_size
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.plan import EnginePlan, make_plan
+from overparam.engines.rows_on_disk import rows_on_disk
 
-EngineName = Literal["auto", "dense", "half", "matrix_free"]
+EngineName = Literal["auto", "dense", "half", "stored", "matrix_free"]
 
 
 class AbstractGram(abc.ABC):
@@ -34,7 +36,8 @@ class AbstractGram(abc.ABC):
     n: int
     plan: EnginePlan | None
     kernel: AbstractKernel | None
-    X: np.ndarray | None
+    X: Any
+    """The rows, an array or `RowsOnDisk`; None for a matrix of numbers."""
     get: str
     repaired: int | None
     """Near-parallel pairs recomputed from exact gaps; None where that is not known."""
@@ -85,6 +88,11 @@ class AbstractGram(abc.ABC):
             raise ValueError("this matrix was given as numbers: it has no rows to compare new ones with")
         X_new = self.kernel.inputs(X_new, "X_new")
         require_alike(X_new, self.X, "X_new")
+        if not isinstance(self.X, np.ndarray):  # rows on disk: each is read once
+            total = np.zeros((len(X_new), C.shape[1]))
+            for i in range(0, self.n, 2048):
+                total += self.kernel.block(X_new, self.X[i : i + 2048], self.get) @ C[i : i + 2048]
+            return total
         parts = [self.kernel.block(X_new[i : i + 512], self.X, self.get) @ C for i in range(0, len(X_new), 512)]
         return np.concatenate(parts)
 
@@ -230,6 +238,7 @@ def gram(
     engine: EngineName = "auto",
     *,
     get: str = "ntk",
+    dtype: str = "float64",
     device: str | None = None,
     threads: int | None = None,
     memory: int | float | str | None = None,
@@ -243,16 +252,24 @@ def gram(
 
     Args:
         kernel: for instance `TwoLayer()`.
-        X: n rows of d finite numbers, or samples as the kernel takes them.
-        engine: "dense" stores the n × n matrix, "half" its lower triangle (on the CPU), "matrix_free" nothing of that
-            size; "auto" takes the first of these that fits in memory.
+        X: n rows of d finite numbers, or samples as the kernel takes them. Rows on disk, a `numpy.memmap`, a Zarr array or
+            the path of a .npy file, a parquet file or folder, or a Zarr array, stay there with "matrix_free" and "stored"
+            on the CPU: they are read a panel at a time, as often as the matrix is made. A parquet table is first copied in
+            batches to a temporary file. "dense", "half" and accelerators read all rows into memory.
+        engine: "dense" stores the n × n matrix, "half" its lower triangle (on the CPU), "stored" that triangle in tiles on
+            disk under `place`, "matrix_free" nothing of that size; "auto" takes the first of these that fits, "stored"
+            only where a `place` is given, and then before "half".
         get: "ntk" or "nngp".
+        dtype: of stored tiles: "float64", or "float32", which takes half the disk. The rounding of its entries is counted
+            in `H.rounding`, so that brackets hold: they are wider by about 6e-8 ‖H‖_F.
         device: "cpu" (NumPy), "gpu" (JAX on the first accelerator), "jax" (JAX on its
             default device); None takes an accelerator where there is one and the kernel is one of inner products.
         threads: threads on the CPU, for BLAS and for the kernel; None leaves the setting in force.
         memory: most bytes to use, a number or text like "2 GiB"; None takes what is free.
-        place: a folder that keeps every finished tile of a dense matrix; run again after a kill, it goes on with
-            the missing ones. For kernels that take long; delete it when done.
+        place: a folder that keeps every finished tile; run again after a kill, it goes on with the missing ones, to the
+            same bytes. With "stored" it is the matrix (`matrix.zarr`, which Zarr opens too): called again with the same
+            rows and kernel, `gram` opens it and computes nothing; the folder of another matrix is refused. With "dense" it
+            is for kernels that take long; delete it when done.
         progress: called with the work done.
 
     Returns:
@@ -264,32 +281,46 @@ def gram(
     array([0.5, 2. ])
     """
     require_kernel(kernel)
-    if _eight_bits(X) and place is None and isinstance(kernel, AbstractInnerProductKernel):
+    _require_sense(engine, place, dtype, device)
+    on_disk = rows_on_disk(X, kernel)
+    of_products = isinstance(kernel, AbstractInnerProductKernel)
+    if on_disk is not None and of_products and engine != "stored" and chosen_device(device) != "cpu":
+        X, on_disk = np.asarray(on_disk.source[:]), None
+    if _eight_bits(X) and on_disk is None and place is None and of_products:
         found = _of_integers(kernel, X, engine, get, device, threads, memory)
         if found is not None:
             return found
-    X = kernel.inputs(X, "X")
+    X = kernel.inputs(X, "X") if on_disk is None else on_disk
     tell = progress or silent
-    if place is not None and engine == "matrix_free":
-        raise ValueError(
-            "`place` keeps tiles and engine='matrix_free' makes none; use 'dense', or `op.remember(H, place)`, "
-            "which keeps products"
-        )
+    if engine == "stored" or (place is not None and engine == "auto" and device in (None, "cpu")):
+        found = _stored(kernel, X, engine, get, dtype, threads, memory, place, tell)
+        if found is not None:
+            return found
+        engine = "dense"
     if place is not None or not isinstance(kernel, AbstractInnerProductKernel):
         return _from_blocks(kernel, X, engine, get, device, threads, memory, place, tell)
     kernel = kernel.for_features(X.shape[1])
     chosen = chosen_device(device)
-    plan = make_plan(kernel, *X.shape, engine=engine, device=chosen, threads=threads, memory=memory, get=get)
+    plan = make_plan(
+        kernel,
+        *X.shape,
+        engine=engine,
+        device=chosen,
+        threads=threads,
+        memory=memory,
+        get=get,
+        rows_on_disk=on_disk is not None,
+    )
     if chosen == "cpu":
         from overparam.engines.dense import DenseGram
         from overparam.engines.matrix_free import MatrixFreeGram
 
         if plan.engine == "dense":
-            return DenseGram.of_kernel(kernel, X, get, plan, threads, tell)
+            return DenseGram.of_kernel(kernel, X[:], get, plan, threads, tell)
         if plan.engine == "half":
             from overparam.engines.half import HalfGram
 
-            return HalfGram(kernel, X, get, plan, threads, tell)
+            return HalfGram(kernel, X[:], get, plan, threads, tell)
         return MatrixFreeGram(kernel, X, get, plan, threads)
     from overparam.engines.integer_rows import IntegerRows
 
@@ -301,6 +332,67 @@ def gram(
     if plan.engine == "dense":
         return DeviceDenseGram.of_kernel(kernel, X, get, plan, chosen)
     return DeviceMatrixFreeGram(kernel, X, get, plan, chosen)
+
+
+def _require_sense(engine: str, place: Any, dtype: str, device: str | None) -> None:
+    """Raise where arguments do not go together."""
+    checks.one_of(dtype, "dtype", ("float64", "float32"))
+    if dtype != "float64" and engine != "stored":
+        raise ValueError(
+            "dtype='float32' is of tiles on disk; use engine='stored' with a `place`, or leave `dtype` out"
+        )
+    if place is not None and engine == "matrix_free":
+        raise ValueError(
+            "`place` keeps tiles and engine='matrix_free' makes none; use 'dense', or `op.remember(H, place)`, "
+            "which keeps products"
+        )
+    if engine == "stored" and place is None:
+        raise ValueError("engine='stored' needs `place`, a folder on a disk with room for half the matrix")
+    if engine == "stored" and device not in (None, "cpu"):
+        raise ValueError(f"engine='stored' multiplies on the CPU and `device` is {device!r}; leave `device` out")
+
+
+def _stored(
+    kernel: AbstractKernel,
+    X: Any,
+    engine: str,
+    get: str,
+    dtype: str,
+    threads: int | None,
+    memory: int | float | str | None,
+    place: Any,
+    progress: Progress,
+) -> AbstractGram | None:
+    """The stored matrix, or where the disk is too small what fits; None for "dense"."""
+    from overparam.engines.matrix_free import MatrixFreeGram, RecomputedGram
+    from overparam.engines.stored import StoredGram, disk_need
+
+    cost = functools.partial(
+        make_plan,
+        kernel,
+        len(X),
+        X[0].size,
+        engine=engine,
+        device="cpu",
+        threads=threads,
+        memory=memory,
+        get=get,
+        samples=None if isinstance(kernel, AbstractInnerProductKernel) else X,
+        rows_on_disk=not isinstance(X, np.ndarray),
+    )
+    if engine == "auto" and cost().engine == "dense":
+        return None
+    plan = cost(disk=disk_need(kernel, X, get, place, dtype))
+    kernel = kernel.for_features(X.shape[1]) if isinstance(kernel, AbstractInnerProductKernel) else kernel
+    if plan.engine == "stored":
+        return StoredGram.of_kernel(kernel, X, get, plan, place, dtype, threads, progress)
+    if plan.engine == "half" and isinstance(kernel, AbstractInnerProductKernel):
+        from overparam.engines.half import HalfGram
+
+        return HalfGram(kernel, X[:], get, plan, threads, progress)
+    if isinstance(kernel, AbstractInnerProductKernel):
+        return MatrixFreeGram(kernel, X, get, plan, threads)
+    return RecomputedGram(kernel, X, get, plan, threads)
 
 
 def _eight_bits(X: Any) -> bool:
@@ -364,9 +456,11 @@ def _from_blocks(
         memory=memory,
         get=get,
         samples=X,
+        rows_on_disk=not isinstance(X, np.ndarray),
     )
     if plan.engine == "matrix_free":
         return RecomputedGram(kernel, X, get, plan, threads)
+    X = X[:]
     tiles = Tiles(kernel, X, None, get, progress=progress, place=place)
     H = DenseGram.of_blocks(kernel, X, get, plan, tiles, threads)
     if chosen == "cpu":

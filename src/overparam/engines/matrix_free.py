@@ -11,8 +11,9 @@ from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
 from overparam.engines.dense import DenseGram
 from overparam.engines.matrix import AbstractHostGram
-from overparam.engines.panels import Cosines, UnitRows, fill_panel, mirror, panel_ranges, triangular_product
+from overparam.engines.panels import Cosines, fill_panel, mirror, panel_ranges, triangular_product
 from overparam.engines.plan import EnginePlan
+from overparam.engines.rows_on_disk import RowsOnDisk, diagonal, unit_rows
 from overparam.engines.tiles import Tiles, mirrored, tile_size
 from overparam.engines.workers import Workers, worker_count
 
@@ -22,14 +23,19 @@ class MatrixFreeGram(AbstractHostGram):
     """H known through its products. `square_sum` is gathered during the first product, at no cost."""
 
     def __init__(
-        self, kernel: AbstractInnerProductKernel, X: np.ndarray, get: str, plan: EnginePlan | None, threads: int | None
+        self,
+        kernel: AbstractInnerProductKernel,
+        X: np.ndarray | RowsOnDisk,
+        get: str,
+        plan: EnginePlan | None,
+        threads: int | None,
     ) -> None:
         self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
         self.n = len(X)
         self.repaired = None
         self._kernel = kernel
-        self._rows = UnitRows.of(X, zero=kernel.zero_rows)
-        self._diagonal = kernel.diagonal(X, get)
+        self._rows = unit_rows(kernel, X)
+        self._diagonal = diagonal(kernel, X, get)
         self._cosines = Cosines(self._rows, threads)
         self._threads = threads
         self._square_sum: float | None = None
@@ -86,13 +92,13 @@ class RecomputedGram(AbstractHostGram):
     """H known through its products. `square_sum` is gathered during the first product, at no cost."""
 
     def __init__(
-        self, kernel: AbstractKernel, X: np.ndarray, get: str, plan: EnginePlan | None, threads: int | None
+        self, kernel: AbstractKernel, X: np.ndarray | RowsOnDisk, get: str, plan: EnginePlan | None, threads: int | None
     ) -> None:
         self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
         self.n = len(X)
         self.repaired = None
         self._kernel, self._rows = kernel, X
-        self._diagonal = np.asarray(kernel.diagonal(X, get), dtype=np.float64)
+        self._diagonal = diagonal(kernel, X, get)
         self._threads = threads
         self._size: int | None = None
         self._square_sum: float | None = None
@@ -117,7 +123,7 @@ class RecomputedGram(AbstractHostGram):
     def dense(self) -> np.ndarray:
         self._require_room()
         tiles = self._tiles(silent)
-        return DenseGram.of_blocks(self._kernel, self._rows, self.get, None, tiles, self._threads).values
+        return DenseGram.of_blocks(self._kernel, self._rows[:], self.get, None, tiles, self._threads).values
 
     def square_sum(self) -> float:
         if self._square_sum is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from overparam.core.angles import gaps_of_pairs, near_parallel
 from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.machine import blas_threads
 from overparam.engines.workers import Workers
+
+if TYPE_CHECKING:
+    from overparam.engines.rows_on_disk import UnitRowsOnDisk
 
 PIECE = 15_000
 """Entries an epilogue works on at once: 120 kB of float64. Its temporaries stay in cache, and the allocator keeps them;
@@ -37,6 +40,18 @@ class UnitRows:
         if np.abs(norms - 1).max() < 1e-15:  # unit rows to rounding: no copy
             return cls(X, np.ones_like(norms))
         return cls(X / np.where(norms > 0, norms, 1.0)[:, None], norms)
+
+    def part(self, start: int, stop: int) -> UnitRows:
+        """Some of the rows, not copied."""
+        return UnitRows(self.U[start:stop], self.norms[start:stop])
+
+    def chosen(self, rows: np.ndarray) -> np.ndarray:
+        """The unit rows of these numbers."""
+        return self.U[rows]
+
+    def spans(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Ranges of rows, 0 to `stop`, that are multiplied with rows start:stop at once: all of them."""
+        yield 0, stop
 
     @property
     def n(self) -> int:
@@ -70,7 +85,7 @@ def panel_ranges(n: int) -> Iterator[tuple[int, int]]:
 
 def fill_panel(
     kernel: AbstractInnerProductKernel,
-    rows: UnitRows,
+    rows: UnitRows | UnitRowsOnDisk,
     start: int,
     stop: int,
     out: np.ndarray,
@@ -81,36 +96,62 @@ def fill_panel(
 
     The diagonal is for the caller to set.
     """
-    kernel = kernel.for_features(rows.d)
-    np.matmul(rows.U[start:stop], rows.U[:stop].T, out=out)
-    out[np.arange(stop - start), np.arange(start, stop)] = 0.0  # its cosine of 1 would have every piece searched
-    height = max(1, PIECE // stop)
+    left, repaired = rows.part(start, stop), 0
+    for first, last in rows.spans(start, stop):
+        within = start - first if last == stop else None
+        right = left if within == 0 else rows.part(first, last)
+        repaired += fill_block(kernel, left, right, out[:, first:last], get, workers, within)
+    return repaired
+
+
+def fill_block(
+    kernel: AbstractInnerProductKernel,
+    left: UnitRows,
+    right: UnitRows,
+    out: np.ndarray,
+    get: str,
+    workers: Workers,
+    start: int | None = None,
+) -> int:
+    """Write the kernel of the rows `left` against the rows `right` into `out`; gives the number of repaired pairs.
+
+    `start`: where row 0 of `left` lies among those of `right`, whose last rows it is then; None where they share none.
+    """
+    kernel = kernel.for_features(left.d)
+    np.matmul(left.U, right.U.T, out=out)
+    if start is not None:
+        out[np.arange(left.n), np.arange(start, start + left.n)] = (
+            0.0  # its cosine of 1 would have every piece searched
+        )
+    height = max(1, PIECE // right.n)
 
     def strip(top: int, bottom: int) -> list[tuple[np.ndarray, np.ndarray]]:
         found = []
         for first in range(top, bottom, height):
             last = min(first + height, bottom)
-            size = rows.sizes(np.s_[start + first : start + last, None])
-            for left in range(0, stop, PIECE):
-                piece = out[first:last, left : left + PIECE]
+            size = left.sizes(np.s_[first:last, None])
+            for edge in range(0, right.n, PIECE):
+                piece = out[first:last, edge : edge + PIECE]
                 near_rows, near_columns = near_parallel(piece)
                 if len(near_rows):
-                    found.append((near_rows + first, near_columns + left))
+                    found.append((near_rows + first, near_columns + edge))
                     np.clip(piece, -1.0, 1.0, out=piece)
-                other = rows.sizes(np.s_[left : left + piece.shape[1]])
+                other = right.sizes(np.s_[edge : edge + piece.shape[1]])
                 piece[...] = kernel.from_cosines(np, piece, size, other, get)
         return found
 
-    found = [pairs for part in workers.ranges(strip, stop - start) for pairs in part]
+    found = [pairs for part in workers.ranges(strip, left.n) for pairs in part]
     if not found:
         return 0
     near_rows, near_columns = (np.concatenate(part) for part in zip(*found, strict=True))
-    below = near_columns < near_rows + start  # the other half is its mirror image
-    near_rows, near_columns = near_rows[below], near_columns[below]
-    exact = exact_values(kernel, rows, rows, near_rows + start, near_columns, get, workers)
+    if start is not None:
+        below = near_columns < near_rows + start  # the other half is its mirror image
+        near_rows, near_columns = near_rows[below], near_columns[below]
+    exact = exact_values(kernel, left, right, near_rows, near_columns, get, workers)
     out[near_rows, near_columns] = exact
-    inside = near_columns >= start  # the panel's own square is used whole: mirror into its upper half
-    out[near_columns[inside] - start, near_rows[inside] + start] = exact[inside]
+    if start is not None:
+        inside = near_columns >= start  # the panel's own square is used whole: mirror into its upper half
+        out[near_columns[inside] - start, near_rows[inside] + start] = exact[inside]
     return len(near_rows)
 
 
@@ -165,16 +206,18 @@ def triangular_product(
 
 
 class Cosines:
-    """The matrix ρ of cosines of unit rows, known through its panels."""
+    """The matrix ρ of cosines of unit rows, known through its panels; the rows may be `UnitRowsOnDisk`."""
 
-    def __init__(self, rows: UnitRows, threads: int | None) -> None:
+    def __init__(self, rows: UnitRows | UnitRowsOnDisk, threads: int | None) -> None:
         self.rows = rows
         self._threads = threads
 
     def sampled(self, rows: np.ndarray) -> np.ndarray:
         """Cosines of some rows with all rows; 0 for a row with itself."""
         with blas_threads(self._threads):
-            rho = np.clip(self.rows.U[rows] @ self.rows.U.T, -1.0, 1.0)
+            left, n = self.rows.chosen(rows), self.rows.n
+            spans = [self.rows.part(first, last).U for first, last in self.rows.spans(n, n) if last > first]
+            rho = np.clip(np.concatenate([left @ U.T for U in spans], axis=1), -1.0, 1.0)
         rho[np.arange(len(rows)), rows] = 0.0
         return rho
 
@@ -185,7 +228,7 @@ class Cosines:
 
         `moment` is a power of 2. None where more than `most` pairs are found.
         """
-        U, n = self.rows.U, self.rows.n
+        n = self.rows.n
         moments = np.zeros(n)
         found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         kept = 0
@@ -194,7 +237,9 @@ class Cosines:
         with blas_threads(self._threads):
             for start, stop in panel_ranges(n):
                 out = buffer[: (stop - start) * stop].reshape(stop - start, stop)
-                np.matmul(U[start:stop], U[:stop].T, out=out)
+                left = self.rows.part(start, stop).U
+                for first, last in self.rows.spans(start, stop):
+                    np.matmul(left, self.rows.part(first, last).U.T, out=out[:, first:last])
                 out[np.arange(stop - start), np.arange(start, stop)] = 0.0
                 height = max(1, PIECE // stop)
                 for top in range(0, stop - start, height):

@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads, free_memory
 from overparam.core.words import byte_size, duration
+from overparam.engines.disk import DiskNeed
 
-Engine = Literal["dense", "half", "matrix_free"]
+Engine = Literal["dense", "stored", "half", "matrix_free"]
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,21 @@ class EnginePlan:
     """Multiplications an entry takes before its epilogue: d, or 0 where blocks are timed whole."""
     measure: Callable[[], Rates] = field(repr=False)
     """Times the machine, once a process; only called when a time is asked for."""
+    disk: DiskNeed | None = None
+    """Of tiles on disk: what they take, and how much of them is there."""
 
     @property
     def gram_seconds(self) -> float:
-        """To make the stored matrix; 0 where nothing is stored."""
+        """To make the stored matrix, less what a place holds of it; 0 where nothing is stored."""
+        if self.disk is not None:
+            return self.disk.build_seconds(self._matrix_seconds())
         return 0.0 if self.engine == "matrix_free" else self._matrix_seconds()
 
     @property
     def product_seconds(self) -> float:
         """One product with one vector."""
+        if self.disk is not None:
+            return self.disk.product_seconds(self.n, self.measure().bytes, self.free_memory - self.memory)
         if self.engine != "matrix_free":
             return 4.0 * self.n**2 / self.measure().bytes
         return self._matrix_seconds() + 4.0 * self.n**2 / self.measure().flops
@@ -68,7 +75,8 @@ class EnginePlan:
         return (
             f"{self.engine} engine on the {self.device} for {self.n:,} rows of {self.d:,} features: {self.reason}\n"
             f"  memory   {byte_size(self.memory)} of {byte_size(self.free_memory)} free\n"
-            f"  matrix   {duration(self.gram_seconds, rough=True)}\n"
+            + ("" if self.disk is None else f"  disk     {self.disk}\n")
+            + f"  matrix   {duration(self.gram_seconds, rough=True)}\n"
             f"  product  {duration(self.product_seconds, rough=True)} each; about "
             f"{duration(self.seconds(100), rough=True)} for a sweep of 100"
         )
@@ -84,20 +92,24 @@ def make_plan(
     threads: int | None,
     memory: int | float | str | None,
     get: str = "ntk",
-    samples: np.ndarray | None = None,
+    samples: Any = None,
+    disk: DiskNeed | None = None,
+    rows_on_disk: bool = False,
 ) -> EnginePlan:
     """The plan of the engine asked for, or of the one that fits; one line where the one asked for does not.
 
-    `samples` are given where the matrix is made by `kernel.block` of them on the CPU, and not from cosines.
+    `samples` are given where the matrix is made by `kernel.block` of them on the CPU, and not from cosines; `disk` where a
+    place for tiles is named; `rows_on_disk` where the rows may stay there.
     """
-    checks.one_of(engine, "engine", ("auto", "dense", "half", "matrix_free"))
+    checks.one_of(engine, "engine", ("auto", "dense", "half", "stored", "matrix_free"))
     if engine == "half" and (device != "cpu" or samples is not None):
         raise ValueError(
             "engine='half' is for kernels of inner products on the CPU; use 'dense' or 'matrix_free', or device='cpu'"
         )
+    rows, held = 8 * n * d, 0 if rows_on_disk else n * d
     if samples is not None:
         free = available_memory()
-        small = 8 * (n * d + 4 * min(n, 512) ** 2 + 64 * n)
+        small = 8 * (held + 4 * min(n, 512) ** 2 + 64 * n)
         measure = functools.cache(functools.partial(block_rates, kernel, samples, get, threads))
     elif not isinstance(kernel, AbstractInnerProductKernel):
         raise ValueError(f"`samples` are missing: {kernel!r} makes its own blocks")
@@ -105,7 +117,7 @@ def make_plan(
         from overparam.engines.panels import panel_height
 
         free = available_memory()
-        small = 8 * (n * d + panel_height(n) * n + 64 * n)
+        small = 8 * (held + panel_height(n) * n + 64 * n)
         measure = functools.partial(cpu_rates, kernel.for_features(d), get, threads)
     else:
         from overparam.engines import on_device
@@ -114,24 +126,38 @@ def make_plan(
         small = 8 * (2 * n * d + 4 * on_device.TILE**2 + 64 * n)
         measure = functools.partial(on_device.rates, device, kernel.for_features(d), get)
     limit = min(free, checks.byte_count(memory)) if memory is not None else int(0.8 * free)
-    needed = {"dense": 8 * n * n + small, "half": 4 * n * (n + 512) + small, "matrix_free": small}
-    if device != "cpu" or samples is not None:
-        del needed["half"]
+    all_rows = rows if rows_on_disk else 0  # these read them into memory
+    needed = {"dense": 8 * n * n + small + all_rows}
+    if disk is not None and (engine == "stored" or disk.missing <= disk.free):
+        needed["stored"] = 8 * held + disk.memory(n)
+    if device == "cpu" and samples is None:
+        needed["half"] = 4 * n * (n + 512) + small + all_rows
+    needed["matrix_free"] = small
     reason = "asked for"
     if engine == "auto":
         engine = next((name for name, need in needed.items() if need <= limit), "matrix_free")
+        short = f"more than the {byte_size(limit)} to use"
         reason = (
             f"the matrix takes {byte_size(8 * n * n)}, "
             + {
                 "dense": "which fits",
-                "half": f"more than the {byte_size(limit)} to use; half of it, which says all, fits",
-                "matrix_free": f"more than the {byte_size(limit)} to use",
+                "stored": f"{short}, and {byte_size(disk.whole if disk else 0)} on disk",
+                "half": f"{short}; half of it, which says all, fits",
+                "matrix_free": short,
             }[engine]
         )
+        if disk is not None and "stored" not in needed:
+            reason += f"; on disk it takes {byte_size(disk.missing)}, and {byte_size(disk.free)} are free"
+    if engine == "stored" and disk is not None:
+        disk.require_room()
     need = needed[engine]
     if need > limit:
         fitting = [f"engine={name!r}" for name, other in needed.items() if other <= limit]
+        if engine in ("dense", "half") and disk is None and device == "cpu":
+            fitting.append("engine='stored' with a `place` on disk")
         fix = f"use {' or '.join(fitting)}" if fitting else "use fewer rows or a machine with more memory"
+        if not fitting and not rows_on_disk and device == "cpu":
+            fix += ", or give `X` as a memory map, whose rows stay on disk"
         raise ValueError(
             f"the {engine} engine needs {byte_size(need)} for {n:,} rows of {d:,} features and "
             f"{byte_size(limit)} can be used; {fix}"
@@ -146,6 +172,7 @@ def make_plan(
         reason=reason,
         multiplied=d if samples is None else 0,
         measure=measure,
+        disk=disk if engine == "stored" else None,
     )
 
 

@@ -14,8 +14,10 @@ import numpy as np
 from overparam.core.kernel import AbstractKernel
 from overparam.core.progress import Interrupted, Progress
 from overparam.core.words import byte_size
+from overparam.engines.rows_on_disk import RowsOnDisk
 from overparam.frame.keeping import Keeping, Kept, fingerprint
 
+Rows = np.ndarray | RowsOnDisk
 SIZES = (512, 256, 128, 64, 32)
 """Rows of a tile: the most for which it takes no longer than `SECONDS`, which is what a kill can cost."""
 SECONDS = 30.0
@@ -51,7 +53,7 @@ class Tiles:
     def __init__(
         self,
         kernel: AbstractKernel,
-        X: np.ndarray,
+        X: Rows,
         Z: np.ndarray | None,
         get: str,
         *,
@@ -75,7 +77,11 @@ class Tiles:
         try:
             for tile in tiles:
                 kept = self._keeping.find(tile.name, self._mark)
-                values = self._made(tile) if kept is None else kept.arrays["values"]
+                values = (
+                    made_tile(self._kernel, self._X, self._Z, tile, self._get)
+                    if kept is None
+                    else kept.arrays["values"]
+                )
                 if kept is None:
                     self._keeping.keep(tile.name, self._mark, Kept({"values": values}))
                 yield tile, values
@@ -100,26 +106,29 @@ class Tiles:
                 "name a place on a larger disk, or leave `place` out"
             )
 
-    def _made(self, tile: Tile) -> np.ndarray:
-        left = self._X[tile.rows]
-        # the same object twice: kernels make half the pairs then
-        right = left if tile.on_diagonal else (self._X if self._Z is None else self._Z)[tile.columns]
-        values = np.asarray(self._kernel.block(left, right, self._get), dtype=np.float64)
-        if values.shape != tile.shape:
-            raise ValueError(f"{type(self._kernel).__name__}.block gave shape {values.shape}; expected {tile.shape}")
-        if not np.isfinite(values).all():
-            row, column = np.argwhere(~np.isfinite(values))[0]
-            raise ValueError(
-                f"the kernel of rows {row + tile.rows.start} and {column + tile.columns.start} is not finite; "
-                "scale the rows to about 1"
-            )
-        return values
-
     def _places(self) -> Iterator[Tile]:
         for rows in _parts(len(self._X), self.size):
             for columns in _parts(len(self._X if self._Z is None else self._Z), self.size):
                 if self._Z is not None or columns.start <= rows.start:
                     yield Tile(rows, columns, self._Z is None and columns == rows)
+
+
+def made_tile(kernel: AbstractKernel, X: Rows, Z: np.ndarray | None, tile: Tile, get: str) -> np.ndarray:
+    """A tile by `kernel.block`; the diagonal tile of a symmetric matrix is not mirrored yet."""
+    left = X[tile.rows]
+    right = (
+        left if tile.on_diagonal else (X if Z is None else Z)[tile.columns]
+    )  # the same object: half the pairs are made
+    values = np.asarray(kernel.block(left, right, get), dtype=np.float64)
+    if values.shape != tile.shape:
+        raise ValueError(f"{type(kernel).__name__}.block gave shape {values.shape}; expected {tile.shape}")
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(
+            f"the kernel of rows {row + tile.rows.start} and {column + tile.columns.start} is not finite; "
+            "scale the rows to about 1"
+        )
+    return values
 
 
 def mirrored(square: np.ndarray) -> np.ndarray:
@@ -133,7 +142,7 @@ def mirrored(square: np.ndarray) -> np.ndarray:
     return below + np.tril(square, -1).T
 
 
-def entry_seconds(kernel: AbstractKernel, X: np.ndarray, Z: np.ndarray | None, get: str, most: int = TRIED) -> float:
+def entry_seconds(kernel: AbstractKernel, X: Rows, Z: np.ndarray | None, get: str, most: int = TRIED) -> float:
     """What an entry takes, from a small block of real rows, made again where the first call may have compiled.
 
     Where that takes no time the block is made larger, up to `most` rows: part of the cost is a row's and not an entry's.
@@ -152,7 +161,7 @@ def entry_seconds(kernel: AbstractKernel, X: np.ndarray, Z: np.ndarray | None, g
         rows *= 4
 
 
-def tile_size(kernel: AbstractKernel, X: np.ndarray, Z: np.ndarray | None, get: str) -> int:
+def tile_size(kernel: AbstractKernel, X: Rows, Z: np.ndarray | None, get: str) -> int:
     """Rows of a tile that takes about half a minute at most; one tile where all rows fit into it without a trial."""
     if max(len(X), len(X if Z is None else Z)) <= SIZES[-1]:
         return SIZES[-1]
@@ -162,15 +171,25 @@ def tile_size(kernel: AbstractKernel, X: np.ndarray, Z: np.ndarray | None, get: 
 
 def _parts(n: int, size: int) -> list[slice]:
     """Ranges of at most `size` rows, all alike where a few more of them make that possible: one shape to compile."""
-    least = -(-n // size)
-    count = next((count for count in range(least, least + least // 4 + 1) if n % count == 0), least)
-    step = -(-n // count)
+    step = even_size(n, size)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def _mark(kernel: AbstractKernel, X: np.ndarray, Z: np.ndarray | None, get: str) -> str:
-    """What tells one matrix from another. What a function reaches by global names is not in its fingerprint: six digits
-    of a few entries tell it, whose last bits differ between machines and thread counts."""
+def even_size(n: int, size: int) -> int:
+    """Rows of each range, at most `size`: they divide n, or leave a last one that is little shorter."""
+    least = -(-n // size)
+    count = next((count for count in range(least, least + least // 4 + 1) if n % count == 0), least)
+    return -(-n // count)
+
+
+def _mark(kernel: AbstractKernel, X: Rows, Z: np.ndarray | None, get: str) -> str:
+    """What tells one matrix from another."""
+    return fingerprint(kernel, get, X, Z, few_entries(kernel, X, Z, get))
+
+
+def few_entries(kernel: AbstractKernel, X: Rows, Z: np.ndarray | None, get: str) -> list[str]:
+    """What a function reaches by global names is not in its fingerprint: six digits of a few entries tell it, whose last
+    bits differ between machines and thread counts."""
     few = np.unique(np.linspace(0, len(X) - 1, 3).astype(int))
     entries = np.asarray(kernel.block(X[few], (X if Z is None else Z)[:2], get), dtype=np.float64)
-    return fingerprint(kernel, get, X, Z, [f"{entry:.5e}" for entry in entries.ravel()])
+    return [f"{entry:.5e}" for entry in entries.ravel()]

@@ -1,0 +1,128 @@
+"""What a disk has room for and how fast it is, so that a stored matrix is planned before it is made."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from overparam.core import files
+from overparam.core.words import byte_size
+
+TRIED = 2**24
+"""Bytes written and read to time a disk."""
+REPEATS = 3
+
+
+@final
+@dataclass(frozen=True)
+class DiskRates:
+    """Bytes a second: written for good, read from the disk, and read again from what the system still holds in memory."""
+
+    written: float
+    read: float
+    read_again: float
+
+
+@final
+@dataclass(frozen=True)
+class DiskNeed:
+    """What the tiles of a matrix take: `whole` bytes in all, `missing` of them still to be written, and `free` ones.
+
+    size: rows of a tile. dtype: of its numbers.
+    """
+
+    place: Path
+    whole: int
+    missing: int
+    free: int
+    size: int
+    dtype: str
+
+    def require_room(self) -> None:
+        """Raise where the tiles to come would not fit on the disk."""
+        if self.missing > self.free:
+            other = "" if self.dtype == "float32" else f"dtype='float32' ({byte_size(self.missing / 2)}), "
+            raise ValueError(
+                f"the tiles take {byte_size(self.missing)} and {byte_size(self.free)} of disk are free at {self.place}; "
+                f"use {other}a `place` on a larger disk, or engine='matrix_free'"
+            )
+
+    def memory(self, n: int) -> int:
+        """Bytes at once: tiles that are read ahead, made and written, and vectors."""
+        return 8 * (8 * self.size**2 + 64 * n)
+
+    def build_seconds(self, made: float) -> float:
+        """To make and write what is missing, which takes `made` seconds for the whole matrix; the two go on side by side."""
+        share = self.missing / self.whole
+        return max(share * made, self.missing / self._rates.written) + 0.2 * share * made
+
+    def product_seconds(self, n: int, rate: float, spare: int) -> float:
+        """To read all tiles once and multiply them, at `rate` bytes a second; `spare` bytes of memory hold what was read."""
+        rates = self._rates
+        read = self.whole / (rates.read_again if self.whole < 0.8 * spare else rates.read)
+        return max(read, 8.0 * n**2 / rate)
+
+    @property
+    def _rates(self) -> DiskRates:
+        return disk_rates(existing(self.place))
+
+    def __str__(self) -> str:
+        there = "" if self.missing == self.whole else f", {byte_size(self.whole - self.missing)} of it there already"
+        return f"{byte_size(self.whole)} of {self.dtype}{there}; {byte_size(self.free)} free at {self.place}"
+
+
+def free_disk(place: str | os.PathLike[str]) -> int:
+    """Bytes that can be written at a place, which need not be there yet."""
+    return shutil.disk_usage(existing(Path(place))).free
+
+
+def existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that is there."""
+    return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
+
+
+@functools.lru_cache(maxsize=8)
+def disk_rates(folder: Path) -> DiskRates:
+    """Measured once a process and folder, with a file that is deleted again; in a second or less."""
+    content = np.zeros(TRIED, dtype=np.uint8)
+    path = files.temporary(folder)
+    try:
+        written = min(_seconds(functools.partial(files.write_whole, path, content.tobytes())) for _ in range(REPEATS))
+        again = min(_seconds(functools.partial(_read, path, content)) for _ in range(REPEATS))
+        first = again
+        if hasattr(os, "posix_fadvise"):
+            times = []
+            for _ in range(REPEATS):
+                _let_go(path)
+                times.append(_seconds(functools.partial(_read, path, content)))
+            first = max(again, min(times))
+    finally:
+        path.unlink(missing_ok=True)
+    return DiskRates(TRIED / written, TRIED / first, TRIED / again)
+
+
+def _let_go(path: Path) -> None:
+    """Have the system forget what it holds of a file in memory, where it does as asked."""
+    number = os.open(path, os.O_RDONLY)
+    with contextlib.suppress(OSError):
+        os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(number)
+
+
+def _read(path: Path, buffer: np.ndarray) -> None:
+    with open(path, "rb", buffering=0) as file:
+        file.readinto(buffer.data)
+
+
+def _seconds(work: functools.partial[None]) -> float:
+    start = time.perf_counter()
+    work()
+    return max(time.perf_counter() - start, 1e-6)
