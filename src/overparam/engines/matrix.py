@@ -23,7 +23,7 @@ from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.plan import EnginePlan, make_plan
 from overparam.engines.rows_on_disk import rows_on_disk
 
-EngineName = Literal["auto", "dense", "half", "stored", "matrix_free"]
+EngineName = Literal["auto", "dense", "half", "stored", "matrix_free", "dask"]
 
 
 class AbstractGram(abc.ABC):
@@ -243,6 +243,7 @@ def gram(
     threads: int | None = None,
     memory: int | float | str | None = None,
     place: str | os.PathLike[str] | None = None,
+    cluster: Any = None,
     progress: Progress | None = None,
 ) -> AbstractGram:
     """The Gram matrix of the rows of `X`, in the form that fits the machine.
@@ -258,7 +259,8 @@ def gram(
             batches to a temporary file. "dense", "half" and accelerators read all rows into memory.
         engine: "dense" stores the n × n matrix, "half" its lower triangle (on the CPU), "stored" that triangle in tiles on
             disk under `place`, "matrix_free" nothing of that size; "auto" takes the first of these that fits, "stored"
-            only where a `place` is given, and then before "half".
+            only where a `place` is given, and then before "half". "dask" has the workers of a cluster make every product,
+            and stores nothing of that size.
         get: "ntk" or "nngp".
         dtype: of stored tiles: "float64", or "float32", which takes half the disk. The rounding of its entries is counted
             in `H.rounding`, so that brackets hold: they are wider by about 6e-8 ‖H‖_F.
@@ -270,6 +272,9 @@ def gram(
             same bytes. With "stored" it is the matrix (`matrix.zarr`, which Zarr opens too): called again with the same
             rows and kernel, `gram` opens it and computes nothing; the folder of another matrix is refused. With "dense" it
             is for kernels that take long; delete it when done.
+        cluster: for engine="dask", which it implies: the address of a scheduler such as "tcp://10.0.0.1:8786", a
+            `dask.distributed.Client`, or "local" for a worker a core of this machine, which is also what None means;
+            `H.close()` ends those.
         progress: called with the work done.
 
     Returns:
@@ -281,8 +286,12 @@ def gram(
     array([0.5, 2. ])
     """
     require_kernel(kernel)
-    _require_sense(engine, place, dtype, device)
+    _require_sense(engine, place, dtype, device, cluster)
     on_disk = rows_on_disk(X, kernel)
+    if engine == "dask" or cluster is not None:
+        from overparam.engines.dask_gram import make_dask_gram
+
+        return make_dask_gram(kernel, kernel.inputs(X, "X") if on_disk is None else on_disk, get, cluster, memory)
     of_products = isinstance(kernel, AbstractInnerProductKernel)
     if on_disk is not None and of_products and engine != "stored" and chosen_device(device) != "cpu":
         X, on_disk = np.asarray(on_disk.source[:]), None
@@ -334,8 +343,16 @@ def gram(
     return DeviceMatrixFreeGram(kernel, X, get, plan, chosen)
 
 
-def _require_sense(engine: str, place: Any, dtype: str, device: str | None) -> None:
+def _require_sense(engine: str, place: Any, dtype: str, device: str | None, cluster: Any) -> None:
     """Raise where arguments do not go together."""
+    if cluster is not None and engine not in ("auto", "dask"):
+        raise ValueError(f"`cluster` is for engine='dask' and engine={engine!r} was asked for; leave one of them out")
+    if (cluster is not None or engine == "dask") and device is not None:
+        raise ValueError(f"`device` is {device!r}, and each worker of a cluster takes the best it has; leave it out")
+    if (cluster is not None or engine == "dask") and place is not None:
+        raise ValueError(
+            "`place` keeps tiles and engine='dask' makes none; use `op.remember(H, place)`, which keeps products"
+        )
     checks.one_of(dtype, "dtype", ("float64", "float32"))
     if dtype != "float64" and engine != "stored":
         raise ValueError(

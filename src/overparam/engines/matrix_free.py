@@ -34,9 +34,9 @@ class MatrixFreeGram(AbstractHostGram):
         self.n = len(X)
         self.repaired = None
         self._kernel = kernel
-        self._rows = unit_rows(kernel, X)
+        self.rows = unit_rows(kernel, X)
         self._diagonal = diagonal(kernel, X, get)
-        self._cosines = Cosines(self._rows, threads)
+        self._cosines = Cosines(self.rows, threads)
         self._threads = threads
         self._square_sum: float | None = None
 
@@ -47,7 +47,7 @@ class MatrixFreeGram(AbstractHostGram):
 
         def fill(start: int, stop: int, out: np.ndarray) -> None:
             nonlocal squares, repaired
-            repaired += fill_panel(self._kernel, self._rows, start, stop, out, self.get, workers)
+            repaired += fill_panel(self._kernel, self.rows, start, stop, out, self.get, workers)
             out[np.arange(stop - start), np.arange(start, stop)] = self._diagonal[start:stop]
             if gather:
                 left, square = out[:, :start], out[:, start:]
@@ -67,7 +67,7 @@ class MatrixFreeGram(AbstractHostGram):
         values = np.empty((self.n, self.n))
         with blas_threads(self._threads), Workers(worker_count(self._threads, self.n**2)) as workers:
             for start, stop in panel_ranges(self.n):
-                fill_panel(self._kernel, self._rows, start, stop, values[start:stop, :stop], self.get, workers)
+                fill_panel(self._kernel, self.rows, start, stop, values[start:stop, :stop], self.get, workers)
                 mirror(values, start, stop)
         values.flat[:: self.n + 1] = self._diagonal
         return values

@@ -232,7 +232,6 @@ class Cosines:
         moments = np.zeros(n)
         found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         kept = 0
-        edge = threshold ** (2 * moment)
         buffer = np.empty(panel_height(n) * n)
         with blas_threads(self._threads):
             for start, stop in panel_ranges(n):
@@ -240,22 +239,12 @@ class Cosines:
                 left = self.rows.part(start, stop).U
                 for first, last in self.rows.spans(start, stop):
                     np.matmul(left, self.rows.part(first, last).U.T, out=out[:, first:last])
-                out[np.arange(stop - start), np.arange(start, stop)] = 0.0
-                height = max(1, PIECE // stop)
-                for top in range(0, stop - start, height):
-                    piece = out[top : top + height]
-                    power = piece * piece
-                    for _ in range(int(np.log2(moment))):
-                        power *= power
-                    for i in range(len(piece)):  # each pair once
-                        power[i, start + top + i :] = 0.0
-                    rows, columns = np.nonzero(power > edge)
-                    if len(rows):
-                        found.append((rows + start + top, columns, piece[rows, columns]))
-                        power[rows, columns] = 0.0
-                        kept += len(rows)
-                    moments[start + top : start + top + len(piece)] += power.sum(axis=1)
-                    moments[:stop] += power.sum(axis=0)
+                rows, columns, cosines = take_close_pairs(
+                    out, start, threshold, moment, moments[start:stop], moments[:stop]
+                )
+                if len(rows):
+                    found.append((rows + start, columns, cosines))
+                    kept += len(rows)
                 if kept > most:
                     return None
         if not found:
@@ -263,3 +252,30 @@ class Cosines:
             return none, none, np.empty(0), moments
         rows, columns, cosines = (np.concatenate(part) for part in zip(*found, strict=True))
         return rows, columns, cosines, moments
+
+
+def take_close_pairs(
+    cosines: np.ndarray, before: int, threshold: float, moment: int, down: np.ndarray, across: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of a tile with |ρ| > threshold: row, column, ρ. Moments of the others are added to `down` and `across`.
+
+    Row i has `before` + i columns that come before it: each pair counts once.
+    """
+    edge = threshold ** (2 * moment)
+    found = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))]
+    height = max(1, PIECE // cosines.shape[1])
+    for top in range(0, len(cosines), height):
+        piece = cosines[top : top + height]
+        power = piece * piece
+        for _ in range(int(np.log2(moment))):
+            power *= power
+        for i in range(len(piece)):
+            power[i, before + top + i :] = 0.0
+        rows, columns = np.nonzero(power > edge)
+        if len(rows):
+            found.append((rows + top, columns, piece[rows, columns]))
+            power[rows, columns] = 0.0
+        down[top : top + len(piece)] += power.sum(axis=1)
+        across += power.sum(axis=0)
+    rows, columns, values = (np.concatenate(part) for part in zip(*found, strict=True))
+    return rows, columns, values

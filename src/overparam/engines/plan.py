@@ -16,7 +16,9 @@ from overparam.core.machine import available_memory, blas_threads, free_memory
 from overparam.core.words import byte_size, duration
 from overparam.engines.disk import DiskNeed
 
-Engine = Literal["dense", "stored", "half", "matrix_free"]
+Engine = Literal["dense", "stored", "half", "matrix_free", "dask"]
+MADE_ANEW = ("matrix_free", "dask")
+"""Engines that make the matrix again in every product; the others store it."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,14 @@ class EnginePlan:
         """To make the stored matrix, less what a place holds of it; 0 where nothing is stored."""
         if self.disk is not None:
             return self.disk.build_seconds(self._matrix_seconds())
-        return 0.0 if self.engine == "matrix_free" else self._matrix_seconds()
+        return 0.0 if self.engine in MADE_ANEW else self._matrix_seconds()
 
     @property
     def product_seconds(self) -> float:
         """One product with one vector."""
         if self.disk is not None:
             return self.disk.product_seconds(self.n, self.measure().bytes, self.free_memory - self.memory)
-        if self.engine != "matrix_free":
+        if self.engine not in MADE_ANEW:
             return 4.0 * self.n**2 / self.measure().bytes
         return self._matrix_seconds() + 4.0 * self.n**2 / self.measure().flops
 
@@ -187,7 +189,7 @@ def cpu_rates(kernel: AbstractInnerProductKernel, get: str, threads: int | None)
     return replace(_machine_rates(threads), entries=worker_count(threads, ENOUGH) * rho.size / epilogue)
 
 
-def block_rates(kernel: AbstractKernel, X: np.ndarray, get: str, threads: int | None) -> Rates:
+def block_rates(kernel: AbstractKernel, X: Any, get: str, threads: int | None) -> Rates:
     """With the time of a small block of these rows."""
     from overparam.engines.tiles import entry_seconds
 

@@ -14,6 +14,7 @@ from overparam.core.deprecated import accepts_old
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Stopwatch
 from overparam.engines.matrix import AbstractGram, as_gram
+from overparam.engines.plan import MADE_ANEW
 from overparam.spectrum.bounds import EigenvalueBounds, largest_bound, smallest_bound
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse
@@ -134,9 +135,8 @@ class _Job:
         progress: Progress,
     ) -> None:
         saved = time.monotonic()
-        every = (
-            1 if self.H.plan is not None and self.H.plan.engine == "matrix_free" else 4
-        )  # looks cost less than products
+        made_anew = self.H.plan is not None and self.H.plan.engine in MADE_ANEW
+        every = 1 if made_anew else 4  # looks cost less than products that make the matrix again
         self.converged = sweep.products > 0 and self._tight(sweep, known)
         while sweep.products < self.most and not sweep.complete.all() and not self.converged:
             sweep.step(_after(sweep.products, progress))
