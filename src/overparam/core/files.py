@@ -38,7 +38,7 @@ def make_folder(path: Path, what: str = "the result") -> Path:
     return path
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes | memoryview) -> None:
     """Write a file beside its place, then move it there: it is whole or as it was before, on a full disk too."""
     staged = temporary(path.parent)
     try:
@@ -67,7 +67,7 @@ def remove_leftovers(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _write_new(path: Path, content: bytes) -> None:
+def _write_new(path: Path, content: bytes | memoryview) -> None:
     # O_EXCL: the file is ours from its first byte, and no link is followed
     number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     with open(number, "wb") as file:

@@ -16,9 +16,10 @@ import numpy as np
 from overparam.core import files
 from overparam.core.words import byte_size
 
-TRIED = 2**24
+TRIED = 2**25
 """Bytes written and read to time a disk."""
-REPEATS = 3
+PIECE = 2**23
+REPEATS = 2
 
 
 @final
@@ -61,14 +62,14 @@ class DiskNeed:
 
     def build_seconds(self, made: float) -> float:
         """To make and write what is missing, which takes `made` seconds for the whole matrix; the two go on side by side."""
-        share = self.missing / self.whole
-        return max(share * made, self.missing / self._rates.written) + 0.2 * share * made
+        copied = self.missing / self._rates.read_again
+        return max(self.missing / self.whole * made + 2 * copied, self.missing / self._rates.written)
 
     def product_seconds(self, n: int, rate: float, spare: int) -> float:
         """To read all tiles once and multiply them, at `rate` bytes a second; `spare` bytes of memory hold what was read."""
         rates = self._rates
-        read = self.whole / (rates.read_again if self.whole < 0.8 * spare else rates.read)
-        return max(read, 8.0 * n**2 / rate)
+        worked = self.whole / rates.read_again + 8.0 * n**2 / rate
+        return worked if self.whole < 0.8 * spare else max(worked, self.whole / rates.read)
 
     @property
     def _rates(self) -> DiskRates:
@@ -118,8 +119,13 @@ def _let_go(path: Path) -> None:
 
 
 def _read(path: Path, buffer: np.ndarray) -> None:
+    """As tiles are read, their checksums looked at."""
+    from overparam.engines.tile_folder import checksum
+
     with open(path, "rb", buffering=0) as file:
-        file.readinto(buffer.data)
+        for start in range(0, len(buffer), PIECE):
+            file.readinto(buffer[start : start + PIECE].data)
+            checksum(buffer[start : start + PIECE])
 
 
 def _seconds(work: functools.partial[None]) -> float:

@@ -119,7 +119,7 @@ class StoredGram(AbstractHostGram):
             for tile, values in self._stream():
                 result[tile.rows] += values @ V[tile.columns]
                 if not tile.on_diagonal:
-                    result[tile.columns] += values.T @ V[tile.rows]
+                    result[tile.columns] += (V[tile.rows].T @ values).T  # faster than `values.T @ V`
                 done += 1
                 tell(done / len(self._tiles), 1.0, "product")
         return result

@@ -88,12 +88,15 @@ class TileFolder:
 
     def write(self, row: int, column: int, values: np.ndarray) -> None:
         """Keep a tile, whole or not at all."""
-        tile = np.full((self.size, self.size), np.nan, dtype=self.dtype)  # a chunk has its full size at the edge, too
+        buffer = self.buffer()
+        tile = buffer[:-4].view(self.dtype).reshape(self.size, self.size)
+        if values.shape != tile.shape:
+            tile.fill(np.nan)  # a chunk has its full size at the edge, too
         tile[: values.shape[0], : values.shape[1]] = values
+        buffer[-4:] = np.frombuffer(checksum(buffer[:-4]), np.uint8)
         path = self._file(row, column)
         files.make_folder(path.parent, "the tiles")
-        content = tile.tobytes()
-        files.write_whole(path, content + _checksum(np.frombuffer(content, np.uint8)))
+        files.write_whole(path, buffer.data)
 
     def read(self, row: int, column: int, buffer: np.ndarray | None = None) -> np.ndarray | None:
         """A tile in its own precision, a view of `buffer`; None where it is missing or damaged."""
@@ -110,7 +113,7 @@ class TileFolder:
                     filled += got
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if _checksum(buffer[:-4]) != buffer[-4:].tobytes():
+        if checksum(buffer[:-4]) != buffer[-4:].tobytes():
             return None
         rows, columns = self.range(row), self.range(column)
         tile = buffer[:-4].view(self.dtype).reshape(self.size, self.size)
@@ -192,7 +195,7 @@ def _checked_text(document: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
     return files.sha256(json.dumps([bare, dict(ours)], sort_keys=True).encode())
 
 
-def _checksum(content: np.ndarray) -> bytes:
+def checksum(content: np.ndarray) -> bytes:
     """The four bytes that Zarr's `crc32c` puts behind a chunk."""
     import google_crc32c
 
