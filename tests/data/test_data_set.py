@@ -159,7 +159,7 @@ def test_validation_of_the_dataset():
         ({"labels": [0, 1, 1]}, "`labels` has shape"),
         ({"classes": (0, 1, 2)}, "3 classes"),
         ({"task": "ranking"}, "`task`"),
-        ({"features": ("a",)}, "1 names"),
+        ({"features": ("a",)}, "1 name;"),
         ({"image_shape": (3, 3)}, "image_shape"),
         ({"kind": "sound"}, "`kind`"),
         ({"groups": [1]}, "`groups`"),

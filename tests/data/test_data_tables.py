@@ -363,6 +363,6 @@ def test_several_real_targets():
     assert corrupt_labels(whole, 1.0, key=0).changed.shape == (4,)
     refused(
         lambda: whole.replace(test=Dataset(np.eye(4), [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], "regression")),
-        "targets",
+        "1 target a row and the training rows 2",
     )
     refused(lambda: load((np.eye(2), [[0.5, np.nan], [2.5, 2]])), "NaN")

@@ -186,7 +186,7 @@ def test_the_cost_is_told_before_and_work_out_of_reach_is_refused():
         assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="no corners of one cube"):
         subset_certificate(bent, np.ones((2, 6)) * [1, 1, 1, 1, 1, 2], [1.0, 1.0], {(0,): 1.0})
-    with pytest.raises(ValueError, match="`parities` has 1 outputs and `y` 2"):
+    with pytest.raises(ValueError, match="`parities` has 1 output and `y` 2"):
         subset_certificate(bent, np.ones((2, 6)), np.ones((2, 2)), [{(0,): 1.0}])
     with pytest.raises(ValueError, match="λ_S alone; name the `subsets`"):
         subset_certificate(bent, corners(D)[:2], [1.0, 1.0], {(0,): 1.0}, ridge=1.0, spectrum=subset_spectrum(bent, D))

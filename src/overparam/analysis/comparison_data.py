@@ -256,7 +256,7 @@ def checked_sizes(sizes: Sequence[int] | None, ground: SplitRows, max_rows: int 
         raise ValueError(f"`sizes` has {low}; a comparison needs at least {LEAST_ROWS} training rows")
     if high > ground.n:
         raise ValueError(
-            f"`sizes` has {high:,} and there are {ground.n:,} training rows; name smaller ones, or raise `max_rows`"
+            f"`sizes` has {high:,} and there are {count_of(ground.n, 'training row')}; name smaller ones, or raise `max_rows`"
         )
     return tuple(sorted(set(whole)))
 

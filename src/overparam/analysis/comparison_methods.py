@@ -19,6 +19,7 @@ from overparam.analysis.folds import Folds
 from overparam.analysis.host_networks import BATCH, CURVATURE_ROWS, CURVATURE_STEPS, DECAYS, MOMENTUM, RATES
 from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
+from overparam.core.words import count_of
 from overparam.data import Dataset
 from overparam.engines import cross_matrix, gram
 from overparam.engines.matrix import chosen_device
@@ -95,7 +96,7 @@ def fit_families(
     X, y = ground.X[rows], ground.y[rows]
     folds = ground.folds(rows, seed)
     for place, (family, members) in enumerate(families.items()):
-        progress(place, len(families), f"{family}, {len(rows):,} rows")
+        progress(place, len(families), f"{family}, {count_of(len(rows), 'row')}")
         start = time.perf_counter()
         best: dict[str, Any] = {}
         matrix: Any = None
@@ -171,9 +172,9 @@ def kernel_choice(family: str, size: int, parts: Sequence[Fits], outputs: int) -
     words = f"{common}, ridge {ridge:.2g}"
     if machines := sorted(float(fit["cost"]) for fit in fits if fit["cost"] > 0):
         tried = " or ".join(f"{cost:g}" for cost in dict.fromkeys(machines))
-        words += f"; for {len(machines)} of {len(fits)} seeds a support-vector machine with C = {tried}"
+        words += f"; for {len(machines)} of {count_of(len(fits), 'seed')} a support-vector machine with C = {tried}"
     if len(set(members)) > 1:
-        words += f" (so for {members.count(common)} of {len(members)} seeds)"
+        words += f" (so for {members.count(common)} of {count_of(len(members), 'seed')})"
     scores = [float(fit["folds"]) / (outputs if np.isnan(fit["left_out_error"]) else 1) for fit in fits]
     return Choice(family, size, words, float(np.mean(scores)), sum(float(fit["seconds"]) for fit in fits))
 
@@ -371,7 +372,7 @@ def runs_part(
 
 def network_choice(name: str, size: int, chosen: Trained, rate: float, seconds: float) -> Choice:
     """What was chosen for a network at one size."""
-    words = f"rate {rate:.2g}, decay {chosen.decay:g}, {chosen.steps:,} steps"
+    words = f"rate {rate:.2g}, decay {chosen.decay:g}, {count_of(chosen.steps, 'step')}"
     if rate < chosen.rate:
         words += f" (at the rate chosen, {chosen.rate:.2g}, training failed)"
     return Choice(name, size, words, chosen.error, seconds)

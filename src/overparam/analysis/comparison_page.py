@@ -19,7 +19,7 @@ from overparam.analysis.comparison_verdict import CONFIDENCE, FINE, one_kernel
 from overparam.analysis.data_page import data_notes
 from overparam.analysis.host_networks import BATCH, DECAYS, MOMENTUM, RATES
 from overparam.core.sections import Block, Figure, Line, Mark, Scale, Section, Series, Table, Text, series
-from overparam.core.words import duration, percent, points
+from overparam.core.words import count_of, duration, percent, points
 
 if TYPE_CHECKING:
     from overparam.analysis.comparison import Comparison
@@ -62,7 +62,7 @@ def _errors(c: Comparison) -> tuple[Block, ...]:
         curves.append(series(name, c.sizes, c.errors[i], role="true" if kernel else "random"))
     figure = Figure(
         "Kernels and networks, new rows",
-        f"The {_measure(c)} on {c.test_rows:,} test rows, mean over {_seeds(c)}. Blue: kernels, each with its ridge by "
+        f"The {_measure(c)} on {count_of(c.test_rows, 'test row')}, mean over {_seeds(c)}. Blue: kernels, each with its ridge by "
         "leave-one-out. Orange: networks, each with rate, decay and length by validation. Error bars are in the next figure "
         "and, for the best of each side, below.",
         "training rows", _measure(c), tuple(curves), "log", _scale(c.errors),
@@ -101,7 +101,7 @@ def _errors(c: Comparison) -> tuple[Block, ...]:
 
 
 def _seeds(c: Comparison) -> str:
-    return f"{c.seeds} seeds" if c.seeds > 1 else "one seed (whose chance is not counted)"
+    return count_of(c.seeds, "seed") if c.seeds > 1 else "one seed (whose chance is not counted)"
 
 
 def _best(c: Comparison) -> tuple[Block, ...]:
@@ -172,7 +172,7 @@ def _done(c: Comparison) -> tuple[Block, ...]:
         (
             "networks",
             f"two layers, three layers, three-layer ResNet; width {p.width}, hidden layers trained, squared loss, SGD with "
-            f"momentum {MOMENTUM:g}, batches of {BATCH}, {p.steps:,} steps, a tenth of the rate after half; {p.dtype}",
+            f"momentum {MOMENTUM:g}, batches of {BATCH}, {count_of(p.steps, 'step')}, a tenth of the rate after half; {p.dtype}",
         ),
         (
             "search",

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from overparam.core.sections import Verdict
-from overparam.core.words import number, percent, points
+from overparam.core.words import count_of, number, percent, points
 
 if TYPE_CHECKING:
     from overparam.analysis.comparison import Comparison
@@ -300,9 +300,11 @@ def _uncertainty(c: Comparison, gap: Gap) -> str:
     ends = f"{points(gap.lower)} to {points(gap.upper)} points"
     words = (
         f"Network minus kernel is {points(gap.difference)} points, {CONFIDENCE:.0%} interval {ends}, "
-        f"from the same {c.test_rows:,} test rows"
+        f"from the same {count_of(c.test_rows, 'test row')}"
     )
-    words += f" and {c.seeds} seeds" if c.seeds > 1 else "; with one seed the chance of its draw is not counted"
+    words += (
+        f" and {count_of(c.seeds, 'seed')}" if c.seeds > 1 else "; with one seed the chance of its draw is not counted"
+    )
     words += f"; a lead of {points(c.margin, sign=False)} points would count."
     if c.answer == "undecided":
         more = rows_to_decide(gap, c.margin, c.test_rows)

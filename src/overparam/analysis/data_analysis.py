@@ -123,7 +123,7 @@ class Analysis(AbstractAnswer):
 
     @property
     def done(self) -> str:
-        return f"{self.n:,} of {self.total:,} rows" if self.total > self.n else count_of(self.n, "row")
+        return f"{self.n:,} of {count_of(self.total, 'row')}" if self.total > self.n else count_of(self.n, "row")
 
     def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""
@@ -179,7 +179,7 @@ def prepare_analyze(
     rows = prepare_rows(source, preprocess, limit, key)
     where = chosen_device(device)
     cost = make_plan(TwoLayer(), rows.n, rows.data.d, engine="dense", device=where, threads=None, memory=None)
-    used = f"{rows.n:,} of {source.n:,} rows" if rows.n < source.n else count_of(rows.n, "row")
+    used = f"{rows.n:,} of {count_of(source.n, 'row')}" if rows.n < source.n else count_of(rows.n, "row")
     about = {"data": source.name, "preprocess": preprocess, "max_rows": max_rows, "kernel": "TwoLayer"}
 
     def timed() -> Mapping[str, float]:

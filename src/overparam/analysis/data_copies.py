@@ -10,6 +10,7 @@ from scipy.stats import norm
 
 from overparam.analysis.data_answers import Copies, CopyVerdict
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.copies import AlikeRows, RowCopies, group_numbers
 
 TOO_OFTEN = 3.0
@@ -146,13 +147,15 @@ def _above(z: float | None, limit: float = TOO_OFTEN) -> bool:
 def _chances(n: int, labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
     labels = np.asarray(labels)
     if len(labels) != n:
-        raise ValueError(f"`labels` has {len(labels)} rows; the copies are of {n}")
+        raise ValueError(f"`labels` has {count_of(len(labels), 'row')}; the copies are of {n}")
     if probabilities is None:
         _, codes, counts = np.unique(labels, axis=0, return_inverse=True, return_counts=True)
         return codes.ravel(), np.broadcast_to(counts / n, (n, len(counts)))
     chances = checks.finite_matrix(probabilities, "probabilities")
     if len(chances) != n or chances.min() < 0 or not np.allclose(chances.sum(axis=1), 1.0, atol=1e-6):
-        raise ValueError(f"`probabilities` has shape {chances.shape}; expected {n} rows of numbers ≥ 0 that sum to 1")
+        raise ValueError(
+            f"`probabilities` has shape {chances.shape}; expected {count_of(n, 'row')} of numbers ≥ 0 that sum to 1"
+        )
     if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= chances.shape[1]:
         raise ValueError(f"`labels` must be class numbers from 0 to {chances.shape[1] - 1}: `data.codes`")
     return labels, chances

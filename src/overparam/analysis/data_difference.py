@@ -118,7 +118,7 @@ class Difference(AbstractAnswer):
 
     @property
     def done(self) -> str:
-        return f"{self.rows.before:,} and {self.rows.after:,} rows"
+        return f"{self.rows.before:,} and {count_of(self.rows.after, 'row')}"
 
     def sections(self) -> tuple[Section, ...]:
         """The page as plain data."""

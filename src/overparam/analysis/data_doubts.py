@@ -11,6 +11,7 @@ from overparam.analysis.data_answers import NoiseSweep, Problems, SeenRows, Spee
 from overparam.analysis.data_learning import RIDGE_SHARE, Sweeps, has_unit_rows
 from overparam.analysis.data_rows import PreparedRows, Trial, columns
 from overparam.core.bracketed import INFINITE_WIDTH
+from overparam.core.words import count_of
 from overparam.data import generator
 from overparam.frame import Work
 from overparam.spectrum import factor
@@ -161,7 +162,11 @@ def _assumptions(s: PreparedRows, w: Sweeps, fast: Speed, duplicates: int, near:
     stable = f"{fast.rate:.3g} is half the certified limit {fast.largest_rate.lower:.3g} (summed loss)"
     return (
         Assumption("rows have norm 1", "met" if unit else "unmet", "" if unit else scaled),
-        Assumption("no two rows are parallel", apart, f"{duplicates} repeated rows, {near} almost parallel pairs"),
+        Assumption(
+            "no two rows are parallel",
+            apart,
+            f"{count_of(duplicates, 'repeated row')}, {count_of(near, 'almost parallel pair')}",
+        ),
         Assumption("λ_min(H) > 0", *invertible),
         Assumption(
             "labels lie in [−1, 1]", "met" if bounded else "unmet", f"largest |y| {float(np.abs(s.y).max()):.3g}"
@@ -199,7 +204,7 @@ def noise_sweep(work: Work, s: PreparedRows, w: Sweeps, trial: Trial | None) -> 
         mean_absolute=np.array([float(np.mean(np.abs(y - f))) for y, f in zip(fresh, each, strict=True)]),
         error=np.array([s.error(y, f) for y, f in zip(fresh, each, strict=True)]),
         ridge=w.floor,
-        rows=f"fitted to {len(trial.y):,} rows, measured on {trial.what}",
+        rows=f"fitted to {count_of(len(trial.y), 'row')}, measured on {trial.what}",
     )
 
 

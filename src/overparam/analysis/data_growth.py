@@ -106,7 +106,9 @@ def growth_sentence(g: Growth, classes: bool, now: Interval, test: Interval | No
     further = f"with four times as many {least} to {most}"
     on_test = "" if test is None else _on_test(g, classes, test)
     unused = there - g.rows
-    first = f"; {unused:,} of the {there:,} rows there are were not used: add those first" if unused > 0 else ""
+    first = (
+        f"; {unused:,} of the {count_of(there, 'row')} there are were not used: add those first" if unused > 0 else ""
+    )
     later = g.at_twice.value / now.value if now.value > 0 else 1.0  # the curve and the error now are two measurements
     if g.verdict == "helps" and later < 1:
         return f"More data should help: {twice} should be about {two} ({lower} to {upper}), {further}{on_test}{first}."
@@ -169,7 +171,7 @@ def growth_blocks(g: Growth, classes: bool, test: Interval | None = None) -> tup
             )
         )
         words += " Curve: a power law plus a floor; its band holds the error of most such data sets (95%) as far as four times the rows."
-        lines = (Line(f"{g.rows:,} rows", x=float(g.rows)), Line("twice", x=2.0 * g.rows))
+        lines = (Line(count_of(g.rows, "row"), x=float(g.rows)), Line("twice", x=2.0 * g.rows))
     else:
         words += " Too few for a curve through them."
     if test is not None:

@@ -21,7 +21,7 @@ from overparam.analysis.host_networks import BATCH, DECAYS, LENGTHS, RATES, trai
 from overparam.core.bracketed import Interval
 from overparam.core.machine import blas_threads
 from overparam.core.sections import Block, Figure, Line, Table, Text, series
-from overparam.core.words import as_sure_as, listed
+from overparam.core.words import as_sure_as, count_of, listed
 from overparam.data import generator
 from overparam.frame import Work
 from overparam.theory import linear_regression
@@ -95,7 +95,7 @@ def compare_kinds(
         runs = train_on_folds(X, y, folds, width=width, steps=steps, decays=decays, key=s.seed, progress=work.progress)
     losses["network"] = s.losses(y, _chosen(y, runs, folds))
     what["network"] = (
-        f"{width} ReLU neurons, {steps:,} steps of SGD on {BATCH} rows each, squared loss; {len(RATES) * len(decays)} settings "
+        f"{width} ReLU neurons, {count_of(steps, 'step')} of SGD on {BATCH} rows each, squared loss; {count_of(len(RATES) * len(decays), 'setting')} "
         f"of rate and decay and {LENGTHS} lengths tried"
     )
     losses["trees"], what["trees"] = grown, f"a random forest of {TREES}"
@@ -278,7 +278,7 @@ def kinds_blocks(k: Kinds, classes: bool) -> tuple[Block, ...]:
     guess = f"guessing has {as_sure_as(0.01)(k.guess)}" if classes else "guessing the mean has 100%"
     figure = Figure(
         "Four kinds of model on the same folds",
-        f"Points with 95% intervals, {k.rows:,} rows in five folds; {guess}. The lead of the first over each is judged row by "
+        f"Points with 95% intervals, {count_of(k.rows, 'row')} in five folds; {guess}. The lead of the first over each is judged row by "
         "row, which tells smaller differences than these intervals do.",
         "kind of model", measure, (points,), lines=(Line("guessing", y=k.guess),) if near else (),
     )  # fmt: skip

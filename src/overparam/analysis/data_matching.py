@@ -143,7 +143,7 @@ def common_columns(before: Dataset, after: Dataset) -> tuple[tuple[str, ...], np
     if before.features is None or after.features is None:
         if before.d != after.d:
             raise ValueError(
-                f"{before.name} has {before.d} columns without names and {after.name} {after.d}; give both the same"
+                f"{before.name} has {count_of(before.d, 'column')} without names and {after.name} {after.d}; give both the same"
             )
         return tuple(f"column {j}" for j in range(before.d)), one, other
     names = tuple(name for name in before.features if name in after.features)

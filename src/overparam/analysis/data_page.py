@@ -103,8 +103,14 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
                 role="random",
             )
         )
-        where = f"{e.rival.folds} folds" if e.rival.folds else "on the same test rows"
-        rows.append((f"random forest of {e.rival.trees} trees, {where}, grown on {e.rival.rows:,} rows", *sides(r), ""))
+        where = count_of(e.rival.folds, "fold") if e.rival.folds else "on the same test rows"
+        rows.append(
+            (
+                f"random forest of {count_of(e.rival.trees, 'tree')}, {where}, grown on {count_of(e.rival.rows, 'row')}",
+                *sides(r),
+                "",
+            )
+        )
     guessing = "always naming the commonest class" if a.task != "regression" else "guessing the mean"
     rows.append((guessing, _error(a, e.guess), None, None, ""))
     highest = max(
@@ -118,7 +124,7 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
         "estimated", measure, tuple(series_), lines=lines,
     )  # fmt: skip
     words = (
-        f"The best of {e.kernels_tried} kernels and their ridges by the mean square on rows left out: {e.kernel}, ridge "
+        f"The best of {count_of(e.kernels_tried, 'kernel')} and their ridges by the mean square on rows left out: {e.kernel}, ridge "
         f"{number(e.ridge, 2)}."
     )
     words += "".join(f" {note[0].upper()}{note[1:]}." for note in e.notes)
@@ -147,7 +153,7 @@ def _plainly(found: Interval) -> str:
 
 
 def _mean_of(targets: int) -> str:
-    return f", the mean of {targets} targets" if targets > 1 else ""
+    return f", the mean of {count_of(targets, 'target')}" if targets > 1 else ""
 
 
 def _parts(a: Analysis) -> tuple[Block, ...]:
@@ -200,7 +206,7 @@ def _learn(a: Analysis) -> tuple[Block, ...]:
     got = a.learnability
     raw = got.complexity.certified  # else a trifle of a ridge decides the numbers of other labels
     guess = "guessing the commonest class" if a.task != "regression" else "guessing the mean"
-    shuffled = f"the same for shuffled {_what(a)}, mean of {len(got.shuffled_errors_end)} draws"
+    shuffled = f"the same for shuffled {_what(a)}, mean of {count_of(len(got.shuffled_errors_end), 'draw')}"
     errors = Table(
         ("On rows left out", _measure(a)),
         (
@@ -271,7 +277,7 @@ def _unrepeated(a: Analysis) -> tuple[tuple[Any, ...], ...]:
 
 
 def _drawn(name: str, values: np.ndarray, ridged: np.ndarray, raw: bool) -> tuple[Any, ...]:
-    spread = f"± {values.std(ddof=1):.2g} over {len(values)} draws" if raw else "–"
+    spread = f"± {values.std(ddof=1):.2g} over {count_of(len(values), 'draw')}" if raw else "–"
     return name, float(values.mean()) if raw else None, spread, float(ridged.mean())
 
 
@@ -355,8 +361,8 @@ def _new(a: Analysis) -> tuple[Block, ...]:
         *_unrepeated(a),
     ]
     if got.test_rows:
-        rows.append((f"{got.test_rows:,} test rows, trained to the end", _error(a, got.test_error)))
-        rows.append((f"{got.test_rows:,} test rows, same ridge", _error(a, got.test_error_ridged)))
+        rows.append((f"{count_of(got.test_rows, 'test row')}, trained to the end", _error(a, got.test_error)))
+        rows.append((f"{count_of(got.test_rows, 'test row')}, same ridge", _error(a, got.test_error_ridged)))
         rows.append(("test rows, mean |y − f| at the end", f"{got.test_mean_absolute:.4g}"))
     blocks: list[Block] = [Table(("The network's limit on", _measure(a)), tuple(rows))]
     vacuous = got.bound is None or got.bound_vacuous
@@ -380,7 +386,7 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
     leaked: tuple[tuple[int | None, str], ...] = ((None, "there is no test set"),) * 2
     if a.new_data.test_rows:
         alike = c.get("test_alike_by_chance", 0)
-        chance = f"{count_of(alike, 'more')} that may be alike by chance: counted as new" if alike else ""
+        chance = f"{alike:,} more that may be alike by chance: counted as new" if alike else ""
         equal, near_ = (
             "; ".join(f"train {i} {sign} test {j}" for i, j in pairs[:6])
             for pairs, sign in ((p.test_in_train, "="), (p.test_near_train, "≈"))
@@ -430,7 +436,7 @@ def _columns(notes: Sequence[ColumnNote]) -> tuple[tuple[str, str, str], ...]:
     others = tuple(
         line for note, line in zip(notes, told, strict=True) if note.column not in names or note.kind != "constant"
     )
-    return (", ".join(names), "constant", f"{len(names)} constant columns"), *others
+    return (", ".join(names), "constant", count_of(len(names), "constant column")), *others
 
 
 def _copied(a: Analysis) -> str:
@@ -455,7 +461,7 @@ def _trust(a: Analysis) -> tuple[Block, ...]:
     assumptions = Table(
         ("The theory assumes", "here", "detail"), tuple((x.statement, x.status, x.detail) for x in t.assumptions)
     )
-    when = "at the end of training" if t.lazy_steps is None else f"after {t.lazy_steps:,} steps"
+    when = "at the end of training" if t.lazy_steps is None else f"after {count_of(t.lazy_steps, 'step')}"
     value, lower, upper = t.movement[:, 1:]
     curve = series("movement", s.steps[1:], value, lower=lower, upper=upper, role="true")
     words = (

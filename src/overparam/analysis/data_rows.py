@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from overparam.core.words import count_of
 from overparam.data import Dataset, duplicate_groups, generator, preprocess
 from overparam.data.draws import draw_rows
 from overparam.data.scaling import standardise_targets
@@ -179,14 +180,14 @@ def make_trial(work: Work, rows: PreparedRows, H: AbstractGram) -> Trial | None:
     """The test set where there is one; else a fifth of the rows; None where there are too few of them."""
     if rows.data.test is not None and rows.y_test is not None:
         count = rows.data.test.n
-        return Trial(H, rows.y, rows.y_test, None, None, f"the {count:,} test rows", rows, H)
+        return Trial(H, rows.y, rows.y_test, None, None, f"the {count_of(count, 'test row')}", rows, H)
     if rows.n < 10 or H.xp is not np:
         return None
     order = np.random.default_rng([rows.seed, 5]).permutation(rows.n)
     held = np.sort(order[: max(2, round(HELD_OUT * rows.n))])
     fitted = np.sort(order[len(held) :])
     block = H.block(fitted, fitted)
-    what = f"{len(held):,} rows held out"
+    what = f"{count_of(len(held), 'row')} held out"
     return Trial(as_gram((block + block.T) / 2), rows.y[fitted], rows.y[held], held, fitted, what, rows, H)
 
 

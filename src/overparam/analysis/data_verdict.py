@@ -73,7 +73,7 @@ def give_verdict(
         *_prepared(s),
     ]
     if s.n < FEW:
-        sentences.insert(1, f"With {s.n} rows all of this is a rough guess.")
+        sentences.insert(1, f"With {count_of(s.n, 'row')} all of this is a rough guess.")
     if tone != "bad" and error.value > 0 and not error.cannot_tell:
         test = None if error.left_out is None else error.interval
         sentences.append(growth_sentence(growth, s.classes, error.left_out_error, test, s.total))
@@ -115,7 +115,7 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
             if error.residual is None
             else f" and an error of about {number(error.residual.value, 3)} in the target's own units"
         )
-        several = f", the mean of {len(error.targets)} targets," if len(error.targets) > 1 else ""
+        several = f", the mean of {count_of(len(error.targets), 'target')}," if len(error.targets) > 1 else ""
         told = f"expect R² = {explained_words(error.explained, level=True)}{several} on new rows{own}, {basis}; guessing the mean has R² = 0"
     return tone, f"{said}: {told}."
 
@@ -184,7 +184,7 @@ def _used(s: PreparedRows) -> list[str]:
     """That not all rows were used."""
     if s.n >= s.total:
         return []
-    return [f"This is of {s.n:,} of the {s.total:,} rows, {s.taken}; `max_rows` takes more."]
+    return [f"This is of {s.n:,} of the {count_of(s.total, 'row')}, {s.taken}; `max_rows` takes more."]
 
 
 def _targets(error: ErrorEstimate) -> list[str]:
@@ -258,8 +258,10 @@ def _uneven(s: PreparedRows, error: ErrorEstimate, tone: Tone) -> list[str]:
             f"{measured(error.auc, share=False)}."
         )
     if least is not None and (uneven or (least[1].value < FOUND and tone != "bad")):
-        where = "test rows" if error.leading == "the test set" else "rows"
-        told.append(f"Least found is {quoted(least[0].name)}: {measured(least[1])} of its {least[0].rows:,} {where}.")
+        where = "test row" if error.leading == "the test set" else "row"
+        told.append(
+            f"Least found is {quoted(least[0].name)}: {measured(least[1])} of its {count_of(least[0].rows, where)}."
+        )
     return told
 
 
@@ -428,7 +430,7 @@ def _speed(fast: Speed, n: int, problems: Problems) -> str:
         return f"{rates} the training loss is not known to fall to half of its start{why}."
     last = found[-1]
     why = "; equal rows with different labels keep it from 1%" if clash and last.relative_target > 0.01 else ""
-    return f"{rates} the training loss falls to {last.relative_target:.0%} of its start in {_steps(last.value)} steps{why}."
+    return f"{rates} the training loss falls to {last.relative_target:.0%} of its start in {_steps(last.value)}{why}."
 
 
 def _out_of_reach(classes: bool, learn: Learnability, fast: Speed) -> list[str]:
@@ -477,5 +479,5 @@ def _belief(believed: Trust) -> str:
 
 def _steps(count: float | None) -> str:
     if count is None:
-        return "more than 10¹²"
-    return number(round(count), None if count < 1e7 else 2)
+        return "more than 10¹² steps"
+    return f"{number(round(count), None if count < 1e7 else 2)} {'step' if round(count) == 1 else 'steps'}"

@@ -143,7 +143,7 @@ def prepare_find_label_issues(
         raise ValueError(f"the data set has {count_of(source.n, 'row')}; scoring labels needs at least {LEAST_ROWS}")
     limit = CPU_ROWS if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
     rows = prepare_rows(source, preprocess, limit, key)
-    used = f"{rows.n:,} of {source.n:,} rows" if rows.n < source.n else count_of(rows.n, "row")
+    used = f"{rows.n:,} of {count_of(source.n, 'row')}" if rows.n < source.n else count_of(rows.n, "row")
     of = (rows,)
     fitting = 1.5 + 2e-10 * float(rows.n) ** 3 + 2e-7 * rows.n**2
     parts = [
@@ -192,7 +192,9 @@ def _verdict(scored: ScoredLabels, copied: int) -> Verdict:
     noise, issues = scored.noise, scored.issues
     lines = labels_say(scored)
     if copied:
-        lines.append(f"{count_of(copied, 'row')} repeat others; copies did not answer for each other.")
+        lines.append(
+            f"{count_of(copied, 'row')} repeat{'s another' if copied == 1 else ' others'}; copies did not answer for each other."
+        )
     clean = issues == 0 or (noise is not None and noise.kind == "rate" and noise.lower <= 0)
     return Verdict("good" if clean else "warning", tuple(lines))
 

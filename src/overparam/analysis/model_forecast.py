@@ -394,7 +394,7 @@ def _limit(curvature: Curvature, momentum: float) -> Bracketed:
     """The stable rate with its sides."""
     value, reach = stable_rate(curvature, momentum), 2 * (1 + momentum)
     if curvature.error is None:
-        why = f"λ_max is an estimate from below, by {curvature.products} products with Jacobians"
+        why = f"λ_max is an estimate from below, by {count_of(curvature.products, 'product')} with Jacobians"
         return Bracketed(value, None, value, "none", why, reference="fine_grained, Thm 4.1")
     lower, upper = (reach / max(curvature.largest + sign * curvature.error, 1e-300) for sign in (1, -1))
     return Bracketed(value, lower, upper, "rounding included", reference="fine_grained, Thm 4.1")

@@ -70,7 +70,7 @@ def _diverging(f: Forecast) -> str:
     told = f.diverges
     assert told is not None
     how = (
-        f"measured: {count_of(len(f.runs.rates), 'run')} of {f.runs.losses.shape[1] - 1} steps, {f.runs.by}"
+        f"measured: {count_of(len(f.runs.rates), 'run')} of {count_of(f.runs.losses.shape[1] - 1, 'step')}, {f.runs.by}"
         if f.runs is not None
         else "usual multiples, not measured on this model: `probe=True` measures it"
     )
@@ -101,12 +101,12 @@ def _dead(f: Forecast) -> str:
 def _speed(f: Forecast) -> str:
     by = f" ({f.rate_by})" if f.rate_by else ""
     there = [
-        f"to {r.share:.0%}{' of it' * (i == 0)} after {r.steps:,}"
+        f"to {r.share:.0%}{' of it' * (i == 0)} after {count_of(r.steps, 'step')}"
         for i, r in enumerate(f.reached)
         if r.steps is not None
     ]
-    falls = ", ".join(there) or f"to {number(float(f.curve[-1]), 3)} after {int(f.curve_steps[-1]):,}"
-    return f"At the rate {_rate(f.rate)}{by} the foretold loss falls from {number(f.first_loss, 3)} {falls} steps."
+    falls = ", ".join(there) or f"to {number(float(f.curve[-1]), 3)} after {count_of(int(f.curve_steps[-1]), 'step')}"
+    return f"At the rate {_rate(f.rate)}{by} the foretold loss falls from {number(f.first_loss, 3)} {falls}."
 
 
 def _believed(f: Forecast) -> str:
@@ -164,7 +164,7 @@ def _without_law(f: Forecast) -> list[str]:
     if f.runs is None:
         return [f"{curvature}: ask with `probe=True`, which measures the rates that train this model."]
     runs = f.runs
-    head = f"Measured, {count_of(len(runs.rates), 'run')} of {runs.losses.shape[1] - 1} steps, {runs.by}"
+    head = f"Measured, {count_of(len(runs.rates), 'run')} of {count_of(runs.losses.shape[1] - 1, 'step')}, {runs.by}"
     if not runs.falls.any():
         return [
             f"{head}: at every rate from {_rate(float(runs.rates[0]))} to {_rate(float(runs.rates[-1]))} the loss rose.",
@@ -202,7 +202,9 @@ def _kept_off(f: Forecast) -> list[str]:
             "train in float32, or under autocast."
         )
     if f.rows < f.source_rows:
-        said.append(f"From {f.rows:,} of {f.source_rows:,} rows: full batches of all of them behave much alike.")
+        said.append(
+            f"From {f.rows:,} of {count_of(f.source_rows, 'row')}: full batches of all of them behave much alike."
+        )
     return said
 
 
@@ -294,7 +296,7 @@ def _short_runs(f: Forecast) -> tuple[Block, ...]:
     shown = np.unique(np.linspace(0, most - 1, min(most, 8)).round().astype(int))
     figure = Figure(
         "Measured: loss of short runs",
-        f"A full-batch run of {steps[-1]} steps at each rate, by {runs.by}; a line that ends has diverged.",
+        f"A full-batch run of {count_of(steps[-1], 'step')} at each rate, by {runs.by}; a line that ends has diverged.",
         "step", "loss",
         tuple(series(f"rate {_rate(float(runs.rates[i]))}", steps, runs.losses[i], role="muted" if runs.diverged[i] else "accent") for i in shown),
         y_scale="log",
@@ -323,9 +325,9 @@ def _short_runs(f: Forecast) -> tuple[Block, ...]:
 
 def _done(f: Forecast) -> tuple[Block, ...]:
     matrix = (
-        f"its matrix of {f.rows * f.outputs:,} rows and outputs, decomposed"
+        f"its matrix of {count_of(f.rows * f.outputs, 'row')} and outputs, decomposed"
         if not f.products
-        else f"{f.products} products with Jacobians, since the matrix would have {f.rows * f.outputs:,} rows"
+        else f"{count_of(f.products, 'product')} with Jacobians, since the matrix would have {count_of(f.rows * f.outputs, 'row')}"
     )
     mode = "in evaluation mode: dropout off, batch norm with its running averages"
     text = (

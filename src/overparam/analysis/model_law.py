@@ -9,6 +9,7 @@ import numpy as np
 
 from overparam.analysis.model_subject import Criterion, Subject
 from overparam.core.progress import Progress, silent
+from overparam.core.words import count_of
 from overparam.engines.matrix import AbstractGram, AbstractHostGram
 from overparam.spectrum.integrands import contraction
 from overparam.spectrum.lanczos import Lanczos
@@ -119,7 +120,7 @@ class _ByProducts(AbstractHostGram):
         self._not_made()
 
     def _not_made(self) -> NoReturn:
-        raise ValueError(f"a matrix of {self.n:,} rows is known by its products alone; take fewer rows")
+        raise ValueError(f"a matrix of {count_of(self.n, 'row')} is known by its products alone; take fewer rows")
 
 
 @final

@@ -21,6 +21,7 @@ from overparam.core.checks import positive
 from overparam.core.machine import free_memory
 from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.spec import spec_of
+from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.data import preprocess as prepared
 from overparam.data.scaling import standardise_targets
@@ -96,7 +97,7 @@ def require_outputs(network: AbstractNetwork, data: Dataset) -> None:
         raise ValueError(
             f"{data.name} has {data.k} {'classes' if data.classes else 'targets'} and {name} has {outputs} "
             f"output{'' if outputs == 1 else 's'}; keep {'two classes' if data.classes else 'one'}, or take a network "
-            f"with {data.k} outputs, such as FullyConnected"
+            f"with {count_of(data.k, 'output')}, such as FullyConnected"
         )
     raise ValueError(f"{data.name} needs one output and {name} has {outputs}; pass outputs=1")
 
@@ -111,7 +112,7 @@ def without_law(how: SGD, n: int) -> str:
     if not isinstance(how.objective, Squared):
         return f"the objective is {how.objective.name}, and the law is that of the squared loss"
     if batched(how, n):
-        return f"a step sees {how.batch:,} of {n:,} rows, and the law is that of the full gradient"
+        return f"a step sees {how.batch:,} of {count_of(n, 'row')}, and the law is that of the full gradient"
     if how.weight_decay:
         return "weight decay pulls the weights towards 0, which the law does not have"
     return ""

@@ -10,7 +10,7 @@ import numpy as np
 from overparam.analysis.data_page import data_notes
 from overparam.analysis.run_answers import RunNumbers, relative_error
 from overparam.core.sections import Block, Figure, Line, Section, Series, Table, Text, series
-from overparam.core.words import percent
+from overparam.core.words import count_of, percent
 from overparam.theory.dynamics import GROWN
 from overparam.theory.iteration_laws import IterationLaw, iteration_law
 from overparam.theory.lazy_regime import BORDERLINE, LAZY
@@ -211,7 +211,7 @@ def _new_rows(c: RunComparison) -> tuple[Block, ...]:
     curves = [series("observed", c.steps, _shown(c, error), mark="points", role="observed")]
     if p is not None and p.test_error is not None:
         curves.insert(0, series("predicted", c.steps, p.test_error, role="true"))
-    words = f"{measure.capitalize()} of the {c.setting.test_rows:,} test rows, which training never sees."
+    words = f"{measure.capitalize()} of the {count_of(c.setting.test_rows, 'test row')}, which training never sees."
     blocks: list[Block] = [_by_step(c, "Error on new rows", words, measure, curves)]
     losses = c.observed("test_loss")
     if losses is not None and not regression:
@@ -257,7 +257,7 @@ def _done(c: RunComparison) -> tuple[Block, ...]:
         ("steps", x.last_step),
         ("ended because", str(c.run.stopped)),
         ("time a step", f"{x.milliseconds_a_step:.3g} ms"),
-        ("precision", f"{s.dtype}: one product keeps {c.run.digits} digits"),
+        ("precision", f"{s.dtype}: one product keeps {count_of(c.run.digits, 'digit')}"),
     ]
     if c.predicted is not None:
         rows.append(("products with H for the prediction", c.predicted.products))

@@ -199,9 +199,11 @@ def _new_rows(setting: RunSetting, numbers: RunNumbers) -> list[str]:
         return []
     if setting.task == "regression":
         came = "" if expected is None else f" ({percent(expected)} predicted)"
-        return [f"On {setting.test_rows:,} new rows {percent(found)} of the variance is left unexplained{came}."]
+        return [
+            f"On {count_of(setting.test_rows, 'new row')} {percent(found)} of the variance is left unexplained{came}."
+        ]
     came = "" if expected is None else f", {percent(expected)} predicted"
-    return [f"On {setting.test_rows:,} new rows the network is wrong {percent(found)} of the time{came}."]
+    return [f"On {count_of(setting.test_rows, 'new row')} the network is wrong {percent(found)} of the time{came}."]
 
 
 def _rate_words(setting: RunSetting) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from overparam.cli.driver import Given, MaxRows, Preprocess, question, require_writable
 from overparam.core.files import make_folder, write_whole
+from overparam.core.words import count_of
 
 if TYPE_CHECKING:
     from overparam.analysis import Analysis
@@ -47,5 +48,5 @@ def command(
             require_writable(given.out)
             write_whole(make_folder(given.out) / name, content)
             if not given.json_only:
-                typer.echo(f"{given.out / name}: {what}, {data.n:,} of {before.n:,} rows", err=True)
+                typer.echo(f"{given.out / name}: {what}, {data.n:,} of {count_of(before.n, 'row')}", err=True)
     return prepare_analyze(data, preprocess=preprocess, max_rows=max_rows, kinds=kinds, threads=threads, **given.shared)

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overparam.core.words import count_of
+
 if TYPE_CHECKING:
     from overparam.data import Dataset
 
@@ -66,7 +68,7 @@ def _arguments(make: Any, data: Dataset, what: str) -> inspect.BoundArguments:
     needed = [p for p in signature.parameters.values() if p.default is p.empty and p.kind not in several]
     wanted = needed or [p for p in signature.parameters.values() if p.name == "data" and p.kind not in several]
     if len(wanted) > 1:
-        raise ValueError(f"{what} needs {len(wanted)} arguments; expected none, or one: the data")
+        raise ValueError(f"{what} needs {count_of(len(wanted), 'argument')}; expected none, or one: the data")
     if not wanted:
         return signature.bind()
     alone = wanted[0].kind is wanted[0].POSITIONAL_ONLY

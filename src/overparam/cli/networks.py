@@ -10,6 +10,7 @@ import typer
 
 from overparam.cli.driver import Given
 from overparam.core.checks import one_of
+from overparam.core.words import count_of
 
 if TYPE_CHECKING:
     from overparam.data import Dataset
@@ -132,7 +133,7 @@ class Resumed:
         ready = as_trained(data, preprocess or self.preprocess)
         if self.run.n != ready.n:
             raise ValueError(
-                f"--run was trained on {self.run.n:,} rows and {data.name} gives {ready.n:,}; pass the --train, --test and "
+                f"--run was trained on {count_of(self.run.n, 'row')} and {data.name} gives {ready.n:,}; pass the --train, --test and "
                 "--classes it had"
             )
         return ready

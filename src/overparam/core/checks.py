@@ -323,7 +323,9 @@ def per_layer(value: float | tuple[float, ...], depth: int, name: str, *, zero: 
     """
     values = value if isinstance(value, tuple) else (value,) * (depth + 1)
     if len(values) != depth + 1:
-        raise ValueError(f"`{name}` has {len(values)} numbers; a network of depth {depth} has {depth + 1} layers")
+        raise ValueError(
+            f"`{name}` has {count_of(len(values), 'number')}; a network of depth {depth} has {count_of(depth + 1, 'layer')}"
+        )
     least = 0.0 if zero else 1e-100
     if not all(isinstance(v, int | float | np.number) and isfinite(v) and v >= least for v in values):
         words = "0 or more" if zero else "more than 0"

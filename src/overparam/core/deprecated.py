@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from overparam.core.words import count_of
+
 GONE_IN = "0.3"
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,7 +74,9 @@ def accepts_old(where: str, old_order: Callable[..., bool] | None = None) -> Cal
     rows = [row for row in TABLE if row.where == where]
     order = next((row for row in rows if row.is_order), None)
     if not rows or (order is None) != (old_order is None):
-        raise ValueError(f"the table of old names has {len(rows)} rows for {where!r}; it and `accepts_old` must agree")
+        raise ValueError(
+            f"the table of old names has {count_of(len(rows), 'row')} for {where!r}; it and `accepts_old` must agree"
+        )
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)

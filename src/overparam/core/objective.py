@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from overparam.core.words import count_of
+
 Mode = Literal["eval", "train"]
 MODES: tuple[Mode, ...] = ("eval", "train")
 
@@ -47,7 +49,7 @@ def require_averages(n: int, chunk: int) -> None:
     chunk = min(chunk, n)
     if 1 in (chunk, n % chunk):
         raise ValueError(
-            f"mode 'train' averages over chunks of {chunk} of the {n} rows, one of which has a single row; take another "
+            f"mode 'train' averages over chunks of {chunk} of the {count_of(n, 'row')}, one of which has a single row; take another "
             "`chunk`, or mode 'eval'"
         )
 

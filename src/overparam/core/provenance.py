@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from overparam._version import __version__
+from overparam.core.words import count_of
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def peak_memory() -> int | None:
 
 def machine() -> str:
     """The machine in a few words, without its name."""
-    return f"{platform.system()} {platform.machine()}, {usable_cores()} cores"
+    return f"{platform.system()} {platform.machine()}, {count_of(usable_cores(), 'core')}"
 
 
 def usable_cores() -> int:

@@ -89,17 +89,21 @@ class Dataset:
             if array is not None and array.shape != (self.n,):
                 raise ValueError(f"`{name}` has shape {array.shape}; expected ({self.n},), one a row of `X`")
         if self.shown is not None and len(self.shown) != self.n:
-            raise ValueError(f"`shown` has {len(self.shown)} rows; expected {self.n}, one a row of `X`")
+            raise ValueError(f"`shown` has {count_of(len(self.shown), 'row')}; expected {self.n}, one a row of `X`")
         if self.features is not None and len(self.features) != self.d:
-            raise ValueError(f"`features` has {len(self.features)} names; `X` has {self.d} columns")
+            raise ValueError(
+                f"`features` has {count_of(len(self.features), 'name')}; `X` has {count_of(self.d, 'column')}"
+            )
         checks.one_of(self.kind, "kind", ("image", "table"))
         if self.image_shape is not None and int(np.prod(self.image_shape)) != self.d:
-            raise ValueError(f"`image_shape` is {self.image_shape}; `X` has {self.d} columns")
+            raise ValueError(f"`image_shape` is {self.image_shape}; `X` has {count_of(self.d, 'column')}")
 
     def _check_targets(self) -> None:
         k = len(self.classes)
         if not {"binary": k == 2, "multiclass": k > 2, "regression": k == 0}[checks.one_of(self.task, "task", TASKS)]:
-            raise ValueError(f"`task` is {self.task!r} with {k} classes: {shown_values(self.classes)}")
+            raise ValueError(
+                f"`task` is {self.task!r} with {count_of(k, 'class', 'classes')}: {shown_values(self.classes)}"
+            )
         shape = (self.n, k) if self.task == "multiclass" else (self.n,)
         if self.y.shape != shape and self.task != "regression":
             raise ValueError(f"`y` has shape {self.y.shape}; expected {shape} for task {self.task!r}")
@@ -116,7 +120,7 @@ class Dataset:
             raise ValueError(f"`test` is a {type(self.test).__name__}; expected a Dataset")
         if self.test.d != self.d:
             raise ValueError(
-                f"the test rows have {self.test.d} features and the training rows {self.d}; give both the same"
+                f"the test rows have {count_of(self.test.d, 'feature')} and the training rows {self.d}; give both the same"
             )
         if (self.test.task, self.test.classes) != (self.task, self.classes):
             raise ValueError(
@@ -125,7 +129,7 @@ class Dataset:
             )
         if self.test.k != self.k:
             raise ValueError(
-                f"the test rows have {self.test.k} targets a row and the training rows {self.k}; give both the same"
+                f"the test rows have {count_of(self.test.k, 'target')} a row and the training rows {self.k}; give both the same"
             )
 
     @property
@@ -254,8 +258,8 @@ class Dataset:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        what = f"{len(self.classes)} classes" if self.classes else "regression"
-        what += f" of {self.k} targets" if not self.classes and self.k > 1 else ""
+        what = count_of(len(self.classes), "class", "classes") if self.classes else "regression"
+        what += f" of {count_of(self.k, 'target')}" if not self.classes and self.k > 1 else ""
         test = "" if self.test is None else f", {count_of(self.test.n, 'test row')}"
         rows, columns = count_of(self.n, "row"), count_of(self.d, "feature")
         return f"Dataset({self.name!r}: {rows}{test}, {columns}, {what})"
@@ -305,5 +309,7 @@ def _positions(index: np.ndarray, n: int) -> np.ndarray:
     if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
         raise ValueError(f"`rows` has shape {index.shape} and dtype {index.dtype}; expected at least one row number")
     if index.min() < -n or index.max() >= n:
-        raise ValueError(f"`rows` goes from {index.min()} to {index.max()}; there are {n} rows, numbered from 0")
+        raise ValueError(
+            f"`rows` goes from {index.min()} to {index.max()}; there are {count_of(n, 'row')}, numbered from 0"
+        )
     return index

@@ -67,7 +67,7 @@ def shares(counts: np.ndarray, total: int, most: np.ndarray | None = None) -> np
         best = np.argsort(-short, kind="stable")[:left]
         best = best[np.isfinite(short[best])]
         if not len(best):
-            raise ValueError(f"{total} rows were asked for; only {int(most.sum())} can be given")
+            raise ValueError(f"{count_of(total, 'row')} asked for; only {int(most.sum())} can be given")
         given[best] += 1
     return given
 
@@ -81,7 +81,7 @@ def draw_rows(strata: np.ndarray, count: int, rng: np.random.Generator, *, leave
     most = np.maximum(sizes - 1, 0) if leave_one else sizes
     if count > most.sum():
         raise ValueError(
-            f"{count} rows were asked for; at most {int(most.sum())} of {len(strata)} can be given"
+            f"{count_of(count, 'row')} asked for; at most {int(most.sum())} of {len(strata)} can be given"
             + (" with a row of every class left" if leave_one else "")
         )
     given = shares(sizes, count, most)
@@ -115,7 +115,7 @@ def split_rows(
     group is on both sides and the number of test rows is as near as the groups allow.
     """
     if not 1 <= test < n:
-        raise ValueError(f"`test` asks for {test} of {n} rows; expected from 1 to {n - 1}")
+        raise ValueError(f"`test` asks for {test} of {count_of(n, 'row')}; expected from 1 to {n - 1}")
     strata = np.zeros(n, dtype=np.int64) if strata is None else strata
     if groups is not None:
         chosen = _grouped(groups, strata, test, rng)
@@ -161,7 +161,7 @@ def row_count(asked: Any, available: int, name: str) -> int:
     if whole and 1 <= asked <= available:
         return int(asked)
     if whole and asked > available:
-        raise ValueError(f"`{name}` asks for {asked:,} rows; there are {available:,}")
+        raise ValueError(f"`{name}` asks for {count_of(int(asked), 'row')}; there are {available:,}")
     if isinstance(asked, float | np.floating) and 0 < asked < 1:
         return min(max(1, round(float(asked) * available)), available)
     raise ValueError(f"`{name}` is {asked!r}; expected a number of rows (at least 1) or a share between 0 and 1")

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from overparam.core.words import count_of
+
 MOST_ROWS = 2_000
 """Rows looked at, spread over all of them."""
 
@@ -35,7 +37,7 @@ def stands_out_by_value(
     if near < far:
         return {}
     values = int(1 + few[best].max())
-    words = f"by the class of each of its {values} values it is wrong on {100 * errors[best]:.2g}% of rows left out"
+    words = f"by the class of each of its {count_of(values, 'value')} it is wrong on {100 * errors[best]:.2g}% of rows left out"
     return {best: f"{words}, any other column on {100 * near:.2g}% or more"}
 
 

@@ -31,7 +31,7 @@ def choose_task(labels: np.ndarray, task: str | None = None) -> tuple[str, str]:
     if task is not None:
         return _named_task(labels, task), "as asked"
     if labels.ndim == 2:
-        return "regression", f"{labels.shape[1]} numbers a row"
+        return "regression", f"{count_of(labels.shape[1], 'number')} a row"
     if labels.dtype.kind in "US":
         return "classes", "text labels"
     if labels.dtype.kind == "b":
@@ -43,10 +43,10 @@ def choose_task(labels: np.ndarray, task: str | None = None) -> tuple[str, str]:
     few = k <= max(2, min(MOST_CLASSES, len(labels) // 2))
     numbered = values[0] in (0, 1) and values[-1] - values[0] == k - 1 and counts.min() >= 20
     if few or numbered:
-        return "classes", f"{k} distinct whole numbers"
+        return "classes", count_of(k, "distinct whole number")
     return (
         "regression",
-        f"{k} distinct whole numbers in {len(labels)} rows; if they are classes, give the task 'classes'",
+        f"{count_of(k, 'distinct whole number')} in {count_of(len(labels), 'row')}; if they are classes, give the task 'classes'",
     )
 
 
@@ -54,7 +54,7 @@ def _named_task(labels: np.ndarray, task: str) -> str:
     if task in ("classes", "classification", "binary", "multiclass"):
         if labels.ndim == 2:
             raise ValueError(
-                f"`task` is {task!r} but the labels have {labels.shape[1]} numbers a row that are not one-hot; pass one "
+                f"`task` is {task!r} but the labels have {count_of(labels.shape[1], 'number')} a row that are not one-hot; pass one "
                 "label a row, a one-hot matrix, or task='regression'"
             )
         return "classes"
@@ -158,7 +158,9 @@ def decode(outputs: Any, classes: Sequence[Any]) -> np.ndarray:
     two = len(classes) == 2
     if outputs.ndim != (1 if two else 2) or (not two and outputs.shape[1] != len(classes)):
         wanted = "(n,)" if two else f"(n, {len(classes)})"
-        raise ValueError(f"`outputs` has shape {outputs.shape}; expected {wanted} for {len(classes)} classes")
+        raise ValueError(
+            f"`outputs` has shape {outputs.shape}; expected {wanted} for {count_of(len(classes), 'class', 'classes')}"
+        )
     codes = (outputs < 0).astype(np.int64) if two else outputs.argmax(axis=1)
     return np.array(classes)[codes]
 

@@ -251,7 +251,9 @@ def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, k
     notes = list(raw.notes)
     column_notes = list(raw.column_notes)
     if task is None and raw.task is None:
-        notes.append(f"read as {'regression' if kind == 'regression' else f'{len(order)} classes'}: {why}")
+        notes.append(
+            f"read as {'regression' if kind == 'regression' else count_of(len(order), 'class', 'classes')}: {why}"
+        )
     pool = np.flatnonzero(codes >= 0)
     if raw.shuffle:
         pool = generator(key, 0).permutation(pool)
@@ -289,11 +291,11 @@ def _hold_out(
         return pool, None
     count = row_count(test, len(pool), "test")
     if count >= len(pool):
-        raise ValueError(f"`test` asks for {count:,} of {len(pool):,} rows; leave some to train on")
+        raise ValueError(f"`test` asks for {count:,} of {count_of(len(pool), 'row')}; leave some to train on")
     if raw.kind == "image" and raw.groups is None and not raw.shuffle and not isinstance(test, float):
         start = len(pool) - count if train is None else row_count(train, len(pool), "train")
         if start + count > len(pool):
-            raise ValueError(f"`train` and `test` ask for {start + count:,} rows; there are {len(pool):,}")
+            raise ValueError(f"`train` and `test` ask for {count_of(start + count, 'row')}; there are {len(pool):,}")
         notes.append(f"no test rows of its own: rows {start:,} to {start + count - 1:,} held out, in file order")
         return pool[:start], pool[start : start + count]
     groups = None if raw.groups is None else raw.groups[pool]
@@ -316,7 +318,7 @@ def _first(raw: Raw, pool: np.ndarray, codes: np.ndarray, asked: Any, name: str,
 def _own_test(raw: Raw, order: tuple[Any, ...], test: Any, key: Any) -> Dataset:
     if isinstance(test, float):
         raise ValueError(
-            f"`test` is a share, {test}, but {raw.name!r} has {len(raw.labels):,} test rows of its own; "
+            f"`test` is a share, {test}, but {raw.name!r} has {count_of(len(raw.labels), 'test row')} of its own; "
             "pass a number of rows"
         )
     codes = _codes(raw, order)
@@ -352,7 +354,9 @@ def _check_size(raw: Raw) -> None:
     if raw.X.shape[1] == 0:
         raise ValueError(f"{raw.name} has no features; `X` needs at least one column")
     if raw.test is not None and raw.test.X.shape[1] != raw.X.shape[1]:
-        raise ValueError(f"{raw.name}: training rows have {raw.X.shape[1]} features, test rows {raw.test.X.shape[1]}")
+        raise ValueError(
+            f"{raw.name}: training rows have {count_of(raw.X.shape[1], 'feature')}, test rows {raw.test.X.shape[1]}"
+        )
 
 
 def _check_classes(raw: Raw, codes: np.ndarray, order: tuple[Any, ...], task: str | None) -> None:
@@ -360,7 +364,7 @@ def _check_classes(raw: Raw, codes: np.ndarray, order: tuple[Any, ...], task: st
         return
     if (task == "binary" and len(order) != 2) or (task == "multiclass" and len(order) == 2):
         raise ValueError(
-            f"`task` is {task!r} but there are {len(order)} classes: {shown_values(order)}; choose "
+            f"`task` is {task!r} but there are {count_of(len(order), 'class', 'classes')}: {shown_values(order)}; choose "
             "`classes`, or pass task='classes'"
         )
     there = np.unique(codes)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.readers import READERS, find_reader
 from overparam.data.readers.images import CIFAR10_FILES, CIFAR100_FILES, MNIST_FILES
 from overparam.data.readers.reader import Raw, unpacked_name
@@ -174,5 +175,5 @@ def read_drawn(name: str, *, train: Any = None, test: Any = None, key: Any = 0) 
     assert data.test is not None
     task = "regression" if target.outputs > 1 else "classes"
     labels = [part.y if target.outputs > 1 else part.y.astype(np.int64) for part in (data, data.test)]
-    note = f"{n:,} training and {held:,} test rows drawn with seed {key}: {target!r}"
+    note = f"{n:,} training and {count_of(held, 'test row')} drawn with seed {key}: {target!r}"
     return Raw(data.X, labels[0], name, test=Raw(data.test.X, labels[1], name, task=task), notes=(note,), task=task)

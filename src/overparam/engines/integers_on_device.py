@@ -19,6 +19,7 @@ from overparam.core import checks
 from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
+from overparam.core.words import count_of
 from overparam.engines import on_device
 from overparam.engines.cross import require_alike
 from overparam.engines.integer_rows import IntegerRows
@@ -342,7 +343,9 @@ class DeviceIntegerGram(_IntegerGram):
 
     def dense(self) -> np.ndarray:
         fix = "use `H @ v` or `H.block(rows, columns)`"
-        checks.require_memory(8 * self.n**2, available_memory(), f"the matrix of {self.n:,} rows", fix, part=0.45)
+        checks.require_memory(
+            8 * self.n**2, available_memory(), f"the matrix of {count_of(self.n, 'row')}", fix, part=0.45
+        )
         everything = np.arange(self.n)
         step = self._form.tile
         values = np.concatenate([self.block(everything[i : i + step], everything) for i in range(0, self.n, step)])

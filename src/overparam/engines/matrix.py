@@ -18,7 +18,7 @@ from overparam.core.deprecated import accepts_old
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, has_accelerator
 from overparam.core.progress import Progress, silent
-from overparam.core.words import byte_size
+from overparam.core.words import byte_size, count_of
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.plan import EnginePlan, make_plan
 from overparam.engines.rows_on_disk import rows_on_disk
@@ -187,7 +187,7 @@ class AbstractHostGram(AbstractGram):
 
     def _require_room(self) -> None:
         """Raise where the whole matrix would not fit in memory."""
-        what, fix = f"the matrix of {self.n:,} rows", "use `H @ v` or `H.block(rows, columns)`"
+        what, fix = f"the matrix of {count_of(self.n, 'row')}", "use `H @ v` or `H.block(rows, columns)`"
         checks.require_memory(8 * self.n**2, available_memory(), what, fix, part=0.9)
 
 
@@ -216,7 +216,7 @@ def definiteness(H: AbstractGram) -> Definiteness:
     n = H.n
     need, free = 16 * n * n, available_memory()
     if need > 0.9 * free:
-        words = f"a factor of {n:,} rows takes {byte_size(need)} and {byte_size(free)} is free"
+        words = f"a factor of {count_of(n, 'row')} takes {byte_size(need)} and {byte_size(free)} is free"
         return Definiteness(None, -np.inf, 0.0, words)
     epsilon = 2 * (n + 2) * float(np.finfo(float).eps)
     trace = float(np.abs(H.diagonal()).sum())

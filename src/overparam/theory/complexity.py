@@ -10,6 +10,7 @@ from scipy.linalg import eigvalsh
 
 from overparam.core import checks
 from overparam.core.bracketed import AbstractBracketed, Bracketed, checked
+from overparam.core.words import count_of
 from overparam.data.draws import generator
 from overparam.engines.matrix import as_gram
 from overparam.spectrum.bounds import EigenvalueBounds
@@ -197,7 +198,9 @@ def _draws(y: np.ndarray | None, n: int, count: int, random: np.random.Generator
     if y.ndim == 2 and class_margins(y, y) is not None:
         k = y.shape[1]
         coded = np.eye(k) - 1 / k
-        return np.hstack([coded[random.integers(k, size=n)] for _ in range(count)]), f"uniform among {k} classes"
+        return np.hstack(
+            [coded[random.integers(k, size=n)] for _ in range(count)]
+        ), f"uniform among {count_of(k, 'class', 'classes')}"
     table = y.reshape(n, -1)
     return np.hstack([table[random.permutation(n)] for _ in range(count)]), "the labels shuffled"
 

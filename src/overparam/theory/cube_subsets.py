@@ -13,7 +13,7 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.kernel import AbstractKernel
 from overparam.core.progress import Progress, silent
-from overparam.core.words import duration
+from overparam.core.words import count_of, duration
 from overparam.data import generator, whole_cube
 from overparam.kernels import RandomFeatures
 
@@ -122,14 +122,14 @@ def subset_cost(
             "(`spectrum_on_cube` takes kernels of inner products to 1,000)"
         )
     if centres is not None and not checks.whole_number(centres, "centres", 2) <= 2**dimension:
-        raise ValueError(f"`centres` is {centres}; the cube has 2^{dimension} = {2**dimension:,} corners")
+        raise ValueError(f"`centres` is {centres}; the cube has 2^{dimension} = {count_of(2**dimension, 'corner')}")
     rows = 2**dimension if centres is None else centres
     evaluations = 2**dimension if explicit else rows * 2**dimension
     if evaluations > MOST_EVALUATIONS:
         most = MOST_EVALUATIONS // 2**dimension
         raise ValueError(
             f"`dimension` is {dimension}: that is {evaluations:,} kernel evaluations, and {MOST_EVALUATIONS:,} are the "
-            f"most made here; pass `centres`, at most {most:,} drawn corners, for means with standard errors"
+            f"most made here; pass `centres`, at most {count_of(most, 'drawn corner')}, for means with standard errors"
         )
     few = whole_cube(dimension, size=_size(radius, dimension))[: 2 ** min(dimension, 9)]
     own.inputs(few[:1], "corners")  # one line where the kernel takes no such rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.bracketed import Assumption, checked
+from overparam.core.words import count_of
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse
 
@@ -130,7 +131,9 @@ def generalization_bound(
             Assumption("samples are independent draws", "not checked"),
             checked("rows have norm 1", unit_rows),
             checked("labels lie in [−1, 1]", labels_bounded),
-            checked("one output", q.outputs == 1, f"{q.outputs} outputs, each bounded with delta/{q.outputs}"),
+            checked(
+                "one output", q.outputs == 1, f"{count_of(q.outputs, 'output')}, each bounded with delta/{q.outputs}"
+            ),
             Assumption("width, κ and steps as Thm 5.1 asks", "not checked", "`generalization_conditions` lists them"),
         ),
     )

@@ -13,6 +13,7 @@ from overparam.core.bracketed import Interval
 from overparam.core.kernel import AbstractKernel
 from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
+from overparam.core.words import count_of
 from overparam.data import generator
 from overparam.engines import gram
 from overparam.engines.cross import require_kernel
@@ -194,7 +195,7 @@ class Parts:
             if not parts:
                 continue
             sizes.append(round(float(np.mean([len(part) for part in parts]))))
-            tell(0.8 * (sizes[-1] / largest) ** 2, 1.0, f"parts of {sizes[-1]:,} rows")
+            tell(0.8 * (sizes[-1] / largest) ** 2, 1.0, f"parts of {count_of(sizes[-1], 'row')}")
             made = [self.fitted(part, ridge) for part in parts]
             losses.append([loss for loss, _ in made])
             ridges.append([used for _, used in made])

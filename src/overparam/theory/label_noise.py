@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.spectrum.brackets import Quadrature
 
 
@@ -39,7 +40,9 @@ def redrawn_labels(labels: Quadrature, random: Quadrature, share: float) -> Quad
     """
     share = checks.share(share, "share", zero=True, one=True)
     if labels.n != random.n:
-        raise ValueError(f"the random signs have {random.n} rows, the labels {labels.n}; expected the same matrix")
+        raise ValueError(
+            f"the random signs have {count_of(random.n, 'row')}, the labels {labels.n}; expected the same matrix"
+        )
     kept = (1 - share) ** 2
     # the sizes of outputs go into the masses alone: the coefficients of a sweep are of its direction
     anew = (1 - kept) * float(labels.masses.sum()) / float(random.masses.sum())

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 
 from overparam.core import checks
 from overparam.core.bracketed import Assumption, checked
+from overparam.core.words import count_of
 from overparam.kernels.spectra import DegreeSpectrum, krawtchouk
 
 
@@ -241,7 +242,9 @@ def unit_rows(X: Any, spectrum: DegreeSpectrum) -> np.ndarray:
     rows = checks.finite_matrix(X, "X")
     d = spectrum.dimension
     if rows.shape[1] != d:
-        raise ValueError(f"`X` has {rows.shape[1]} columns and the spectrum {d} dimensions; they must agree")
+        raise ValueError(
+            f"`X` has {count_of(rows.shape[1], 'column')} and the spectrum {count_of(d, 'dimension')}; they must agree"
+        )
     norms = checks.usable_norms(rows)
     if norms.max() - norms.min() > 1e-9 * norms.max():
         raise ValueError(

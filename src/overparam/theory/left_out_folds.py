@@ -11,6 +11,7 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.bracketed import Bracketed
 from overparam.core.progress import Progress, silent
+from overparam.core.words import count_of
 from overparam.data import generator
 from overparam.engines.matrix import as_gram
 from overparam.spectrum.cholesky import negligible
@@ -94,7 +95,7 @@ def leave_folds_out(
     fewest = min((int(way.max()) + 1 for way in ways), default=0) if cuts.size else 0
     if len(cuts) != H.n or fewest < 2:
         raise ValueError(
-            f"`folds` has {len(cuts)} names of {fewest} folds; expected one a row ({H.n}), two folds or more"
+            f"`folds` has {count_of(len(cuts), 'name')} of {count_of(fewest, 'fold')}; expected one a row ({H.n}), two folds or more"
         )
     if columns is not None and not 1 <= checks.whole_number(columns, "columns") <= H.n:
         raise ValueError(f"`columns` is {columns}; expected 1 to {H.n}")

@@ -16,6 +16,7 @@ from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
 from overparam.core.spec import spec_of
 from overparam.core.svd import thin_svd
+from overparam.core.words import count_of
 from overparam.engines import AbstractGram, cross_matrix, gram
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.dense import DenseGram
@@ -322,7 +323,7 @@ def linear_regression(features: Any, y: Any, new: Any) -> TunedRegression:
     if len(Phi) < 2:
         raise ValueError("leave-one-out needs at least 2 rows; there is 1")
     if Z.shape[1] != Phi.shape[1]:
-        raise ValueError(f"`new` has {Z.shape[1]} features; `features` has {Phi.shape[1]}")
+        raise ValueError(f"`new` has {count_of(Z.shape[1], 'feature')}; `features` has {Phi.shape[1]}")
     mean = float(np.mean(np.sum(Phi**2, axis=1)))
     if mean == 0:
         raise ValueError("`features` are all 0; nothing can be learned from them")
@@ -342,7 +343,7 @@ def linear_regression(features: Any, y: Any, new: Any) -> TunedRegression:
     ridge, _, coefficients, residuals = best
     outputs = Z @ (Vt.T @ ((s / (s**2 + ridge))[:, None] * rotated))
     left, c, new = (array.reshape(len(array), *y.shape[1:]) for array in (residuals, coefficients, outputs))
-    return tuned(y, left, c, new, ridge, tried, kernel=f"linear in {Phi.shape[1]} features")
+    return tuned(y, left, c, new, ridge, tried, kernel=f"linear in {count_of(Phi.shape[1], 'feature')}")
 
 
 MOST_COUPLED = 6_000
@@ -408,7 +409,9 @@ def coupled_regression(
     _require_room(n, k)
     blocks = kernel.full(X)
     if blocks.shape[2] != k:
-        raise ValueError(f"`y` has {k} columns and the network {blocks.shape[2]} outputs; they must agree")
+        raise ValueError(
+            f"`y` has {count_of(k, 'column')} and the network {count_of(blocks.shape[2], 'output')}; they must agree"
+        )
     H = _matrix(blocks)
     tell(0.4, 1.0, "eigenvalues")
     path = _BlockPath(H, y.reshape(n * k), n, k)
@@ -464,8 +467,8 @@ def _require_room(n: int, k: int) -> None:
     size = n * k
     if size > MOST_COUPLED:
         raise ValueError(
-            f"the kernel of {n:,} samples with {k} outputs has {size:,} rows, more than {MOST_COUPLED:,}; use fewer samples, or "
+            f"the kernel of {count_of(n, 'sample')} with {count_of(k, 'output')} has {count_of(size, 'row')}, more than {MOST_COUPLED:,}; use fewer samples, or "
             "`tuned_regression`, which takes one kernel for all outputs"
         )
-    what = f"the kernel of {size:,} rows"
+    what = f"the kernel of {count_of(size, 'row')}"
     checks.require_memory(5 * 8 * size**2, available_memory(), what, "use fewer samples", part=0.9)

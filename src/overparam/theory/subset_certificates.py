@@ -10,6 +10,7 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.bracketed import Assumption, checked
 from overparam.core.progress import Progress
+from overparam.core.words import count_of
 from overparam.engines import AbstractGram, gram
 from overparam.theory.cube_subsets import (
     SPREAD,
@@ -90,7 +91,7 @@ def subset_certificate(
         )
     elif spectrum.dimension != X.shape[1] or not np.isclose(spectrum.radius, radius, rtol=1e-9):
         raise ValueError(
-            f"`spectrum` is of corners of norm {spectrum.radius:.6g} in {spectrum.dimension} dimensions; `X` has norm "
+            f"`spectrum` is of corners of norm {spectrum.radius:.6g} in {count_of(spectrum.dimension, 'dimension')}; `X` has norm "
             f"{radius:.6g} in {X.shape[1]}"
         )
     H = gram(own, X, "dense", get=get, device="cpu") if H is None else H
@@ -101,7 +102,7 @@ def subset_certificate(
     off += 16 * len(M) * float(np.finfo(float).eps) * float(np.abs(M).max())  # of the eigenvalues
     variance = float(np.sum(C**2))
     value, multiplier = best_multiplier(np.sum((Q.T @ C) ** 2, axis=1), np.maximum(axes, 0.0) + off, norm)
-    averaged = f"{spectrum.corners:,} of {2**spectrum.dimension:,} corners, {spectrum.cost.evaluations:,} evaluations"
+    averaged = f"{spectrum.corners:,} of {count_of(2**spectrum.dimension, 'corner')}, {spectrum.cost.evaluations:,} evaluations"
     assumptions = [
         Assumption("rows are corners of a cube around 0", "met", f"{len(X):,} rows"),
         Assumption("new points are uniform on those corners", "not checked", "the error is over all of them"),
@@ -119,7 +120,9 @@ def _coefficients(parities: Any, y: np.ndarray, dimension: int) -> tuple[tuple[S
     every = [parities] if isinstance(parities, Mapping) else list(parities)
     outputs = 1 if y.ndim == 1 else y.shape[1]
     if len(every) != outputs or not all(isinstance(one, Mapping) for one in every):
-        raise ValueError(f"`parities` has {len(every)} outputs and `y` {outputs}; expected a mapping from subsets each")
+        raise ValueError(
+            f"`parities` has {count_of(len(every), 'output')} and `y` {outputs}; expected a mapping from subsets each"
+        )
     subsets = named_subsets([S for one in every for S in one], dimension)
     C = np.zeros((len(subsets), outputs))
     for r, one in enumerate(every):

@@ -14,6 +14,7 @@ from overparam.core import checks
 from overparam.core.kernel import AbstractKernel
 from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
+from overparam.core.words import count_of
 from overparam.data import generator
 from overparam.engines.cross import require_kernel
 from overparam.spectrum import left_out_groups
@@ -182,7 +183,7 @@ def default_candidates(X: np.ndarray, *, key: int = 0) -> dict[str, AbstractKern
 
     made: dict[str, AbstractKernel] = {}
     for depth, fixed in DEPTHS:
-        words = "" if not fixed else f", first {fixed} layers fixed" if fixed > 1 else ", first layer fixed"
+        words = "" if not fixed else f", first {count_of(fixed, 'layer')} fixed" if fixed > 1 else ", first layer fixed"
         trained = "all" if not fixed else tuple(range(fixed + 1, depth + 2))
         made[f"tangent kernel, depth {depth}{words}"] = FullyConnected(depth, trained=trained)
     rows = X if len(X) <= 1_000 else X[generator(key, 1).choice(len(X), 1_000, replace=False)]
@@ -256,18 +257,18 @@ def _search(fitter: FittedRows, n: int, key: int, tell: Progress) -> TunedFit:
         few = fitter.part(SCREENED_ON, generator(key, 2))
         with blas_threads(1):
             for place, name in enumerate(names):
-                tell(0.2 * place / len(names), 1.0, f"{name}, {len(few.y):,} rows")
+                tell(0.2 * place / len(names), 1.0, f"{name}, {count_of(len(few.y), 'row')}")
                 screened += few.at_ridges(name).settings
         names = _best_names(screened)[:IN_FULL]
-        notes.append(f"{len(fitter.kernels)} kernels were screened on {len(few.y):,} of {n:,} rows")
+        notes.append(f"{len(fitter.kernels)} kernels were screened on {len(few.y):,} of {count_of(n, 'row')}")
     if n > min(left_out_groups.EIGEN_ROWS, BY_PRODUCTS):
         some, compared = fitter.part(COMPARED_ON, generator(key, 3)), []
         for place, name in enumerate(names):
-            tell(0.2 + 0.2 * place / len(names), 1.0, f"{name}, {len(some.y):,} rows")
+            tell(0.2 + 0.2 * place / len(names), 1.0, f"{name}, {count_of(len(some.y), 'row')}")
             compared += some.at_ridges(name).settings
         best = min(compared, key=lambda one: one.mean_square)
         names, screened, guess = [best.name], screened + compared, best.ridge
-        notes.append(f"the kernel and the ridges were chosen on {len(some.y):,} of {n:,} rows")
+        notes.append(f"the kernel and the ridges were chosen on {len(some.y):,} of {count_of(n, 'row')}")
     if n > BY_PRODUCTS:
         assert guess is not None
         fit = fitter.by_products(names[0], guess, key, lambda done, _, what: tell(0.4 + 0.6 * done, 1.0, what))
@@ -275,7 +276,7 @@ def _search(fitter: FittedRows, n: int, key: int, tell: Progress) -> TunedFit:
         return _concluded(fitter, [fit], screened, (*notes, folds_say(fit.solved)))
     fits: list[AtRidges] = []
     for place, name in enumerate(names):
-        tell(0.4 + 0.6 * place / len(names), 1.0, f"{name}, {n:,} rows")
+        tell(0.4 + 0.6 * place / len(names), 1.0, f"{name}, {count_of(n, 'row')}")
         fits.append(fitter.at_ridges(name, guess))
     tell(1.0, 1.0, "kernels")
     return _concluded(fitter, fits, screened, tuple(notes))
@@ -311,7 +312,7 @@ def folds_say(solved: FoldsLeftOut | None) -> str:
     assert solved is not None
     short = "" if solved.converged else ", where they were stopped"
     return (
-        f"rows left out are a fifth of all at once, the five fits of all outputs made together in {solved.products} products with "
+        f"rows left out are a fifth of all at once, the five fits of all outputs made together in {count_of(solved.products, 'product')} with "
         f"the matrix{short}: predictions are within {float(solved.within.max()):.1g} of exact ones"
     )
 

@@ -8,6 +8,7 @@ from typing import Literal, final
 import numpy as np
 
 from overparam.core.bracketed import Assumption, checked
+from overparam.core.words import count_of
 
 Relation = Literal["≥", "≤"]
 
@@ -370,7 +371,7 @@ def _require_positive(n: int, batch: int | None, **given: float) -> None:
     bad = [f"{name} = {value!r}" for name, value in every.items() if not 0 < value < np.inf]
     if bad or (batch or 1) > n:
         raise ValueError(
-            f"expected positive numbers and a batch of at most n = {n} samples; got {', '.join(bad) or batch}"
+            f"expected positive numbers and a batch of at most n = {count_of(n, 'sample')}; got {', '.join(bad) or batch}"
         )
 
 

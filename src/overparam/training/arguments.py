@@ -149,7 +149,7 @@ def _shape_fix(shape: tuple[int, ...], data: Dataset) -> str:
         return "one output is an array (n,): return `outputs[:, 0]`"
     if data.y.ndim == 2 and shape in ((n,), (n, 1)):
         k = data.y.shape[1]
-        return f"a network for {k} classes has {k} outputs; or keep two classes with `op.load(…, classes=(…, …))`"
+        return f"a network for {count_of(k, 'class', 'classes')} has {count_of(k, 'output')}; or keep two classes with `op.load(…, classes=(…, …))`"
     return "give the network as many outputs as there are targets"
 
 

@@ -23,6 +23,7 @@ from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.spec import spec_of
 from overparam.core.trees import as_numpy, is_key, layer_names
+from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame.keeping import Kept, OtherWork, State, fingerprint
 from overparam.training.algorithm import AbstractAlgorithm, Problem, spec_of_algorithm
@@ -276,7 +277,7 @@ class Runner:
         step, recorded = about["step"], about["recorded"]
         if step > steps:
             raise ValueError(
-                f"{kept.path} is at step {step} and the run asked for has {steps}; ask for at least {step} steps, or "
+                f"{kept.path} is at step {step} and the run asked for has {steps}; ask for at least {count_of(step, 'step')}, or "
                 "name another folder"
             )
         self._require_record(kept, recorded, about["ends"], step)

@@ -76,7 +76,7 @@ class SmoothedRun(AbstractAnswer):
 
     def __repr__(self) -> str:
         last = f"loss {self.training_loss:.4g}, λ_T {self.scale:.3g}"
-        return f"SmoothedRun({self.variant}, {self.trajectory.network}: {int(self.trajectory.steps[-1])} steps, {last})"
+        return f"SmoothedRun({self.variant}, {self.trajectory.network}: {count_of(int(self.trajectory.steps[-1]), 'step')}, {last})"
 
     def without_weights(self) -> SmoothedRun:
         """The run without any weights, which cannot predict."""

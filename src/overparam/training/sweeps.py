@@ -55,7 +55,7 @@ class Sweep(AbstractAnswer):
     kind: ClassVar[str] = "sweep"
 
     def __repr__(self) -> str:
-        return f"Sweep({self.network}, {self.algorithm}: {self.runs} runs of {int(self.steps[-1])} steps)"
+        return f"Sweep({self.network}, {self.algorithm}: {count_of(self.runs, 'run')} of {count_of(int(self.steps[-1]), 'step')})"
 
     @property
     def runs(self) -> int:
@@ -145,7 +145,7 @@ class Sweep(AbstractAnswer):
             for lr, decay, seed, values in zip(self.lr, self.weight_decay, self.seed, self.records[name], strict=True)
         )
         figure = sections.Figure(f"{words} of every run", f"{words} by step.", "step", words, drawn[:12], y_scale="log")
-        text = f"{self.network}, {self.algorithm}: {self.runs} runs as one program; {self.stopped}."
+        text = f"{self.network}, {self.algorithm}: {count_of(self.runs, 'run')} as one program; {self.stopped}."
         blocks = (*self.verdict.section.blocks, sections.Text(text), table, figure)
         return (sections.Section("The sweep", blocks),)
 
@@ -280,7 +280,9 @@ def _starts(params: Any, count: int, of: str) -> list[Params] | None:
     if not (isinstance(params, list | tuple) and params and all(isinstance(one, Params) for one in params)):
         return None
     if len(params) != count:
-        raise ValueError(f"`params` has {len(params)} starts and {of} {count}; give as many, or one for all")
+        raise ValueError(
+            f"`params` has {count_of(len(params), 'start')} and {of} {count}; give as many, or one for all"
+        )
     return list(params)
 
 
@@ -314,7 +316,9 @@ def _sets(data: Any, runs: int) -> Dataset | list[Dataset]:
     if not (isinstance(data, list) and data and all(isinstance(one, Dataset) for one in data)):
         return as_dataset(data)
     if len(data) != runs:
-        raise ValueError(f"`data` has {len(data)} data sets and there are {runs} runs; give one a run, or one for all")
+        raise ValueError(
+            f"`data` has {len(data)} data sets and there are {count_of(runs, 'run')}; give one a run, or one for all"
+        )
     shapes = [(d.X.shape, d.y.shape, None if d.test is None else (d.test.X.shape, d.test.y.shape)) for d in data]
     other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), None)
     if other is not None:

@@ -64,7 +64,7 @@ class Stop:
 
     def __str__(self) -> str:
         if self.reason == "done":
-            return f"all {self.step} steps done"
+            return f"all {count_of(self.step, 'step')} done"
         if self.reason == "below":
             return f"the loss is at most {self.share:g} of its start at step {self.step}"
         if self.reason == "by hand":
@@ -128,7 +128,7 @@ class Trajectory(AbstractAnswer):
 
     def __repr__(self) -> str:
         last = f", loss {self.loss[0]:.4g} → {self.loss[-1]:.4g}" if len(self.steps) else ""
-        return f"Trajectory({self.network}, {self.algorithm}: {int(self.steps[-1])} steps{last})"
+        return f"Trajectory({self.network}, {self.algorithm}: {count_of(int(self.steps[-1]), 'step')}{last})"
 
     def averaged(self, name: str = "loss") -> np.ndarray:
         """The mean of a record over the iterates 0 … T − 1, as theorems on SGD state it; see `mean_over_steps`."""

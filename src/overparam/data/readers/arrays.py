@@ -60,7 +60,7 @@ def raw_from_arrays(
     book = Notebook()
     if image_shape is not None:
         X = X.reshape(len(X), -1)
-        book.words.append(f"images of shape {image_shape} flattened to {X.shape[1]} features")
+        book.words.append(f"images of shape {image_shape} flattened to {count_of(X.shape[1], 'feature')}")
     elif X.ndim != 2:
         checks.finite_matrix(np.zeros(X.shape), "X")  # says what is wrong with the shape
     labels = as_labels(y, len(X))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.readers.arrays import dense, is_sparse, read_npy
 from overparam.data.readers.reader import Raw
 
@@ -20,7 +21,7 @@ def with_features(raw: Raw, features: Any) -> Raw:
         count = 0 if raw.test is None else len(raw.test.labels)
         fix = "give one array" if raw.test is None else "give a pair: features=(of the training rows, of the test rows)"
         raise ValueError(
-            f"`features` is {'one array' if test is None else 'a pair'} and there are {count:,} test rows; {fix}"
+            f"`features` is {'one array' if test is None else 'a pair'} and there are {count_of(count, 'test row')}; {fix}"
         )
     held = None if raw.test is None else _replaced(raw.test, test, "features of the test rows")
     return replace(_replaced(raw, train, "features"), test=held)
@@ -32,7 +33,7 @@ def _pair(features: Any) -> tuple[Any, Any]:
     if isinstance(features, tuple):
         if len(features) != 2:
             raise ValueError(
-                f"`features` has {len(features)} parts; expected an array, or a pair for training and test rows"
+                f"`features` has {count_of(len(features), 'part')}; expected an array, or a pair for training and test rows"
             )
         return features
     return features, None
@@ -54,7 +55,7 @@ def _replaced(raw: Raw, features: Any, name: str) -> Raw:
     if raw.total is not None and raw.rows is not None and not np.array_equal(raw.rows, np.arange(total)):
         F = F[raw.rows]
     shown = raw.X if raw.image_shape is None else raw.X.reshape(len(raw.X), *raw.image_shape)
-    words = f"{F.shape[1]:,} features computed beforehand in place of the {raw.X.shape[1]:,} of the source"
+    words = f"{count_of(F.shape[1], 'feature')} computed beforehand in place of the {raw.X.shape[1]:,} of the source"
     return replace(
         raw,
         X=F,

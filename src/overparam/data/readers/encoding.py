@@ -163,7 +163,7 @@ def _without_ids(features: Sequence[Column], rows: np.ndarray, ids: str, book: N
     for column in numbers:
         if looks_grouped(column.name, column.values[rows]):
             k = len(np.unique(column.values[rows]))
-            what = f"{k} numbers in {len(rows)} rows name groups of rows"
+            what = f"{count_of(k, 'number')} in {len(rows)} rows name groups of rows"
             book.add(
                 column.name, "id", f"kept column {column.name!r}: {what}; group={column.name!r} keeps them together"
             )
@@ -180,7 +180,7 @@ def _is_name(column: Column, rows: np.ndarray, book: Notebook) -> bool:
     if not unique and not (k > MANY_TEXTS and k > n / 2):
         return False
     what = "an identifier" if unique else "free text"
-    words = f"left out column {column.name!r}: {k} different texts in {n} rows, {what}"
+    words = f"left out column {column.name!r}: {count_of(k, 'different text')} in {count_of(n, 'row')}, {what}"
     book.add(column.name, "id" if unique else "text dropped", words)
     return True
 
@@ -217,7 +217,7 @@ def _missing_report(table: Table, holes: Sequence[Column]) -> str:
         f"(first: {table.place_word} {table.places[column.missing.argmax()]})"
         for column in holes[:5]
     ]
-    more = f" and {len(holes) - 5} more columns" if len(holes) > 5 else ""
+    more = f" and {count_of(len(holes) - 5, 'more column')}" if len(holes) > 5 else ""
     return f"{table.name} has {count_of(total, 'missing value')}: {', '.join(parts)}{more}"
 
 

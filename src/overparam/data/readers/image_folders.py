@@ -93,7 +93,7 @@ def _read(folder: Path, size: tuple[int, ...] | None, colour: bool | None) -> Ra
         colour = any(mode not in GREY for mode in modes) if colour is None else colour
         shape = (3, height, width) if colour else (height, width)
         need = 9.0 * len(paths) * np.prod(shape)  # as bytes, then as float64
-        what = f"{folder}: {len(paths):,} images of {height} × {width}{' in colour' if colour else ''}"
+        what = f"{folder}: {count_of(len(paths), 'image')} of {height} × {width}{' in colour' if colour else ''}"
         checks.require_memory(need, available_memory(), what, "pass a smaller `image_size`, such as 32", part=0.8)
         X = np.empty((len(paths), *shape), dtype=np.uint8)
         for _ in pool.map(lambda i: _decode(paths[i], X[i]), range(len(paths)), chunksize=64):
@@ -101,7 +101,7 @@ def _read(folder: Path, size: tuple[int, ...] | None, colour: bool | None) -> Ra
     resized = len(paths) - sizes[(height, width)]
     notes = [f"{count_of(len(paths), 'image')} in {count_of(len(classes), 'folder')}, {'colour' if colour else 'grey'}"]
     if resized:
-        notes.append(f"{resized:,} of {len(paths):,} images resized to {height} × {width}")
+        notes.append(f"{resized:,} of {count_of(len(paths), 'image')} resized to {height} × {width}")
     if colour and any(mode in GREY for mode in modes):
         notes.append("grey images among them repeated in three colours")
     if sum(modes[mode] for mode in ("RGBA", "LA", "PA")):

@@ -305,7 +305,7 @@ def _table(frame: Any, name: str) -> Table:
     else:
         found = list(frame.columns) if kind == "arrow" else frame.get_columns()
     if not found or not len(found[0]):
-        raise ValueError(f"{name} has {len(found)} columns and no rows; it needs at least two rows")
+        raise ValueError(f"{name} has {count_of(len(found), 'column')} and no rows; it needs at least two rows")
     names, notes = unique_names(names)
     columns = tuple(_column(column, series, kind, name) for column, series in zip(names, found, strict=True))
     return Table(name, columns, np.arange(len(found[0])), "row", notes)

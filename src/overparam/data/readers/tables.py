@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core.words import quoted
+from overparam.core.words import count_of, quoted
 from overparam.data.column_notes import ColumnNote
 from overparam.data.readers.dates import Dates, dates_in
 
@@ -83,7 +83,7 @@ def text_column(name: str, texts: Sequence[str], places: np.ndarray, place_word:
     if len(odd) < 0.5 * there.sum():
         problem = (
             f"column {name!r} has text where a {belongs} belongs: {quoted(array[odd[0]])} at {place_word} "
-            f"{places[odd[0]]} ({len(odd)} of {there.sum()} values); correct it, or leave it empty if missing"
+            f"{places[odd[0]]} ({len(odd)} of {count_of(there.sum(), 'value')}); correct it, or leave it empty if missing"
         )
     return Column(name, array, missing, problem, "text")
 

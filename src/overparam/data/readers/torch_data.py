@@ -85,7 +85,7 @@ def _parts(item: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
             )
         return _array(item[keys[0]], name), _array(item[keys[1]], name)
     if not isinstance(item, tuple | list) or len(item) != 2:
-        what = f"{len(item)} parts" if isinstance(item, tuple | list) else f"a {type(item).__name__} alone"
+        what = count_of(len(item), "part") if isinstance(item, tuple | list) else f"a {type(item).__name__} alone"
         raise ValueError(f"`data` is a {name} whose rows are {what}; expected pairs of features and label")
     return _array(item[0], name), _array(item[1], name)
 
@@ -120,7 +120,7 @@ def _stacked(pairs: Iterator[tuple[np.ndarray, np.ndarray]], name: str) -> tuple
             raise ValueError(f"`data` is a {name} that goes on after {MOST_ROWS:,} rows; give one that ends")
         if rows // 1024 > (rows - len(x)) // 1024:
             checks.require_memory(
-                2.0 * size, free, f"`data`, a {name}, after {rows:,} rows", "give fewer rows", part=0.5
+                2.0 * size, free, f"`data`, a {name}, after {count_of(rows, 'row')}", "give fewer rows", part=0.5
             )
     if not parts:
         raise ValueError(f"`data` is a {name} without rows; it needs at least two")

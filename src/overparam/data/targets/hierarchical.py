@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core.checks import finite_number, one_of, positive, whole_number
+from overparam.core.words import count_of
 from overparam.data.draws import generator
 from overparam.data.targets.smooth import (
     GeneralSum,
@@ -274,7 +275,9 @@ class ParityTarget(AbstractTarget):
         d, outputs = whole_number(d, "d", 2), whole_number(outputs, "outputs", 1)
         group = whole_number(group, "group", 1)
         if d < 2 * outputs:
-            raise ValueError(f"`d` is {d}; {outputs} outputs need {2 * outputs} coordinates, two each")
+            raise ValueError(
+                f"`d` is {d}; {count_of(outputs, 'output')} need {count_of(2 * outputs, 'coordinate')}, two each"
+            )
         if outputs % group:
             raise ValueError(f"`outputs` is {outputs}; expected a multiple of `group`, {group}")
         sets = tuple((2 * r, 2 * r + 1) for r in range(outputs))
@@ -309,7 +312,7 @@ class ParityTarget(AbstractTarget):
         """
         d, degree = whole_number(d, "d", 1), whole_number(degree, "degree", 1)
         if degree > d:
-            raise ValueError(f"`degree` is {degree}; there are {d} coordinates")
+            raise ValueError(f"`degree` is {degree}; there are {count_of(d, 'coordinate')}")
         chosen = tuple(range(degree)) if key is None else _drawn(d, degree, "degree", key)
         return cls(d, 0.0, 1.0, (chosen,), (), d**-0.5)
 
@@ -416,7 +419,7 @@ class ParityTarget(AbstractTarget):
 
 def _drawn(d: int, count: int, name: str, key: Any) -> tuple[int, ...]:
     if count > d:
-        raise ValueError(f"`{name}` is {count}; there are {d} coordinates")
+        raise ValueError(f"`{name}` is {count}; there are {count_of(d, 'coordinate')}")
     return tuple(int(i) for i in generator(key, 0).choice(d, size=count, replace=False))
 
 

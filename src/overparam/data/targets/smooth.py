@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.functions import PowerSeries, polynomial, series
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -67,7 +68,7 @@ def as_table(given: Any, shape: tuple[int, ...], name: str) -> tuple[tuple[Funct
     if not nested:
         return (as_functions(given, p, name),) * k
     if len(given) != k:
-        raise ValueError(f"`{name}` has {len(given)} rows of functions; expected {k}, one an output")
+        raise ValueError(f"`{name}` has {count_of(len(given), 'row')} of functions; expected {k}, one an output")
     return tuple(as_functions(row, p, f"{name}[{r}]") for r, row in enumerate(given))
 
 
@@ -195,7 +196,7 @@ class AbstractSum(abc.ABC):
         """Values at the rows of X, (n, k)."""
         X = checks.finite_matrix(X)
         if X.shape[1] != self.d:
-            raise ValueError(f"`X` has {X.shape[1]} columns; {self!r} takes {self.d}")
+            raise ValueError(f"`X` has {count_of(X.shape[1], 'column')}; {self!r} takes {self.d}")
         return self.values(X)
 
     def complexity(self, epsilon: float, C: float = 1e4) -> SumComplexity:

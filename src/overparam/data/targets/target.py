@@ -10,6 +10,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.checks import positive, whole_number
+from overparam.core.words import count_of
 from overparam.data.dataset import Dataset
 from overparam.data.draws import generator
 from overparam.data.scaling import pad_beyond_two_layers
@@ -132,7 +133,7 @@ class AbstractTarget(abc.ABC):
         """Values at the rows of X: (n,), or (n, k) for k > 1."""
         X = checks.finite_matrix(X)
         if X.shape[1] != self.d:
-            raise ValueError(f"`X` has {X.shape[1]} columns; the target takes {self.d}")
+            raise ValueError(f"`X` has {count_of(X.shape[1], 'column')}; the target takes {self.d}")
         values = self.values(X)
         return values[:, 0] if self.outputs == 1 else values
 
