@@ -133,6 +133,31 @@ def test_without_a_ridge_a_bound_on_the_smallest_eigenvalue_takes_its_place() ->
         solve(gram(TwoLayer(), ROWS, device="cpu"), LABELS)
 
 
+def test_many_rows_without_a_ridge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the size of a factor: certified where angles between rows bound λ_min, else it says that it is not."""
+    for where in ("spectrum.bounds", "spectrum.linear_systems", "theory.predictions"):
+        monkeypatch.setattr(f"overparam.{where}.CHOLESKY_FITS", 60)
+    X = np.random.default_rng(5).standard_normal((90, 40))
+    y = np.sign(X[:, 0])
+    H = gram(TwoLayer(), X, "half", device="cpu")
+    found = solve(H, y, columns=20)
+    true = np.linalg.solve(H.dense(), y)
+    assert found.method == "conjugate gradients"
+    assert found.bracket.certified
+    assert found.bracket.lower <= y @ true * (1 + 1e-12)
+    assert y @ true <= found.bracket.upper * (1 + 1e-12)
+    assert found.bracket.width <= 1e-8 * found.bracket.value
+    assert op.label_complexity(found).certified
+    assert np.linalg.norm(found.values - true) <= found.error * np.linalg.norm(found.values) * (1 + 1e-6)
+    new = op.predict(H, y, H.dense()[:5])
+    assert new.method == "conjugate gradients"
+    assert new.certified
+    np.testing.assert_allclose(new.values, y[:5], atol=1e-9)
+    other = solve(gram(op.kernels.Gaussian(3.0), X, device="cpu"), y, columns=20)
+    assert not other.bracket.certified
+    assert "no upper side" in other.bracket.reason
+
+
 @pytest.mark.parametrize("device", ["cpu", "jax"])
 def test_a_solve_goes_on_after_a_stop_to_the_same_bits(device: str, tmp_path: Path) -> None:
     H = gram(TwoLayer(), ROWS, engine="matrix_free", device=device)

@@ -51,7 +51,7 @@ class ConjugateGradients:
         state = None if self._state is None else self._state.load()
         chosen = np.sort(generator(key).choice(H.n, size=columns, replace=False))
         with H.arithmetic():
-            self._near = Preconditioner(H, ridge, chosen, progress, kept)
+            self.near = Preconditioner(H, ridge, chosen, progress, kept)
             self._kept = None if kept is None else H.to_device(np.repeat(kept, Y.shape[1] // kept.shape[1], axis=1))
             self._Y = H.to_device(Y)
             self._sizes = np.linalg.norm(Y, axis=0)
@@ -148,7 +148,7 @@ class ConjugateGradients:
 
     def _led(self, R: Any) -> Any:
         """What the preconditioner makes of residuals."""
-        solved = self._near.solve(R)
+        solved = self.near.solve(R)
         return solved if self._kept is None else self._kept * solved
 
     def _done(self, least: float, tol: float, gap: float | None) -> bool:

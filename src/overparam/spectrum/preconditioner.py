@@ -88,6 +88,12 @@ class Preconditioner:
         seen = self._xp.concatenate(solved, axis=1)
         return (R - self._xp.concatenate([part @ seen for part in self._blocks])) / self.shift
 
+    def inverse_diagonal(self) -> Any:
+        """Of M⁻¹, of the first system."""
+        factor = self._factors[0][0]
+        seen = [self._linalg.solve_triangular(factor, part.T, lower=True) for part in self._blocks]
+        return (1 - self._xp.concatenate([self._xp.sum(part * part, axis=0) for part in seen])) / self.shift
+
 
 def _square(part: Any, rows: np.ndarray, H: AbstractGram) -> Any:
     """partᵀ part of some of its rows; on a device by a mask, since every number of rows would be compiled anew."""

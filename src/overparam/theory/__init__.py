@@ -40,6 +40,7 @@ from overparam.theory.lazy_regime import (
 )
 from overparam.theory.learning_curves import ExactError, LearningCurve, exact_error, learning_curve
 from overparam.theory.left_out_folds import FoldsLeftOut, leave_folds_out
+from overparam.theory.left_out_probes import LeftOutByProbes, leave_one_out_by_probes
 from overparam.theory.movement import (
     MovementBounds,
     MovementCurve,
@@ -94,6 +95,7 @@ __all__ = [
     "IterationLaw",
     "Laziness",
     "LearningCurve",
+    "LeftOutByProbes",
     "LinearRate",
     "LossCurve",
     "MovementBounds",
@@ -136,6 +138,7 @@ __all__ = [
     "laziness",
     "learning_curve",
     "leave_folds_out",
+    "leave_one_out_by_probes",
     "linear_rate",
     "linear_regression",
     "max_learning_rate",

@@ -12,7 +12,7 @@ from overparam.core import checks
 from overparam.core.bracketed import INFINITE_WIDTH, Assumption, Bracketed, checked
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram, as_gram
-from overparam.spectrum.bounds import CHOLESKY_FITS
+from overparam.spectrum.bounds import CHOLESKY_FITS, EigenvalueBounds, smallest_bound
 from overparam.spectrum.cholesky import eigenvalue_rounding, factor, negligible
 from overparam.spectrum.eigenvectors import eigenpairs
 from overparam.spectrum.lanczos import matrix_function
@@ -235,8 +235,10 @@ def dual_coefficients(
         raise ValueError("`steps` and `lr` belong together; leave both out for the end of training")
     if steps is None and _fits(H):
         return _solved(H, residual, ridge)
-    if steps is None and H.n > CHOLESKY_FITS and ridge > negligible(H):
-        return _iterated(H, residual, ridge, tol, max_products, progress)
+    if steps is None and H.n > CHOLESKY_FITS:
+        least = None if ridge > negligible(H) else smallest_bound(H, "auto")
+        if least is None or least.lower > 0:
+            return _iterated(H, residual, ridge, tol, max_products, progress, least)
     largest, null, turned = 0.0, 0, 0.0
     if steps is not None:
         if steps < 0 or steps != int(steps):
@@ -295,10 +297,12 @@ def _iterated(
     tol: float,
     max_products: int | None,
     progress: Progress | None,
+    bounds: EigenvalueBounds | None,
 ) -> Coefficients:
     """(H + ridge)⁻¹r by conjugate gradients, which need no factor; c to a residual that rounding lets them reach."""
     tight = max(tol, SMALLEST_RESIDUAL)
-    found = solve(H, residual, ridge, tol=tight, method=GRADIENTS, max_products=max_products, progress=progress)
+    options: dict[str, Any] = {"method": GRADIENTS, "max_products": max_products, "progress": progress}
+    found = solve(H, residual, ridge, tol=tight, bounds=bounds, **options)
     worst = float(found.residuals.max())
     return Coefficients(
         found.values,
