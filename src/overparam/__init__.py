@@ -34,6 +34,8 @@ _NAMES = {
     "LabelIssues": "analysis",
     "RunComparison": "analysis",
     "analyze": "analysis",
+    "BuiltGram": "analysis",
+    "build_gram": "analysis",
     "compare": "analysis",
     "find_label_issues": "analysis",
     "Forecast": "analysis",

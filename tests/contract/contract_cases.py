@@ -45,6 +45,7 @@ class Verb:
 def _verbs() -> dict[str, Verb]:
     from overparam.analysis import (
         prepare_analyze,
+        prepare_build_gram,
         prepare_compare,
         prepare_diff,
         prepare_find_label_issues,
@@ -104,6 +105,17 @@ def _verbs() -> dict[str, Verb]:
             prepare_analyze,
             wrong={"few rows": ({"max_rows": 2}, "`max_rows`"), "few digits": ({"dtype": "float32"}, "`dtype`")},
             kind="analysis",
+        ),
+        "gram": Verb(
+            prepare_build_gram,
+            options={"engine": "dense"},
+            wrong={
+                "no such kernel": ({"kernel": "deep"}, "`kernel`"),
+                "few rows": ({"max_rows": 1}, "`max_rows`"),
+                "no place": ({"engine": "stored"}, "`place`"),
+                "few digits": ({"dtype": "float32"}, "`dtype`"),
+            },
+            command=("--engine", "dense"),
         ),
         "find_label_issues": Verb(
             prepare_find_label_issues,

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from overparam.analysis.data_difference import Difference, diff, prepare_diff
     from overparam.analysis.label_decisions import apply_decisions
     from overparam.analysis.label_issues import LabelIssues, find_label_issues, prepare_find_label_issues
+    from overparam.analysis.matrix_building import BuiltGram, build_gram, prepare_build_gram
     from overparam.analysis.model_forecast import Forecast, foresee, prepare_foresee
     from overparam.analysis.run_comparison import RunComparison, prepare_train_and_compare, train_and_compare
 
 __all__ = [
     "Analysis",
+    "BuiltGram",
     "Comparison",
     "Difference",
     "Forecast",
@@ -24,11 +26,13 @@ __all__ = [
     "RunComparison",
     "analyze",
     "apply_decisions",
+    "build_gram",
     "compare",
     "diff",
     "find_label_issues",
     "foresee",
     "prepare_analyze",
+    "prepare_build_gram",
     "prepare_compare",
     "prepare_diff",
     "prepare_find_label_issues",
@@ -45,6 +49,9 @@ _RUNS = {
     "apply_decisions": "label_decisions",
     "find_label_issues": "label_issues",
     "prepare_find_label_issues": "label_issues",
+    "BuiltGram": "matrix_building",
+    "build_gram": "matrix_building",
+    "prepare_build_gram": "matrix_building",
     "Forecast": "model_forecast",
     "foresee": "model_forecast",
     "prepare_foresee": "model_forecast",

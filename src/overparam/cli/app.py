@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from overparam._version import __version__
-from overparam.cli import analyze, audit, compare, datasets, diff, doctor, foresee, landscape, report, reproduce, train
+from overparam.cli import (
+    analyze,
+    audit,
+    compare,
+    datasets,
+    diff,
+    doctor,
+    foresee,
+    gram,
+    landscape,
+    report,
+    reproduce,
+    train,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,6 +48,7 @@ def root(
 app.command("analyze")(analyze.command)
 app.command("compare")(compare.command)
 app.command("diff")(diff.command)
+app.command("gram")(gram.command)
 app.command("train")(train.command)
 app.command("foresee")(foresee.command)
 app.command("landscape")(landscape.command)

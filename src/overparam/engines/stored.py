@@ -107,7 +107,7 @@ class StoredGram(AbstractHostGram):
                     waiting.popleft().result()
         except KeyboardInterrupt:
             words = f"stopped with {done / whole:.0%} of the matrix in {self.folder.path}; run again to go on"
-            raise Interrupted(None, words) from None
+            raise Interrupted(None, words, kept=True) from None
         found = {"square_sum": squares, "repaired": None if found_before else repaired}
         self.folder.finish(**found)
         return found

@@ -25,6 +25,7 @@ KINDS: dict[str, str] = {
     "audit": "overparam.audits.auditing.Audit",
     "forecast": "overparam.analysis.model_forecast.Forecast",
     "landscape": "overparam.landscapes.surveying.Landscape",
+    "gram": "overparam.analysis.matrix_building.BuiltGram",
     "label-issues": "overparam.analysis.label_issues.LabelIssues",
     "comparison": "overparam.analysis.comparison.Comparison",
     "difference": "overparam.analysis.data_difference.Difference",

@@ -241,7 +241,8 @@ class Job(Generic[A]):
     def _interrupted(self, stop: KeyboardInterrupt, made: _Made) -> Interrupted:
         """What a stopped part had so far is handed on; the words say what goes on from where."""
         step = getattr(stop, "step", None)
-        kept = self.keeping.place is not None and (bool(made.found) or step is not None)
+        own = step is not None or getattr(stop, "kept", False)  # the part itself goes on from where it was
+        kept = self.keeping.place is not None and (bool(made.found) or own)
         head = "stopped" if step is None else f"stopped at step {step:,}"
         if kept:
             words = f"{head}; finished parts are kept, and the same question goes on from there"
