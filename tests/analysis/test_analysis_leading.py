@@ -194,13 +194,14 @@ def test_a_target_that_does_not_vary_is_named():
         op.analyze((X, np.column_stack([y, np.ones(30)])), task="regression")
 
 
-def test_copies_that_were_not_found_take_the_green_away():
+def test_copies_that_moved_leave_together():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 10)), rng.integers(0, 2, 100)
-    found = op.analyze(np.concatenate([X, X + 0.3]), np.concatenate([y, y]))
-    assert found.error.upper < 0.1
-    assert found.verdict.tone == "warning"
-    assert any("rows may answer for each other" in sentence for sentence in found.verdict.sentences)
+    found = op.analyze(np.concatenate([X, X + 0.3]), np.concatenate([y, y]), kinds=False)
+    assert (found.error.leading, found.copy_groups.verdict) == ("near rows left out together", "dependent")
+    assert found.copy_groups.dependent > 150
+    assert found.error.value > 0.3
+    assert any("the labels of a group agree too often" in sentence for sentence in found.verdict.sentences)
 
 
 def test_test_rows_of_groups_that_training_has_are_no_test(tmp_path):
@@ -239,3 +240,26 @@ def test_folds_of_some_rows_are_compared_with_the_same_rows(monkeypatch):
     outputs = fitted.fit.leaving(np.arange(45), held.rows)
     assert len(held.rows) == 45
     assert np.array_equal(held.few, (np.sign(outputs) != ready.y[held.rows]).astype(float))
+
+
+@pytest.mark.parametrize("order", ["of the file", "at random"])
+def test_rows_of_one_person_do_not_answer_for_each_other(order):
+    random = np.random.default_rng(2)
+    who = np.repeat(np.arange(30), 4)
+    if order == "at random":
+        who = random.permutation(who)
+    X = random.normal(size=(30, 10))[who] + 0.1 * random.normal(size=(120, 10))
+    error, tone, _ = estimated(op.load((X, NAMES[random.integers(2, size=30)[who]])))
+    assert error.leading in ("near rows left out together", "copies left out together")
+    assert tone == "bad"
+    assert error.value > 0.25
+
+
+def test_neighbours_in_the_file_that_answer_for_each_other_take_green_away():
+    random = np.random.default_rng(2)
+    who = np.repeat(np.arange(60), 4)
+    X, y = random.normal(size=(60, 8))[who] + 0.4 * random.normal(size=(240, 8)), random.integers(2, size=60)[who]
+    error, tone, _ = estimated(op.load((X, NAMES[y])))
+    assert (error.leading, tone) == ("rows left out one at a time", "warning")
+    assert [one.kind for one in error.doubts] == ["in order"]
+    assert error.upper < 0.2 < 0.35 < error.doubts[0].error.value

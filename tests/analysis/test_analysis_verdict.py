@@ -188,8 +188,10 @@ def test_groups_of_the_users_own_leave_together(random):
     data = op.load((X, y)).replace(groups=who)
     found = op.analyze(data, kinds=False)
     assert found.error.leading == "your groups left out"
-    assert op.analyze(data.replace(groups=None), kinds=False).error.value < 0.1 < 0.25 < found.error.value
-    assert found.verdict.tone != "good"
+    unnamed = op.analyze(data.replace(groups=None), kinds=False)
+    assert found.error.value > 0.25
+    assert max(unnamed.error.value, *(one.error.value for one in unnamed.error.doubts)) > 0.25
+    assert "good" not in (found.verdict.tone, unnamed.verdict.tone)
 
 
 def test_a_forest_that_is_clearly_better_is_said_to_be(random):

@@ -6,7 +6,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from overparam.data import load, row_copies
 from overparam.data.altered import altered_rows, column_blocks
-from overparam.data.copies import group_numbers, nearest_rows
+from overparam.data.copies import group_numbers
+from overparam.data.neighbours import nearest_rows
 from overparam.data.windows import overlapping_windows
 
 

@@ -24,7 +24,7 @@ class Rival:
     """That were left out in turn; 0 where it was grown once and measured on the test rows."""
 
 
-CopyVerdict = Literal["none", "copies", "coincidences", "unclear", "windows"]
+CopyVerdict = Literal["none", "copies", "coincidences", "unclear", "dependent", "windows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,9 @@ class Copies:
 
     verdict: CopyVerdict
     """"coincidences": rows of a few discrete columns happen to be equal, and are no copies; "unclear": near rows in fewer
-    than three dimensions, or heaps of them, where copies cannot be told from chance or clusters; "windows": rows cut from
-    a series overlap."""
+    than three dimensions, or heaps of them, where copies cannot be told from chance or clusters; "dependent": rows lie in
+    groups far from all others whose labels agree too often; "windows": rows cut
+    from a series overlap."""
     copied: int
     """Rows beyond the first of each that is copied; 0 where the verdict is not "copies"."""
     equal_rows: int
@@ -59,6 +60,12 @@ class Copies:
     """Rows that share some of their columns with another, moved."""
     shift: int | None = None
     """By how many columns windows are moved, mostly."""
+    dependent: int = 0
+    """Rows in groups that belong together though they are no copies; 0 where labels do not say so."""
+    in_order: int = 0
+    """Rows in runs of neighbours in the file that are like each other, and whose labels agree too often."""
+    doubtful: bool = False
+    """Whether more rows may belong together, where labels are too few to tell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +144,7 @@ Leading = Literal[
 ]
 
 
-DoubtKind = Literal["one at a time", "near rows", "windows", "folds"]
+DoubtKind = Literal["one at a time", "near rows", "in order", "windows", "folds"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +152,8 @@ class Doubt:
     """Why new rows may fare worse than the error that leads says: what another way of leaving rows out gives."""
 
     kind: DoubtKind
-    """"one at a time", "near rows": the same rows left out alone, or with all that is near them. "windows": rows overlap, and
+    """"one at a time", "near rows": the same rows left out alone, or with all that is near them. "in order": runs of
+    neighbours in the file, which are like each other, left out together. "windows": rows overlap, and
     those at the edge of a block share columns with the next. "folds": a fifth of the rows left out at once."""
     error: Interval | None
     """That way; None where there is no number to it."""

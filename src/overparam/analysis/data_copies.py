@@ -32,7 +32,8 @@ def judge_copies(
     Near rows are copies in three and more dimensions; in fewer nobody can tell: they leave together where their labels
     agree too often. Heaps, and rows that are equal but for a column or two, are copies if their labels mostly agree, as
     those of copies do; where heaps are as wide as clusters, or chance makes rows equal but for a column, if they agree too
-    often. Where clusters are too few for that to tell, it is unclear. Windows of a series leave together in blocks, whatever their labels.
+    often. Where clusters are too few for that to tell, it is unclear. Groups far from all others
+    leave together where labels agree too often: rows of one person, or of one recording; of neighbours in the file that is said. Windows of a series leave together in blocks, whatever their labels.
 
     Args:
         found: from `row_copies`.
@@ -56,27 +57,38 @@ def judge_copies(
     equal = bool(found.equal) and (not found.by_chance or _above(z))
     near = bool(found.near) and found.told_apart
     accepted: list[AlikeRows] = []
+    dependent: list[AlikeRows] = []
     doubtful = bool(found.near) and not near
     for alike in found.alike:
         mostly = _mostly_agree(alike.groups, codes, chances, targets)
-        if _above(agreement(alike.groups, codes, chances), limit) or (alike.why in ("a column", "a heap") and mostly):
+        too_often = _above(agreement(alike.groups, codes, chances), limit)
+        if alike.why in ("apart", "in order"):
+            dependent += [alike] if too_often else []
+        elif too_often or (alike.why in ("a column", "a heap") and mostly):
             accepted.append(alike)
-        doubtful |= alike.why == "a cluster" and mostly and alike not in accepted
+        doubtful |= alike.why in ("a cluster", "apart") and mostly and alike not in (*accepted, *dependent)
     more = tuple(group for alike in accepted for group in alike.groups)
     sure = [*(found.equal if equal else ()), *more, *(found.near if near else ())]
     copies = group_numbers(found.n, sure)
-    together = copies if near or not _above(near_z) else group_numbers(found.n, [*sure, *found.near])
+    groups, runs = (
+        tuple(group for alike in dependent if alike.why == why for group in alike.groups)
+        for why in ("apart", "in order")
+    )
+    together = group_numbers(found.n, [*sure, *groups, *(found.near if _above(near_z) else ())])
     verdict: CopyVerdict = "none"
     if found.windows is not None:
         verdict, together = "windows", found.windows.blocks
     elif sure:
         verdict = "copies"
+    elif groups:
+        verdict = "dependent"
     elif doubtful:
         verdict = "unclear"
     elif found.equal:
         verdict = "coincidences"
-    clusters = tuple(group for alike in found.alike if alike.why == "a cluster" for group in alike.groups)
-    others = (*more, *found.near, *(clusters if verdict == "unclear" else ()))
+    unsure = ("a cluster", "apart") if verdict == "unclear" else ()
+    clusters = tuple(group for alike in found.alike if alike.why in unsure for group in alike.groups)
+    others = (*more, *found.near, *groups, *clusters)
     kinds: tuple[Literal["equal", "near"], ...] = (*("equal" for _ in found.equal), *("near" for _ in others))
     names = np.arange(found.n) if rows is None else np.asarray(rows)
     columns = sorted({column for alike in accepted for column in alike.columns})
@@ -94,6 +106,9 @@ def judge_copies(
         but_for=tuple(dict.fromkeys(f"column {i}" if features is None else _column(features[i]) for i in columns)),
         overlapping=0 if found.windows is None else found.windows.rows,
         shift=None if found.windows is None else found.windows.shift,
+        dependent=len(np.unique(np.concatenate(groups))) if groups else 0,
+        doubtful=doubtful,
+        in_order=len(np.unique(np.concatenate(runs))) if runs else 0,
     )
     return told, together
 
@@ -113,7 +128,7 @@ def _mostly_agree(
     if targets is not None:
         within = np.mean([targets[rows].var(axis=0, ddof=1) for rows in groups], axis=0)
         return bool(np.all(within <= (1 - MOSTLY) * targets.var(axis=0, ddof=1)))
-    agree, expected = np.sum([_one_pair(rows, codes, chances) for rows in groups], axis=0)
+    agree, expected = np.array([_one_pair(rows, codes, chances) for rows in groups]).sum(axis=0)
     return bool(agree - expected >= MOSTLY * (len(groups) - expected))
 
 

@@ -35,6 +35,7 @@ FEW_TEST_ROWS = 20
 TOGETHER: dict[str, Leading] = {
     "copies": "copies left out together",
     "unclear": "near rows left out together",
+    "dependent": "near rows left out together",
     "windows": "blocks of overlapping rows left out",
 }
 
@@ -108,10 +109,16 @@ def _doubts(
 ) -> tuple[Doubt, ...]:
     """Other ways of leaving training rows out, the gravest last."""
     found: list[Doubt] = []
-    if fitted.copies.verdict in ("unclear", "none"):  # where some rows are near each other, nobody knows which is right
+    unknown = fitted.copies.verdict in (
+        "unclear",
+        "none",
+    )  # where some rows are near each other, nobody knows which is right
+    if unknown:
         found += [Doubt("one at a time", each, clear=False) for each in alone]
-        if together is not None:
-            found.append(Doubt("near rows", together, clear=False))
+    if fitted.copies.in_order and together is not None and clearly_more(together, led):
+        found.append(Doubt("in order", together, clear=True))
+    elif together is not None and together is not led and (unknown or fitted.copies.doubtful):
+        found.append(Doubt("near rows", together, clear=False))
     if fitted.copies.verdict == "windows":
         found.append(Doubt("windows", None, clear=True))
     if held is not None:
@@ -131,7 +138,12 @@ def worse_in_folds(held: HeldRows, few: Interval | None, seed: int) -> Interval 
     """
     folds = group_interval(held.losses, held.groups, seed)
     few = group_interval(held.few, held.groups, seed) if few is None else few
-    return folds if folds.value > FEWER * few.upper and folds.lower > FEWER * few.value else None
+    return folds if clearly_more(folds, few) else None
+
+
+def clearly_more(error: Interval, few: Interval) -> bool:
+    """Whether an error is more than that of few rows left out, by more than having fewer rows to learn from explains."""
+    return error.value > FEWER * few.upper and error.lower > FEWER * few.value
 
 
 def _forest_tells(s: PreparedRows, error: Scores, rival: Rival | None) -> bool:

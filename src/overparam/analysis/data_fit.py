@@ -10,8 +10,10 @@ from scipy.sparse.csgraph import connected_components
 
 from overparam.analysis.data_answers import Copies
 from overparam.analysis.data_copies import judge_copies
-from overparam.analysis.data_rows import PreparedRows
-from overparam.data import row_copies
+from overparam.analysis.data_rows import PreparedRows, columns
+from overparam.data import RowCopies, row_copies
+from overparam.data.copies import AlikeRows, comparable_rows
+from overparam.data.dependent_rows import enough, not_whole_classes, rows_in_order
 from overparam.frame import Work
 from overparam.theory import TunedFit, tuned_fit
 
@@ -58,6 +60,8 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
     if own is not None and found.windows is not None:  # groups of the user's own are to be those of the series
         kept = found.windows if found.windows.crossing(own) > CROSSING else None
         found = replace(found, windows=None if kept is None else replace(kept, blocks=np.arange(s.n)))
+    if own is None and found.windows is None:
+        found = _with_dependent(s, found)
     wide = joined(found.candidates, own)
     alone = np.arange(s.n)
     if len(np.unique(wide)) < 2:  # all rows equal, or one group: nothing would be left
@@ -72,6 +76,26 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
         groups = alone
     same = np.array_equal(np.unique(groups, return_inverse=True)[1], np.unique(wide, return_inverse=True)[1])
     return Fitted(s, judged, groups, cautious if same else fitted(groups, 0.5, 1.0, ", once more"), cautious)
+
+
+def _with_dependent(s: PreparedRows, found: RowCopies) -> RowCopies:
+    """With groups of rows that may belong together though they are no copies, and without those that are whole classes."""
+    strata = s.data.codes if s.classes else _parts(columns(s.y)[:, 0])
+    alike = []
+    for one in found.alike:
+        groups = one.groups
+        if one.why == "apart":
+            groups = tuple(enough(not_whole_classes(groups, strata) if s.classes else groups, s.n))
+        alike += [replace(one, groups=groups)] if groups else []
+    found = replace(found, alike=tuple(alike))
+    runs = rows_in_order(comparable_rows(s.source), strata, found.candidates)
+    runs = enough(not_whole_classes(runs, strata) if s.classes else runs, s.n)
+    return replace(found, alike=(*alike, AlikeRows("in order", tuple(runs)))) if runs else found
+
+
+def _parts(targets: np.ndarray) -> np.ndarray:
+    """(n,) tenths of the targets of a regression, by size."""
+    return np.argsort(np.argsort(targets, kind="stable"), kind="stable") * 10 // len(targets)
 
 
 def joined(one: np.ndarray, other: np.ndarray | None) -> np.ndarray:

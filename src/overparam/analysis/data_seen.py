@@ -34,7 +34,8 @@ def seen_rows(work: Work, every: PreparedRows, fitted: Fitted) -> SeenRows | Non
     )
     nothing = np.zeros(len(both))
     found = row_copies(Dataset(both, nothing, labels=nothing, task="regression", kind=s.source.kind))
-    found = replace(found, windows=None)  # rows that overlap are no copies
+    # rows that overlap, or lie in one group, are no copies
+    found = replace(found, windows=None, alike=tuple(one for one in found.alike if one.why != "apart"))
     likely = [one for one in found.alike if one.why in ("a column", "a heap") or not one.columns]
     near = (*(rows for one in likely for rows in one.groups), *found.near)
     chances = None

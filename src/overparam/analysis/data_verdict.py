@@ -43,6 +43,10 @@ FEW_WRONG = 0.15
 RANKED_WELL = 0.85
 """AUC below which uneven classes are not well told apart."""
 
+TONES: tuple[Tone, ...] = ("bad", "warning", "good")
+WAYS = {"one at a time": "rows left out one at a time", "near rows": "all rows near them left out too"}
+"""Other ways of leaving rows out, in words."""
+
 
 def give_verdict(
     s: PreparedRows,
@@ -66,7 +70,7 @@ def give_verdict(
         *_nor(error, kinds),
         *_uneven(s, error, tone),
         *_copies(error, copies),
-        *_apart(error),
+        *_apart(error, copies),
         *_leaks(given_away),
         *_decided(s),
         *_columns(s),
@@ -87,16 +91,19 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
     """The first sentence, and its tone: the verdict as a whole is never better."""
     if error.cannot_tell:
         return "warning", _untold(s, error)
-    found = [_tone(s, error, error.interval, error.rival)]
+    found: list[Tone] = [_tone(s, error, error.interval, error.rival)]
     if error.left_out is not None and found == ["bad"] and not _unlike(error):
         # few test rows do not prove that nothing carries over where training rows left out say that something does
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
+    but, first = "", found[0]
     for doubt in error.doubts:
         if doubt.clear:
             found.append("warning")
         elif doubt.error is not None:
             found.append(_tone(s, error, doubt.error, error.rival))
-    tone: Tone = next(tone for tone in ("bad", "warning", "good") if tone in found)  # type: ignore[assignment]
+            if TONES.index(found[-1]) < TONES.index(first) and doubt.error.value > error.value:
+                but = f"; with {WAYS[doubt.kind]} {_of_rows(s, doubt.error)}"
+    tone = min(found, key=TONES.index)
     what = "labels" if s.classes else "targets"
     said = {
         "good": f"These {what} can be learned",
@@ -117,7 +124,7 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
         )
         several = f", the mean of {count_of(len(error.targets), 'target')}," if len(error.targets) > 1 else ""
         told = f"expect R² = {explained_words(error.explained, level=True)}{several} on new rows{own}, {basis}; guessing the mean has R² = 0"
-    return tone, f"{said}: {told}."
+    return tone, f"{said}: {told}{but}."
 
 
 def _basis(error: ErrorEstimate) -> str:
@@ -280,6 +287,10 @@ def _copies(error: ErrorEstimate, copies: Copies) -> list[str]:
         return [
             f"{count_of(copies.copied, 'row')} {'is a copy of another' if one else 'are copies of others'}{but} and {'leaves' if one else 'leave'} together with {'it' if one else 'them'}{both}."
         ]
+    if copies.verdict == "dependent":
+        return [
+            f"{count_of(copies.dependent, 'row')} lie in groups that all others are far from, and the labels of a group agree too often for rows of their own{both}: as rows of one person or one recording do. Name what belongs together with `group=`."
+        ]
     if copies.verdict == "unclear":
         why = "copies and chance cannot be told apart in so few dimensions"
         if copies.dimension is not None and copies.dimension >= LEAST_DIMENSION:
@@ -309,13 +320,19 @@ def _nor(error: ErrorEstimate, kinds: Kinds | None) -> list[str]:
     return [f"Nor can it be told {which}what more data would bring."]
 
 
-def _apart(error: ErrorEstimate) -> list[str]:
+def _apart(error: ErrorEstimate, copies: Copies) -> list[str]:
     """What to make of an error that grows much where a fifth of the rows is left out, and of groups in both files."""
     said, folds = [], error.doubt("folds")
     if folds is not None and folds.error is not None:
         said.append(
             f"With a fifth of the rows left out at once the error is clearly larger ({measured(folds.error, level=True)}): rows may answer for each other "
             "in a way that was not found; name what belongs together with `group=`."
+        )
+    order = error.doubt("in order")
+    if order is not None and order.error is not None:
+        said.append(
+            f"{count_of(copies.in_order, 'row')} follow others in the file that are like them, and have their labels: with such runs left out together the error "
+            f"is {measured(order.error, level=True)}, as for rows of one person or one recording. Name what belongs together with `group=`."
         )
     if error.test_grouped:
         said.append(

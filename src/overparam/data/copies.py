@@ -13,8 +13,9 @@ from scipy.sparse.csgraph import connected_components
 from overparam.core import checks
 from overparam.data.altered import altered_rows, column_blocks
 from overparam.data.dataset import Dataset
-from overparam.data.draws import generator
+from overparam.data.dependent_rows import parted_groups
 from overparam.data.duplicates import duplicate_groups
+from overparam.data.neighbours import PANEL, SAMPLE, neighbours
 from overparam.data.scaling import standardise
 from overparam.data.windows import Windows, overlapping_windows
 
@@ -32,14 +33,7 @@ FIRST = 5
 """Distances from the fifth on tell the dimension: a gap before it is taken for copies."""
 INNER = 3
 """Among copies, distances to the first third of them tell the dimension."""
-TREE_COLUMNS = 8
-"""With more columns a tree visits every row."""
-WIDE, DIRECTIONS, SAMPLE = 128, 72, 500
-"""With more columns than the first, neighbours are looked for in that many directions, and of so many rows exactly."""
-PANEL = 500
-
-
-Why = Literal["a column", "a heap", "few columns", "a cluster"]
+Why = Literal["a column", "a heap", "few columns", "a cluster", "apart", "in order"]
 
 
 @final
@@ -49,7 +43,8 @@ class AlikeRows:
 
     why: "a column": equal but for one or two columns, where chance does not make rows equal; "a heap": many rows in one
     point, as seen from all others; "few columns": near one another, or equal but for a column, where chance may do that;
-    "a cluster": many rows nearer one another than to all others. columns: that they differ in, where that is known.
+    "a cluster": many rows nearer one another than to all others; "apart": many groups that all other rows are far from; "in
+    order": runs of neighbours in the file. Rows of the last two need be no copies to belong together. columns: that they differ in, where that is known.
     """
 
     why: Why
@@ -145,12 +140,17 @@ def row_copies(data: Dataset | Any, equal: Sequence[np.ndarray] | None = None) -
     steps = _steps(X, first, np.array([rows[0] for rows in equal])) if len(equal) else None
     table = not isinstance(data, Dataset) or data.kind == "table"
     Z = comparable_rows(data)[first]
-    near, alike, dimension = _near(Z, column_blocks(X[first]) if table else [])
+    around = neighbours(Z, min(NEIGHBOURS, len(Z) - 1), CLEAR) if len(Z) > FIRST + 1 else None
+    near, alike, dimension = _near(Z, column_blocks(X[first]) if table else [], around)
     if table:
         alike += [
             AlikeRows("few columns" if found.by_chance else "a column", found.groups, found.columns)
             for found in altered_rows(X[first])
         ]
+    if around is not None:
+        known = group_numbers(len(Z), [*near, *(rows for one in alike for rows in one.groups)])
+        apart = parted_groups(Z, *around[:2], known)
+        alike += [AlikeRows("apart", tuple(apart))] if apart else []
     members = {int(rows[0]): rows for rows in equal}
 
     def whole(groups: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -183,12 +183,14 @@ def comparable_rows(data: Dataset | Any) -> np.ndarray:
     return X - X.mean(axis=0)
 
 
-def _near(Z: np.ndarray, blocks: list[np.ndarray]) -> tuple[list[np.ndarray], list[AlikeRows], float | None]:
+def _near(
+    Z: np.ndarray, blocks: list[np.ndarray], around: tuple[np.ndarray, np.ndarray, np.ndarray] | None
+) -> tuple[list[np.ndarray], list[AlikeRows], float | None]:
     """Groups of nearly equal rows among distinct ones, those that labels must judge, and the dimension."""
-    k = min(NEIGHBOURS, len(Z) - 1)
-    if k <= FIRST:
+    if around is None:
         return [], [], None
-    nearest, distances, exact = _neighbours(Z, k)
+    nearest, distances, exact = around
+    k = nearest.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(distances[:, 1:] > 0, distances[:, :-1] / distances[:, 1:], 1.0)  # d_j/d_{j+1}, j = 1 ..
     heaps = list(_heaps(Z, nearest, distances))
@@ -300,64 +302,6 @@ def _discoveries(logs: np.ndarray) -> float:
     allowed = np.log(FALSE_SHARE * np.arange(1, len(logs) + 1) / len(logs))
     passing = np.flatnonzero(ordered <= allowed)
     return float(ordered[passing[-1]]) if len(passing) else -np.inf
-
-
-def nearest_rows(Z: np.ndarray, k: int, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The k nearest other rows of every row (or of these rows), one row each, and the distances to them, rising.
-
-    >>> nearest_rows(np.array([[0.0], [1.0], [3.0]]), 1)[0].ravel()
-    array([1, 0, 1])
-    """
-    rows = np.arange(len(Z)) if rows is None else rows
-    if Z.shape[1] <= TREE_COLUMNS:
-        from scipy.spatial import KDTree  # takes a third of a second to import
-
-        distances, nearest = KDTree(Z).query(Z[rows], k + 1)
-        return _without_self(rows, np.asarray(distances), np.asarray(nearest))
-    squares = np.einsum("ij,ij->i", Z, Z)
-    near, far = np.empty((len(rows), k), dtype=np.int64), np.empty((len(rows), k))
-    for start in range(0, len(rows), PANEL):
-        piece = slice(start, start + PANEL)
-        around = squares[rows[piece], None] + squares - 2 * Z[rows[piece]] @ Z.T
-        around[np.arange(len(around)), rows[piece]] = np.inf
-        chosen = np.argpartition(around, k - 1, axis=1)[:, :k]
-        near[piece], far[piece] = _by_distance(Z, rows[piece], chosen)
-    return near, far
-
-
-def _neighbours(Z: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `nearest_rows`, and rows for which it is exact: of many columns those with a gap, and some more.
-
-    The others' are looked for in the directions in which rows differ most: what is near, is near there.
-    """
-    everyone = np.arange(len(Z))
-    if Z.shape[1] <= WIDE:
-        return *nearest_rows(Z, k), everyone
-    start = generator(0).standard_normal((Z.shape[1], DIRECTIONS))
-    directions = np.linalg.qr(Z.T @ (Z @ start))[0]
-    near, far = _by_distance(Z, everyone, nearest_rows(Z @ directions, k)[0])
-    exact = np.any(far[:, :-1] < CLEAR * far[:, 1:], axis=1)
-    some = everyone[:: max(1, len(Z) // SAMPLE)]
-    exact[some] = True
-    near[exact], far[exact] = nearest_rows(Z, k, np.flatnonzero(exact))
-    return near, far, some
-
-
-def _by_distance(Z: np.ndarray, rows: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The chosen rows of each row by rising distance, which differences give to all digits, unlike sums of squares."""
-    far = np.empty(chosen.shape)
-    for at, row in enumerate(rows):
-        far[at] = np.linalg.norm(Z[chosen[at]] - Z[row], axis=1)
-    order = np.argsort(far, axis=1, kind="stable")
-    return np.take_along_axis(chosen, order, axis=1), np.take_along_axis(far, order, axis=1)
-
-
-def _without_self(rows: np.ndarray, distances: np.ndarray, nearest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The columns of a row itself taken out; where equal rows pushed it out, the last column."""
-    own = nearest == rows[:, None]
-    own[~own.any(axis=1), -1] = True
-    shape = len(rows), nearest.shape[1] - 1
-    return nearest[~own].reshape(shape), distances[~own].reshape(shape)
 
 
 def _steps(X: np.ndarray, distinct: np.ndarray, repeated: np.ndarray, most: int = 200) -> float:

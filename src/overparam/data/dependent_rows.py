@@ -1,0 +1,191 @@
+"""Rows that belong together though no column says so: tight groups that all others are far from, and neighbours in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
+from overparam.data.draws import generator
+from overparam.data.neighbours import PANEL, nearest_rows
+
+PARTED, WIDER = 0.5, 0.7
+"""The longest step within a group, over that to the next row outside, up to which a group is parted from all others; and where
+many are, up to which more groups are taken for such."""
+LEAST_GROUPS, LEAST_SHARE = 8, 0.25
+"""Fewer groups, or fewer of the rows in them, are what tables of independent rows have too: classes are clusters, and some rows
+lie near one another."""
+FOLLOWED, NEAR = 5, 10
+"""A row is followed by one of its own kind where the next row is among the nearest so many of its class; runs are then linked
+by rows among the nearest so many of all."""
+PAIRS, LEAST_CLASS = 1_000, 50
+"""Neighbours in the file that are looked at, and rows of a class from which on they are."""
+CLEAR, OFTEN = 5.0, 0.25
+"""Standard errors by which rows are followed more often than chance would have it, and how often at least."""
+MOST_RUN = 0.1
+"""Longest run, as a share of all rows; longer ones are cut."""
+
+
+def parted_groups(
+    Z: np.ndarray, nearest: np.ndarray, distances: np.ndarray, known: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Groups held together by steps that are short beside the distance to the nearest row outside, the largest such; distinct rows.
+
+    Of independent rows few lie in such groups: of 58 tables 5 have more than a quarter of their rows there. Jittered copies,
+    frames of one recording and rows of one person do. Nothing is found where groups with steps of half that distance are fewer
+    than eight, hold less than a quarter of the rows, or more than half of them in one; else groups with steps of 0.7 are taken.
+
+    Args:
+        Z: rows whose distances mean something.
+        nearest, distances: of every row to its nearest ones, rising.
+        known: (n,) groups of rows that are known to be alike: those within one of them are no news.
+
+    >>> centres = np.repeat(np.arange(10.0), 3)[:, None] * [[1.0, 0.0, 2.0]]
+    >>> Z = centres + 0.1 * np.random.default_rng(0).uniform(size=(30, 3))
+    >>> [rows.tolist() for rows in parted_groups(Z, *nearest_rows(Z, 6))][:2]
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    n, k = nearest.shape
+    rows = np.repeat(np.arange(n), k)
+    least = float(distances[distances > 0].min()) if (distances > 0).any() else 1.0
+    graph = coo_array((np.maximum(distances, least).ravel(), (rows, nearest.ravel())), (n, n)).tocsr()
+    tree = minimum_spanning_tree(graph.maximum(graph.T)).tocoo()
+    order = np.argsort(tree.data, kind="stable")
+    merged: list[tuple[int, int]] = []
+    birth, size = np.zeros(2 * n), np.ones(2 * n, dtype=np.int64)
+    death = np.full(2 * n, np.inf)
+    top, whole = np.arange(n), {}  # of every row, by path compression, the group it was last merged into
+
+    def head(row: int) -> int:
+        path = []
+        while top[row] != row:
+            path.append(row)
+            row = int(top[row])
+        for each in path:
+            top[each] = row
+        return row
+
+    for place in order:
+        one, other = head(int(tree.row[place])), head(int(tree.col[place]))
+        first, second = whole.get(one, one), whole.get(other, other)
+        new = n + len(merged)
+        merged.append((first, second))
+        death[first] = death[second] = birth[new] = tree.data[place]
+        size[new] = size[first] + size[second]
+        top[other] = one
+        whole[one] = new
+    roots = [new for new in range(n, n + len(merged)) if np.isinf(death[new])]
+
+    def parted(ratio: float) -> list[np.ndarray]:
+        found, waiting = [], list(roots)
+        while waiting:
+            new = waiting.pop()
+            if new < n:
+                continue
+            if size[new] <= n / 2 and birth[new] <= ratio * death[new]:
+                group = _members(new, n, merged)
+                if size[new] <= k or birth[new] <= ratio * _outside(Z, group):
+                    found.append(group)
+                    continue
+            waiting += merged[new - n]
+        news = found if known is None else [rows for rows in found if np.ptp(known[rows]) > 0]
+        return enough(sorted(news, key=lambda rows: rows[0]), n)
+
+    return parted(WIDER) if parted(PARTED) else []
+
+
+def enough(groups: Sequence[np.ndarray], n: int) -> list[np.ndarray]:
+    """The groups, or none where they are too few to be more than tables of independent rows have."""
+    held = sum(len(rows) for rows in groups)
+    return list(groups) if len(groups) >= LEAST_GROUPS and held >= LEAST_SHARE * n else []
+
+
+def _members(group: int, n: int, merged: Sequence[tuple[int, int]]) -> np.ndarray:
+    found, waiting = [], [group]
+    while waiting:
+        one = waiting.pop()
+        if one < n:
+            found.append(one)
+        else:
+            waiting += merged[one - n]
+    return np.sort(found)
+
+
+def _outside(Z: np.ndarray, group: np.ndarray) -> float:
+    """The distance from a group to the nearest row outside it."""
+    others = np.delete(np.arange(len(Z)), group)
+    squares, least = np.einsum("ij,ij->i", Z, Z), np.inf
+    for start in range(0, len(group), PANEL):
+        rows = group[start : start + PANEL]
+        around = squares[rows, None] + squares[others] - 2 * Z[rows] @ Z[others].T
+        least = min(least, float(around.min()))
+    return float(np.sqrt(max(least, 0.0)))
+
+
+def rows_in_order(Z: np.ndarray, strata: np.ndarray, known: np.ndarray) -> list[np.ndarray]:
+    """Runs of neighbours in the file that are alike, where rows are followed by their like far too often; else nothing.
+
+    If rows of a class are in random order, the next row, where it is of the same class, is among the five nearest of n_c rows
+    with probability 5/(n_c − 1). Runs are of rows each of which has one of the next two among its ten nearest.
+
+    Args:
+        Z: rows whose distances mean something, in the order of the file.
+        strata: (n,) classes, or parts of the targets.
+        known: (n,) groups of rows that are known to belong together; such neighbours tell nothing new.
+
+    >>> random = np.random.default_rng(0)
+    >>> Z = np.repeat(random.normal(size=(40, 5)), 5, axis=0) + 0.3 * random.normal(size=(200, 5))
+    >>> runs = rows_in_order(Z, np.arange(200) // 5 % 2, np.arange(200))
+    >>> len(runs) > 20, rows_in_order(Z[random.permutation(200)], np.arange(200) % 2, np.arange(200))
+    (True, [])
+    """
+    n = len(Z)
+    here = np.arange(n - 1)
+    counts = np.bincount(strata)
+    here = here[(strata[:-1] == strata[1:]) & (known[:-1] != known[1:]) & (counts[strata[:-1]] >= LEAST_CLASS)]
+    if len(here) > PAIRS:
+        here = np.sort(generator(0, 47).choice(here, PAIRS, replace=False))
+    if len(here) < LEAST_CLASS:
+        return []
+    squares, followed = np.einsum("ij,ij->i", Z, Z), 0.0
+    for start in range(0, len(here), PANEL):
+        rows = here[start : start + PANEL]
+        around = squares[rows, None] + squares - 2 * Z[rows] @ Z.T
+        around[strata[rows][:, None] != strata] = np.inf
+        around[np.arange(len(rows)), rows] = np.inf
+        next_ = around[np.arange(len(rows)), rows + 1][:, None]
+        # ties, as discrete columns have them, are broken as if at random
+        before, ties = (around < next_).sum(axis=1), (around == next_).sum(axis=1)
+        followed += float(np.clip((FOLLOWED - before) / ties, 0.0, 1.0).sum())
+    chance = FOLLOWED / (counts[strata[here]] - 1)
+    beyond = followed - chance.sum()
+    if followed < OFTEN * len(here) or beyond < CLEAR * np.sqrt((chance * (1 - chance)).sum()):
+        return []
+    nearest = nearest_rows(Z, min(NEAR, n - 1))[0]
+    one, other = [], []
+    for step in (1, 2):
+        row = np.arange(n - step)
+        linked = np.any(nearest[:-step] == (row + step)[:, None], axis=1) | np.any(
+            nearest[step:] == row[:, None], axis=1
+        )
+        one.append(row[linked])
+        other.append(row[linked] + step)
+    links = np.concatenate(one), np.concatenate(other)
+    run = connected_components(coo_array((np.ones(len(links[0])), links), (n, n)), directed=False)[1]
+    order = np.argsort(run, kind="stable")
+    longest = max(2, int(MOST_RUN * n))
+    found = [
+        piece
+        for rows in np.split(order, np.flatnonzero(np.diff(run[order])) + 1)
+        for piece in np.array_split(rows, -(-len(rows) // longest))
+        if len(piece) > 1
+    ]
+    return enough(found, n)
+
+
+def not_whole_classes(groups: Sequence[np.ndarray], strata: np.ndarray) -> list[np.ndarray]:
+    """Groups that hold at most half of every class: others are the class."""
+    counts = np.bincount(strata)
+    return [rows for rows in groups if np.all(2 * np.bincount(strata[rows], minlength=len(counts)) <= counts)]
