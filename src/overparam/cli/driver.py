@@ -121,6 +121,12 @@ def _shared_options(
         str | None,
         typer.Option("--dtype", help="float64, or where a question allows it float32 or tf32; its own if not given."),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster", help="A dask scheduler such as tcp://10.0.0.1:8786, or local: its workers share the work."
+        ),
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show what it will cost and stop.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume/--no-resume", help="Use the parts that are finished, or make all of them again.")
@@ -151,6 +157,7 @@ class Given:
     resume: bool
     no_samples: bool
     fail_if: str | None = None
+    cluster: str | None = None
     progress: Progress = field(default=silent, repr=False)
     asked: dict[str, Any] = field(default_factory=dict)
     """What else the result should say was asked; how the data were read is said of all."""
@@ -296,6 +303,8 @@ def _ask(given: Given, prepare: Callable[[Given], Job[Any] | None], kind: str, w
             job = prepare(replace(given, progress=progress))
             if job is None:
                 return
+            if given.cluster is not None:
+                job = job.on(given.cluster)
             if given.plan:
                 words = json.dumps(job.plan.to_json()) if given.json_only else str(job.plan)
                 typer.echo(words)

@@ -39,8 +39,6 @@ class Cluster:
     """
 
     def __init__(self, named: Any) -> None:
-        if isinstance(named, Cluster):
-            raise ValueError(f"`cluster` is a Cluster already; {FORMS}")
         distributed = require_dask()
         self._started: Any = None
         self._own = not isinstance(named, distributed.Client)
@@ -79,6 +77,11 @@ class Cluster:
     def threads(self) -> int:
         """Of all workers there are now, which take a task each at a time; 0 where there are none yet."""
         return int(sum(self.client.nthreads().values()))
+
+    @property
+    def count(self) -> int:
+        """Of workers there are now."""
+        return len(self.client.nthreads())
 
     @property
     def accelerators(self) -> bool:
@@ -166,6 +169,11 @@ class Cluster:
                         f"the worker {address} has {name} {there[name]} and here is {version}; install the same versions"
                     )
         return found
+
+
+def as_cluster(named: Any) -> Cluster:
+    """`named` where it is one already, else the cluster that it names."""
+    return named if isinstance(named, Cluster) else Cluster(named)
 
 
 def about_here() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import os
 import time
@@ -29,12 +30,23 @@ P = ParamSpec("P")
 
 @final
 @dataclass(frozen=True)
+class Elsewhere:
+    """What a Plan has on a cluster. cluster: what it is connected to. parts: their names. workers: that make them."""
+
+    cluster: str
+    parts: tuple[str, ...]
+    workers: int
+
+
+@final
+@dataclass(frozen=True)
 class Plan:
     """What a Job will do and cost, in numbers; `str(plan)` is the words.
 
     what: the question in a line. seconds_by: of each part, in order. kept: names of the parts that `place` holds
     already, which cost nothing. memory, free_memory, disk: bytes. engine, device, dtype: how and where. details: other
-    numbers and words of this kind of question, by name. fix: what to do where the memory is not enough.
+    numbers and words of this kind of question, by name. fix: what to do where the memory is not enough. beside: what a
+    cluster takes over.
     """
 
     what: str
@@ -48,11 +60,16 @@ class Plan:
     dtype: str = "float64"
     details: Mapping[str, Any] = field(default_factory=dict)
     fix: str = "use fewer rows (`max_rows`) or a machine with more"
+    beside: Elsewhere | None = None
 
     @property
     def seconds(self) -> float:
-        """Of all parts that are still to be made."""
-        return sum(seconds for name, seconds in self.seconds_by.items() if name not in self.kept)
+        """Of all parts that are still to be made; those on a cluster take as long as its busiest worker, at best."""
+        left = {name: seconds for name, seconds in self.seconds_by.items() if name not in self.kept}
+        if self.beside is None:
+            return sum(left.values())
+        away = [left.pop(name) for name in self.beside.parts if name in left]
+        return max(sum(left.values()), sum(away) / self.beside.workers, max(away, default=0.0))
 
     def require_memory(self) -> None:
         """Raise where it would not fit."""
@@ -71,12 +88,15 @@ class Plan:
             "engine": self.engine,
             "device": self.device,
             "dtype": self.dtype,
+            **({} if self.beside is None else {"cluster": self.beside.cluster, "on_cluster": list(self.beside.parts)}),
             **self.details,
         }
 
     def __str__(self) -> str:
         place = ", ".join(word for word in (self.engine and f"{self.engine} engine", self.dtype, self.device) if word)
         lines = [self.what, f"  runs on   {place}"]
+        if self.beside is not None:
+            lines.append(f"  cluster   {self.beside.cluster}; {len(self.beside.parts)} of {len(self.seconds_by)} parts")
         lines += [f"  {name.replace('_', ' '):<9} {_said(value)}" for name, value in self.details.items()]
         if self.memory:
             lines.append(f"  memory    {byte_size(self.memory)} of {byte_size(self.free_memory)} free")
@@ -103,12 +123,14 @@ class Work:
     """What a part may use while it is made: whom to tell, where, and a folder for what it has not finished.
 
     place: the part's own folder (None where nothing is kept), which nested work may take as its `place`; it is deleted
-    when the part is finished.
+    when the part is finished. cluster: the one the Job was given, for parts that are made here and have tasks of their
+    own, such as products; None on its workers.
     """
 
     progress: Progress = silent
     place: Path | None = None
     device: str | None = None
+    cluster: Any = None
 
 
 @final
@@ -173,6 +195,7 @@ class Job(Generic[A]):
         self._conclude, self._plan, self._provenance, self._timed = conclude, plan, provenance, timed
         self._within, self._device, self._also = within, device, tuple(also)
         self._progress = progress or silent
+        self._cluster: Any = None
         self.keeping = Keeping(place)
 
     @property
@@ -197,19 +220,49 @@ class Job(Generic[A]):
         kept = set() if self.keeping.place is None else {p.name for p in self.parts if self._is_kept(p)}
         needless = {p.name for p in self.parts if not p.kept and self._users(p.name) and self._users(p.name) <= kept}
         seconds = {part.name: measured.get(part.name, part.seconds) for part in self.parts}
-        return replace(self._plan, seconds_by=seconds, kept=tuple(n for n in seconds if n in kept | needless))
+        plan = replace(self._plan, seconds_by=seconds, kept=tuple(n for n in seconds if n in kept | needless))
+        if self._cluster is None:
+            return plan
+        elsewhere = {name for name in seconds if travels(self._by_name, name, seconds)}
+        beside = Elsewhere(self._cluster.words, tuple(sorted(elsewhere)), max(1, self._cluster.count))
+        return replace(plan, beside=beside)
+
+    def on(self, cluster: Any) -> Job[A]:
+        """The same question with a cluster: parts that need data alone are made there, side by side, to the same numbers.
+
+        Args:
+            cluster: the address of a scheduler such as "tcp://10.0.0.1:8786", a `dask.distributed.Client`, or "local"
+                for a worker a core of this machine. It is connected to at once, and left when `run` ends.
+        """
+        from overparam.frame.cluster import as_cluster
+
+        other = copy.copy(self)
+        other.__dict__.pop("plan", None)
+        other._cluster = as_cluster(cluster)
+        return other
 
     def run(self) -> A:
         """Do the work, part by part, and conclude; what is kept is taken up again."""
+        try:
+            return self._run()
+        finally:
+            if self._cluster is not None:
+                self._cluster.close()
+
+    def _run(self) -> A:
         self._plan.require_memory()
         for name, mark, kept in self._also:
             self.keeping.keep(name, mark, kept)
         watch, made = Stopwatch(), _Made(self)
         try:
             with self._within():
-                for part in self.parts:
-                    if part.kept or not self._users(part.name):
-                        made.result(part.name)
+                names = [part.name for part in self.parts if part.kept or not self._users(part.name)]
+                if self._cluster is not None:
+                    from overparam.frame.cluster_parts import make_side_by_side
+
+                    make_side_by_side(made, names, self._cluster)
+                for name in names:
+                    made.result(name)
                 provenance = watch.provenance(self._provenance.configuration, seed=self._provenance.seed)
                 devices = ", ".join(made.devices) or self._provenance.device
                 provenance = replace(
@@ -304,24 +357,82 @@ class _Made:
         mark = job.marks[part.name] if keeping.place is not None else ""
         place = keeping.unfinished(part.name, mark) if part.kept and keeping.place is not None else None
         start = time.perf_counter()
-        given = part.make(Work(tell, place, job._device), *part.of, *needed, **part.beside)
-        seconds = time.perf_counter() - start
-        if not part.kept:
-            return given
-        device = job._provenance.device
+        given = part.make(Work(tell, place, job._device, job._cluster), *part.of, *needed, **part.beside)
+        return self._kept(part, given, time.perf_counter() - start) if part.kept else given
+
+    def _kept(self, part: Part, given: Any, seconds: float) -> Any:
+        """A result that was made just now, in the form that is kept, and in the keeping."""
+        keeping, device = self.job.keeping, self.job._provenance.device
         self.devices[device] = None
         if part.gives is None:
             given = {key: np.asarray(value) for key, value in given.items()}
         if keeping.place is not None:
+            mark = self.job.marks[part.name]
             values, arrays = ({}, given) if part.gives is None else (None, {}) if given is None else take_apart(given)
             keeping.keep(part.name, mark, Kept(arrays, {"values": values, "seconds": seconds, "device": device}))
             keeping.discard(part.name, mark)
         return given
 
+    def is_kept(self, name: str) -> bool:
+        """Whether a part is in hand, or finished before and in the keeping."""
+        return name in self.found or (self.job.keeping.place is not None and self.job._is_kept(self.job._by_name[name]))
+
+    def is_ready(self, name: str) -> bool:
+        """Whether all data that a part needs are in hand."""
+        return all(need in self.found for need in _data_needed(self.job._by_name, name))
+
+    def travels(self, name: str) -> bool:
+        """Whether a part is worth sending to a cluster."""
+        return travels(self.job._by_name, name, self.seconds)
+
+    def parcel(self, name: str) -> Any:
+        """A part with what it needs, for a worker."""
+        from overparam.frame.cluster_parts import Errand, Parcel
+
+        known, job = self.job._by_name, self.job
+        chain = [known[need] for need in (*_no_data_needed(known, name), name)]
+        errands = tuple(Errand(p.name, job.marks[p.name], p.make, p.of, p.needs, p.beside) for p in chain)
+        found = {need: self.found[need] for need in _data_needed(known, name)}
+        return Parcel(job._within, errands, found, Work(device=job._device))
+
+    def take_in(self, name: str, given: Any, seconds: float, where: str) -> None:
+        """The result of a part that was made on a cluster."""
+        self.found[name] = self._kept(self.job._by_name[name], given, seconds)
+        self.finished.add(name)
+        self._let_go()
+        total = sum(self.seconds.values())
+        done = sum(seconds for name, seconds in self.seconds.items() if name in self.finished)
+        self.told = min(total, max(self.told, done))
+        self.job._progress(self.told, total, f"{name} on {where}")
+
     def _let_go(self) -> None:
         for name in list(self.passing):
             if self.job._users(name) <= self.finished:
                 del self.passing[name]
+
+
+def travels(parts: Mapping[str, Part], name: str, seconds: Mapping[str, float]) -> bool:
+    """Whether a part is worth sending to a cluster: it takes time, and what is no data is made again there in less."""
+    again = sum(seconds[need] for need in _no_data_needed(parts, name))
+    return parts[name].kept and seconds[name] > 0 and again <= seconds[name]
+
+
+def _no_data_needed(parts: Mapping[str, Part], name: str) -> list[str]:
+    """Parts that give no data and that a part needs, directly or for each other; in the order they are made."""
+    found: set[str] = set()
+    ahead = list(parts[name].needs)
+    while ahead:
+        need = ahead.pop()
+        if not parts[need].kept and need not in found:
+            found.add(need)
+            ahead += parts[need].needs
+    return [other for other in parts if other in found]
+
+
+def _data_needed(parts: Mapping[str, Part], name: str) -> list[str]:
+    """Parts whose results, which are data, a part needs, also through those that give none."""
+    among = [name, *_no_data_needed(parts, name)]
+    return list(dict.fromkeys(need for one in among for need in parts[one].needs if parts[need].kept))
 
 
 def _in_order(parts: Sequence[Part]) -> dict[str, Part]:
