@@ -13,6 +13,15 @@ SECTIONS = {
         "The Gram matrix on the CPU",
         "Against `X @ X.T` of numpy in the same run, and what it adds to memory. `python benchmarks/gram_cpu.py`",
     ),
+    "stored": (
+        "Matrices on disk",
+        "Cost and memory against n of the engines on the CPU, in one run, each in a process of its own; and what a product from "
+        "disk costs against reading the tiles alone. `python benchmarks/stored.py`",
+    ),
+    "faults": (
+        "Faults",
+        "Work that is killed, cut short or damaged at seeded moments, against work left alone. `python benchmarks/faults.py`",
+    ),
     "gram_deep_cpu": (
         "Deep Gram matrices on the CPU",
         "Tangent kernels of fully connected ReLU networks against `X @ X.T` of numpy in the same run. `python benchmarks/gram_deep.py`",
