@@ -161,7 +161,7 @@ def prepare_analyze(
         kinds: whether to compare kinds of model (a kernel, a network, trees, a linear model) in five folds.
         key: seed of subsampling, random labels and held-out rows.
         dtype: "float64" alone.
-        device: "cpu", "gpu", "jax" or None for the best there is.
+        device: "cpu", "gpu", "jax", "all" or None for the best there is.
         threads: BLAS threads on the CPU; None leaves the setting in force.
         place: a folder in which finished parts are kept, so that a stopped analysis goes on.
         progress: called with the seconds of the plan that are done.

@@ -125,7 +125,7 @@ def prepare_find_label_issues(
         max_rows: most rows to score; more are subsampled with classes in proportion. None takes 10,000.
         key: seed of subsampling and of the forest.
         dtype: "float64" alone.
-        device: "cpu", "gpu", "jax" or None for the best there is, for more than 4,000 rows.
+        device: "cpu", "gpu", "jax", "all" or None for the best there is, for more than 4,000 rows.
         place: a folder in which finished parts are kept, so that a stopped search goes on.
         progress: called with the seconds of the plan that are done.
         reading: label, group, classes, train, test, task, missing: as in `op.load`.

@@ -115,7 +115,7 @@ def _shared_options(
     json_only: Json = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of every draw.")] = 0,
     device: Annotated[
-        str | None, typer.Option("--device", help="cpu, gpu or jax; the best there is if not given.")
+        str | None, typer.Option("--device", help="cpu, gpu, jax or all; the best there is if not given.")
     ] = None,
     dtype: Annotated[
         str | None,

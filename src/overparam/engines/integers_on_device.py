@@ -8,6 +8,7 @@ sin²θ = (q q′ − g²)/(q q′) is right to rounding whatever the angle, par
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, final
 
 import jax
@@ -117,7 +118,8 @@ def _angles(left: _Rows, right: _Rows, form: _Form) -> tuple[Any, Any]:
     return rho, square
 
 
-def _values(left: _Rows, right: _Rows, function: Epilogue, form: _Form) -> Any:
+def values_of(left: _Rows, right: _Rows, function: Epilogue, form: _Form) -> Any:
+    """The tile between two parts of the rows."""
     rho, square = _angles(left, right, form)
     return function.exact(jnp, rho, square, left.sizes[:, None], right.sizes[None, :])
 
@@ -140,12 +142,12 @@ def _row_of_tiles(rows: _Rows, V: Any, result: Any, index: Any, function: Epilog
         result, own = state
         column = step * tile
         # held as an array of its own, so that it is not made twice for its two products
-        values = lax.optimization_barrier(_values(left, rows.part(column, tile), function, form))
+        values = lax.optimization_barrier(values_of(left, rows.part(column, tile), function, form))
         own = own + _times(values, lax.dynamic_slice_in_dim(V, column, tile))
         return added(result, _times(values, mine, turned=True), column), own
 
     result, own = lax.fori_loop(0, index, body, (result, jnp.zeros_like(mine)))
-    values = jnp.tril(_values(left, left, function, form), -1)
+    values = jnp.tril(values_of(left, left, function, form), -1)
     own = own + _times(values, mine) + _times(values, mine, turned=True)
     return added(result, own, start)
 
@@ -157,7 +159,7 @@ def _fill_tiles(rows: _Rows, H: Any, corners: Any, function: Epilogue, form: _Fo
     def body(step: Any, H: Any) -> Any:
         row, column = corners[step, 0], corners[step, 1]
         left, right = rows.part(row, form.tile), rows.part(column, form.tile)
-        values = lax.optimization_barrier(_values(left, right, function, form))
+        values = lax.optimization_barrier(values_of(left, right, function, form))
         # each pair once, then its mirror image: a kernel of (x, z) may differ from that of (z, x) by rounding
         below = (row + jnp.arange(form.tile))[:, None] >= (column + jnp.arange(form.tile))[None, :]
         there = lax.dynamic_slice(H, (row, column), values.shape)
@@ -170,7 +172,7 @@ def _fill_tiles(rows: _Rows, H: Any, corners: Any, function: Epilogue, form: _Fo
 
 @functools.partial(jax.jit, static_argnames=("function", "form"))
 def _block(rows: _Rows, i: Any, j: Any, function: Epilogue, form: _Form) -> Any:
-    return _values(rows.chosen(i), rows.chosen(j), function, form)
+    return values_of(rows.chosen(i), rows.chosen(j), function, form)
 
 
 @functools.partial(jax.jit, static_argnames=("function", "form"))
@@ -179,7 +181,7 @@ def _cross(new: _Rows, rows: _Rows, C: Any, function: Epilogue, form: _Form) -> 
 
     def body(step: Any, total: Any) -> Any:
         start = step * form.tile
-        values = _values(new, rows.part(start, form.tile), function, form)
+        values = values_of(new, rows.part(start, form.tile), function, form)
         return total + _times(values, lax.dynamic_slice_in_dim(C, start, form.tile))
 
     zeros = jnp.zeros((new.sums.shape[0], C.shape[1]))
@@ -193,14 +195,13 @@ def _pairs(rows: _Rows, row: Any, column: Any, threshold: Any, form: _Form, mome
     return pairs_of(rho, below, threshold, moment, most)
 
 
-@functools.partial(jax.jit, static_argnames=("factor", "offset", "missing"))
-def _measured(pixels: Any, unit: Any, factor: int, offset: int, missing: int) -> _Rows:
-    """Sums and norms of rows, exact, with rows that fill the last tile."""
-    pixels = jnp.pad(pixels, ((0, missing), (0, 0)))
+@functools.partial(jax.jit, static_argnames=("factor", "offset", "n"))
+def _measured(pixels: Any, unit: Any, factor: int, offset: int, n: int) -> _Rows:
+    """Sums and norms of rows, exact; those from number n on only fill the last tile."""
     sums = jnp.sum(pixels, axis=1, dtype=jnp.int64)
     own = jnp.sum(jnp.square(pixels.astype(jnp.int32)), axis=1, dtype=jnp.int64)
     squares = factor**2 * own + 2 * factor * offset * sums + offset**2 * pixels.shape[1]
-    zero = (squares == 0) | (jnp.arange(len(squares)) >= len(squares) - missing)
+    zero = (squares == 0) | (jnp.arange(len(squares)) >= n)
     squares = jnp.where(zero, 1, squares).astype(jnp.float64)
     norms = jnp.sqrt(squares)
     sizes = jnp.where(zero, 0.0, jnp.ones_like(norms) if unit is None else norms * unit)
@@ -316,8 +317,19 @@ class _IntegerGram(AbstractDeviceGram):
 
     def _on_device(self, pixels: Any, missing: int) -> _Rows:
         with jax.enable_x64(True), jax.default_device(self._device):
-            own = self._integers
-            return _measured(jax.device_put(pixels, self._device), own.unit, own.factor, own.offset, missing)
+            pixels = jax.device_put(pixels, self._device)
+            return self._measure(jnp.pad(pixels, ((0, missing), (0, 0))), len(pixels))
+
+    def _measure(self, pixels: Any, n: int) -> _Rows:
+        own = self._integers
+        return _measured(pixels, own.unit, own.factor, own.offset, n)
+
+    def shares(self, shared_out: Callable[[np.ndarray, float], Any], tile: int) -> tuple[_Rows, Epilogue, _Form]:
+        """The rows given out to several devices, as `shared_out` does with what fills them up, and what makes tiles of them."""
+        pixels = shared_out(self._integers.pixels, 0.0)
+        some_zero = self._form.some_zero or len(pixels) > self.n
+        rows = self._measure(pixels, self.n)
+        return rows, self._function, self._form._replace(tile=tile, some_zero=some_zero)
 
 
 @final

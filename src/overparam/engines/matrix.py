@@ -265,7 +265,9 @@ def gram(
         dtype: of stored tiles: "float64", or "float32", which takes half the disk. The rounding of its entries is counted
             in `H.rounding`, so that brackets hold: they are wider by about 6e-8 ‖H‖_F.
         device: "cpu" (NumPy), "gpu" (JAX on the first accelerator), "jax" (JAX on its
-            default device); None takes an accelerator where there is one and the kernel is one of inner products.
+            default device), "all" (all devices that JAX has, on all machines where `jax.distributed` runs; "matrix_free");
+            None takes an accelerator where there is one and the kernel is one of inner products, and all of them where
+            the matrix does not fit on one.
         threads: threads on the CPU, for BLAS and for the kernel; None leaves the setting in force.
         memory: most bytes to use, a number or text like "2 GiB"; None takes what is free.
         place: a folder that keeps every finished tile; run again after a kill, it goes on with the missing ones, to the
@@ -287,6 +289,13 @@ def gram(
     """
     require_kernel(kernel)
     _require_sense(engine, place, dtype, device, cluster)
+    if device == "all":
+        if engine not in ("auto", "matrix_free") or place or not isinstance(kernel, AbstractInnerProductKernel):
+            raise ValueError(
+                "device='all' makes products of kernels of inner products, and stores no matrix; use device='gpu', or "
+                "leave `engine` and `place` out"
+            )
+        engine = "matrix_free"
     on_disk = rows_on_disk(X, kernel)
     if engine == "dask" or cluster is not None:
         from overparam.engines.dask_gram import make_dask_gram
@@ -335,12 +344,12 @@ def gram(
 
     integers = IntegerRows.of(X)
     if integers is not None:
-        return _integer_gram(kernel, X, integers, get, plan)
+        return _integer_gram(kernel, X, integers, get, plan, device)
     from overparam.engines.on_device import DeviceDenseGram, DeviceMatrixFreeGram
 
     if plan.engine == "dense":
         return DeviceDenseGram.of_kernel(kernel, X, get, plan, chosen)
-    return DeviceMatrixFreeGram(kernel, X, get, plan, chosen)
+    return _on_all(DeviceMatrixFreeGram(kernel, X, get, plan, chosen), device)
 
 
 def _require_sense(engine: str, place: Any, dtype: str, device: str | None, cluster: Any) -> None:
@@ -432,16 +441,29 @@ def _of_integers(
     if chosen == "cpu" or integers is None:
         return None
     plan = make_plan(kernel, *X.shape, engine=engine, device=chosen, threads=threads, memory=memory, get=get)
-    return _integer_gram(kernel, X, integers, get, plan)
+    return _integer_gram(kernel, X, integers, get, plan, device)
 
 
-def _integer_gram(kernel: AbstractInnerProductKernel, X: Any, rows: Any, get: str, plan: EnginePlan) -> AbstractGram:
+def _integer_gram(
+    kernel: AbstractInnerProductKernel, X: Any, rows: Any, get: str, plan: EnginePlan, device: str | None
+) -> AbstractGram:
     """Of rows of small integers, on the plan's device."""
     from overparam.engines.integers_on_device import DeviceDenseIntegerGram, DeviceIntegerGram
 
     if plan.engine == "dense":
         return DeviceDenseIntegerGram.of_kernel(kernel, X, rows, get, plan, plan.device)
-    return DeviceIntegerGram(kernel, X, rows, get, plan, plan.device)
+    return _on_all(DeviceIntegerGram(kernel, X, rows, get, plan, plan.device), device)
+
+
+def _on_all(H: Any, device: str | None) -> AbstractGram:
+    """The matrix on all devices where they are asked for, or where nothing is asked for and JAX has several."""
+    import jax
+
+    if device == "all" or (device is None and len(jax.devices()) > 1):
+        from overparam.engines.sharded import ShardedGram
+
+        return ShardedGram(H)
+    return H
 
 
 def _from_blocks(
@@ -497,11 +519,11 @@ def as_gram(H: Any) -> AbstractGram:
 
 
 def chosen_device(device: str | None) -> str:
-    """ "cpu", "gpu" or "jax": what is asked for, or the accelerator where there is one."""
+    """ "cpu", "gpu", "jax" or "all": what is asked for, or the accelerator where there is one."""
     if device is None:
         return _found_accelerator()
-    if device not in ("cpu", "gpu", "cuda", "jax"):
-        raise ValueError(f"`device` is {device!r}; expected 'cpu', 'gpu', 'jax' or None")
+    if device not in ("cpu", "gpu", "cuda", "jax", "all"):
+        raise ValueError(f"`device` is {device!r}; expected 'cpu', 'gpu', 'jax', 'all' or None")
     return "gpu" if device == "cuda" else device
 
 

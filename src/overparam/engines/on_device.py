@@ -11,7 +11,7 @@ import functools
 import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -40,9 +40,9 @@ PRECISION = lax.Precision.HIGHEST  # float64 products are exact; said so that no
 
 
 def pick(device: str) -> Any:
-    """The JAX device behind "gpu" or "jax"."""
-    if device == "jax":
-        return jax.devices()[0]
+    """The JAX device behind "gpu", "jax", or the first of "all" in this process."""
+    if device in ("jax", "all"):
+        return jax.local_devices()[0]
     for platform in ("gpu", "rocm", "tpu"):
         try:
             return jax.devices(platform)[0]
@@ -63,7 +63,7 @@ def rates(device: str, kernel: AbstractInnerProductKernel, get: str) -> Rates:
         multiply = _timed(jax.jit(lambda a: jnp.matmul(a, a.T, precision=PRECISION)), A)
         read = _timed(jax.jit(lambda a: a.sum()), A)
         epilogue = _timed(jax.jit(lambda a: function(jnp, 0.5 * a, 1.0, 1.0).sum()), A)
-    entries = size * size
+    entries = size * size * (len(jax.devices()) if device == "all" else 1)
     return Rates(flops=2.0 * size * entries / multiply, entries=entries / epilogue, bytes=8.0 * entries / read)
 
 
@@ -104,6 +104,16 @@ class _Rows:
             self.norms = jnp.pad(jnp.asarray(self.host.norms), (0, missing), constant_values=1.0)
 
 
+class UnitShares(NamedTuple):
+    """Rows of norm 1 and their norms, on one device or several."""
+
+    U: Any
+    norms: Any
+
+    def part(self, start: Any, size: int) -> UnitShares:
+        return UnitShares(*(lax.dynamic_slice_in_dim(part, start, size) for part in self))
+
+
 @functools.partial(jax.jit, static_argnames=("function", "tile"))
 def _tile_product(
     U: Any, norms: Any, V: Any, result: Any, row: Any, column: Any, function: Any, tile: int
@@ -116,14 +126,15 @@ def _tile_product(
     rho, below = _cosines(U, row, column, tile)
     size = lax.dynamic_slice_in_dim(norms, row, tile)
     other = lax.dynamic_slice_in_dim(norms, column, tile)
-    values = jnp.where(below, function(jnp, _cut(rho), size[:, None], other[None, :]), 0.0)
+    values = jnp.where(below, function(jnp, cut_cosines(rho), size[:, None], other[None, :]), 0.0)
     down = jnp.matmul(values, lax.dynamic_slice_in_dim(V, column, tile), precision=PRECISION)
     across = jnp.matmul(values.T, lax.dynamic_slice_in_dim(V, row, tile), precision=PRECISION)
     largest = jnp.max(jnp.where(below, jnp.abs(rho), 0.0))
     return added(added(result, down, row), across, column), largest
 
 
-def _cut(rho: Any) -> Any:
+def cut_cosines(rho: Any) -> Any:
+    """Cosines of near-parallel rows at the edge of what counts as such: their pairs are mended apart."""
     return jnp.clip(rho, NEAR_PARALLEL - 1, 1 - NEAR_PARALLEL)
 
 
@@ -139,7 +150,7 @@ def _cosines(U: Any, row: Any, column: Any, tile: int) -> tuple[Any, Any]:
 def _cross(new: Any, sizes: Any, U: Any, norms: Any, C: Any, function: Any) -> tuple[Any, Any]:
     """K(new, X) C with near-parallel cosines cut, and the largest |ρ|."""
     rho = jnp.matmul(new, U.T, precision=PRECISION)
-    values = function(jnp, _cut(rho), sizes[:, None], norms[None, :])
+    values = function(jnp, cut_cosines(rho), sizes[:, None], norms[None, :])
     return jnp.matmul(values, C, precision=PRECISION), jnp.max(jnp.abs(rho))
 
 
@@ -421,33 +432,41 @@ class _DeviceGram(AbstractDeviceGram):
                         np.add.at(result[part], near, (exact - counted)[:, None] * columns[old])
         return result[:, :k].reshape(fresh.n, *C.shape[1:])
 
-    def _near_pairs(self, corners: np.ndarray, largest: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _near_pairs(
+        self, corners: np.ndarray, largest: np.ndarray, lines: Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pairs i > j too close to parallel for arccos and their cosines, looked for only in tiles whose largest |ρ| says so.
 
-        A device says which rows and columns have any; the pairs among them are found on the host.
+        `lines` gives the rows and columns of a tile among which they are; the pairs themselves are found on the host.
         """
-        own, edge = self._rows, 1 - NEAR_PARALLEL
+        own, edge = self._rows.host, 1 - NEAR_PARALLEL
         found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = [
             (np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0))
         ]
         kept = 0
         for row, column in corners[largest > edge]:
-            lines = _near_lines(own.U, row, column, min(own.tile, self.n))
-            i, j = (first + np.flatnonzero(mask) for first, mask in zip((row, column), lines, strict=True))
+            i, j = lines(int(row), int(column))
             step = max(1, CANDIDATES // max(1, len(j)))
             for start in range(0, len(i), step):
                 part = i[start : start + step]
-                rho = np.clip(own.host.U[part] @ own.host.U[j].T, -1.0, 1.0)
-                near, other = np.nonzero((np.abs(rho) > edge) & (part[:, None] > j))
-                found.append((part[near], j[other], rho[near, other]))
+                rho = np.clip(own.U[part] @ own.U[j].T, -1.0, 1.0)
+                near, other = np.nonzero((np.abs(rho) > edge) & (part[:, None] != j))
+                one, two = part[near], j[other]
+                found.append((np.maximum(one, two), np.minimum(one, two), rho[near, other]))
                 kept += len(near)
-            if kept > MOST_PAIRS:
+            if kept > 2 * MOST_PAIRS:
                 raise ValueError(
                     f"`X` has more than {MOST_PAIRS:,} pairs of near-parallel rows; drop repeated rows, or use device='cpu'"
                 )
         rows, columns, cosines = (np.concatenate(part) for part in zip(*found, strict=True))
         _, once = np.unique(rows * self.n + columns, return_index=True)  # tiles may overlap
         return rows[once], columns[once], cosines[once]
+
+    def _near_lines(self, row: int, column: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows and columns of a tile that have a near-parallel pair, found on the device."""
+        own = self._rows
+        lines = _near_lines(own.U, row, column, min(own.tile, self.n))
+        return row + np.flatnonzero(lines[0]), column + np.flatnonzero(lines[1])
 
     def _exact_and_cut(
         self, left: UnitRows, rows: np.ndarray, columns: np.ndarray, cosines: np.ndarray
@@ -486,7 +505,7 @@ class DeviceDenseGram(AbstractStoredGram, _DeviceGram):
             corners = np.array([(min(i, n - tile), min(j, n - tile)) for i, j in tile_starts(n, tile)])
             H = jnp.zeros((n, n))
             H, largest = _fill_tiles(rows.U[:n], rows.norms[:n], H, jnp.asarray(corners), self._function, tile)
-            near_rows, near_columns, _ = self._near_pairs(corners, np.asarray(largest))
+            near_rows, near_columns, _ = self._near_pairs(corners, np.asarray(largest), self._near_lines)
             if len(near_rows):
                 with Workers(worker_count(None, 16 * len(near_rows))) as workers:
                     own = rows.host
@@ -522,7 +541,9 @@ class DeviceMatrixFreeGram(_DeviceGram):
             product, largest = self._sweep_tiles(V, self._function, progress or silent)
             product = product + jnp.asarray(self._diagonal)[:, None] * V
             if self._pairs is None:
-                self._pairs = self._missing_pairs(largest)
+                corners = np.array(list(tile_starts(self.n, self._rows.tile)))
+                self._pairs = self.missing_pairs(corners, largest, self._near_lines)
+                self.repaired = len(self._pairs[0])
             near_rows, near_columns, missing, _ = self._pairs
             if len(missing):
                 product = product.at[near_rows].add(missing[:, None] * V[near_columns])
@@ -541,14 +562,19 @@ class DeviceMatrixFreeGram(_DeviceGram):
             tell((index + 1) / len(corners), 1.0, "product")
         return result[: self.n], np.empty(0) if self._pairs is not None else np.asarray(jnp.stack(largest))
 
-    def _missing_pairs(self, largest: np.ndarray) -> tuple[Any, Any, Any, float]:
+    def missing_pairs(
+        self, corners: np.ndarray, largest: np.ndarray, lines: Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[Any, Any, Any, float]:
         """The near-parallel pairs, what the tiles lack of them, and what ‖·‖_F² lacks for them."""
-        corners = np.array(list(tile_starts(self.n, self._rows.tile)))
-        near_rows, near_columns, cosines = self._near_pairs(corners, largest)
-        self.repaired = len(near_rows)
+        near_rows, near_columns, cosines = self._near_pairs(corners, largest, lines)
         exact, counted = self._exact_and_cut(self._rows.host, near_rows, near_columns, cosines)
         squares = 2 * float(np.sum(exact**2 - counted**2))
         return jnp.asarray(near_rows), jnp.asarray(near_columns), jnp.asarray(exact - counted), squares
+
+    def shares(self, shared_out: Callable[[np.ndarray, float], Any], tile: int) -> tuple[UnitShares, Epilogue, None]:
+        """The rows given out to several devices, as `shared_out` does with what fills them up, and what makes tiles of them."""
+        host = self._rows.host
+        return UnitShares(shared_out(host.U, 0.0), shared_out(host.norms, 1.0)), self._function, None
 
     def dense(self) -> np.ndarray:
         assert self.X is not None
