@@ -16,6 +16,7 @@ import overparam as op
 from overparam.engines import AbstractGram, gram, remember
 from overparam.engines.dask_gram import DaskGram
 from overparam.frame import cluster as clusters
+from overparam.frame.cluster import ClusterLost
 from overparam.kernels import TwoLayer
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
@@ -201,3 +202,33 @@ def test_rows_on_disk_are_sent_panel_by_panel(client: Any, H: AbstractGram, tmp_
     np.save(tmp_path / "rows.npy", X)
     there = gram(TwoLayer(), tmp_path / "rows.npy", engine="dask", cluster=client)
     assert np.all(np.linalg.norm(there @ V - H @ V, axis=0) <= bound(H, V))
+
+
+def test_a_sweep_goes_on_after_its_cluster_is_lost(client: Any, H: AbstractGram, tmp_path) -> None:
+    y = np.sign(X[:, 0])
+    there = gram(TwoLayer(), X, cluster=client.scheduler.address)
+    assert isinstance(there, DaskGram)
+
+    def lose(done: float, total: float | None, what: str) -> None:
+        if done >= 4:
+            there.close()
+
+    with pytest.raises(ClusterLost, match="ask the same"):
+        op.quadrature(there, y, 9, bounds=None, place=tmp_path, progress=lose)
+    told: list[float] = []
+    again = op.quadrature(H, y, 9, bounds=None, place=tmp_path, progress=lambda done, total, what: told.append(done))
+    assert min(told) > 3, "what was made is not made again"
+    true = op.quadrature(H, y, 9, bounds=None)
+    np.testing.assert_array_equal(again.alphas, true.alphas)
+    np.testing.assert_array_equal(again.betas, true.betas)
+
+
+def test_a_worker_without_the_package_is_named_in_one_line(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> None:
+        raise ModuleNotFoundError("No module named 'overparam'")
+
+    answers = iter([clusters.about_here])
+    real = type(client).run
+    monkeypatch.setattr(type(client), "run", lambda self, function, **how: real(self, next(answers) and absent, **how))
+    with pytest.raises(ValueError, match=r"^the worker inproc\S+ has no overparam .*install it there$"):
+        gram(TwoLayer(), X, cluster=client)

@@ -154,7 +154,9 @@ class DaskGram(AbstractHostGram):
                 if self._sent is None:
                     self._sent = self._send()
                 return ask(self._sent)
-            except losses():
+            except Exception as error:
+                if not self.cluster.is_loss(error):
+                    raise
                 self._sent = None
                 if attempt == ATTEMPTS - 1 or not self.cluster.is_back():
                     with self.cluster.lost():
@@ -217,7 +219,7 @@ class DaskGram(AbstractHostGram):
 
     def _take_back(self, asked: Sequence[Any]) -> None:
         """Cancel what was asked for: after ctrl-C or a loss nobody waits for it."""
-        with contextlib.suppress(*losses(), AttributeError):
+        with contextlib.suppress(*losses(), AttributeError, RuntimeError):  # the cluster may be gone
             self.cluster.client.cancel(list(asked), force=True)
 
 

@@ -143,12 +143,19 @@ class Cluster:
             time.sleep(0.1)
         return self.client.status == "running"
 
+    def is_loss(self, error: BaseException) -> bool:
+        """Whether an error says that workers or the scheduler are gone; a client that is closed raises what comes first."""
+        closed = self.client.status not in ("running", "connecting")
+        return isinstance(error, losses()) or (closed and isinstance(error, RuntimeError | AttributeError))
+
     @contextlib.contextmanager
     def lost(self) -> Iterator[None]:
         """What dask raises when scheduler or workers are gone, in one line."""
         try:
             yield
-        except losses() as error:
+        except Exception as error:
+            if not self.is_loss(error):
+                raise
             raise ClusterLost(
                 f"the cluster at {self.address} is lost ({_line(error)}); start it "
                 "again and ask the same: what was kept in `place` goes on"

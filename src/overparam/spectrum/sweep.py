@@ -15,6 +15,7 @@ from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Stopwatch
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.engines.plan import MADE_ANEW
+from overparam.frame.cluster import ClusterLost
 from overparam.spectrum.bounds import EigenvalueBounds, largest_bound, smallest_bound
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse
@@ -86,6 +87,10 @@ def quadrature(
         known = _lower_bound(H, bounds)
         job.run(sweep, known, place, progress or silent)
         return job.result(sweep, known, True)
+    except ClusterLost:
+        if place is not None:
+            sweep.save(place)
+        raise
     except KeyboardInterrupt:
         if place is not None:
             sweep.save(place)
