@@ -175,12 +175,12 @@ def test_workers_with_other_versions_are_refused(client: Any, monkeypatch: pytes
 
 
 def test_killed_workers_cost_only_time(H: AbstractGram, tmp_path) -> None:
-    """Two processes: one is killed within a product, then the last, with all rows; then what is left makes the rest."""
+    """Two processes: one is killed within a product, then all there are, with all rows; those that come after make it."""
     true = H @ V
     with local(2, processes=True) as started, distributed.Client(started, set_as_default=False) as connected:
         there = gram(TwoLayer(), X, engine="dask", cluster=connected)
-        for _ in range(2):
-            living = list(connected.run(os.getpid).values())
+        for few in (True, False):
+            living = list(connected.run(os.getpid).values())[: 1 if few else None]
 
             def kill(done: float, total: float | None, what: str, living: list[int] = living) -> None:
                 while living:
@@ -232,3 +232,22 @@ def test_a_worker_without_the_package_is_named_in_one_line(client: Any, monkeypa
     monkeypatch.setattr(type(client), "run", lambda self, function, **how: real(self, next(answers) and absent, **how))
     with pytest.raises(ValueError, match=r"^the worker inproc\S+ has no overparam .*install it there$"):
         gram(TwoLayer(), X, cluster=client)
+
+
+def test_a_worker_with_an_accelerator_gives_the_same_share() -> None:
+    """On JAX's CPU device, which computes by the same program; rows of all norms, pairs in the square and beside it."""
+    from overparam.engines.dask_on_device import tile_row_on_device
+    from overparam.engines.dask_tasks import RowPanel, tile_row
+    from overparam.engines.panels import UnitRows
+
+    kernel, rows = TwoLayer(), UnitRows.of(X)
+    diagonal = kernel.diagonal(X)
+    panels = [RowPanel(start, rows.part(start, start + 400), diagonal[start : start + 400]) for start in (0, 400)]
+    given = kernel, "ntk", 500, 700, V, *panels
+    true, found = tile_row(*given), tile_row_on_device(*given)
+    assert found.repaired == true.repaired == 2
+    largest = np.abs(diagonal).max()
+    assert (
+        np.abs(found.values - true.values).max() <= 2 * (700 * 2.3e-16 + 2e-14) * largest * np.abs(V).sum(axis=0).max()
+    )
+    assert found.squares == pytest.approx(true.squares, rel=1e-12)

@@ -79,7 +79,7 @@ class DaskGram(AbstractHostGram):
             self._rows = self._here.rows
         else:
             self._here = RecomputedGram(kernel, X, get, plan, None)
-        self._tile, self._panel = row_heights(X, self._rows is None)
+        self._tile, self._panel = row_heights(X, self._rows is None, cluster.accelerators)
         self._square_sum: float | None = None
         self._sent: Sent | None = None
 
@@ -223,7 +223,7 @@ class DaskGram(AbstractHostGram):
             self.cluster.client.cancel(list(asked), force=True)
 
 
-def row_heights(X: Any, blocks: bool) -> tuple[int, int]:
+def row_heights(X: Any, blocks: bool, accelerators: bool = False) -> tuple[int, int]:
     """Rows of a tile row, which is a task, and of a panel, which is what travels: by the shape of the rows alone.
 
     >>> row_heights(np.empty((10_000, 784)), False), row_heights(np.empty((1000, 4)), True)
@@ -231,6 +231,10 @@ def row_heights(X: Any, blocks: bool) -> tuple[int, int]:
     """
     n = len(X)
     tile = max(32, min(ROWS, n // 64)) if blocks else max(256, min(2 * ROWS, n // 64), n // 2048)
+    if accelerators and not blocks:
+        tile = max(
+            tile, min(COLUMNS, n // 16)
+        )  # fewer and larger: an accelerator is done before its share has travelled
     tile = min(tile, n)
     count = min(PANELS, max(1, X.nbytes // PANEL))
     panel = -(-n // count)

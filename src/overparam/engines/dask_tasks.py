@@ -18,6 +18,7 @@ from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.engines.panels import UnitRows, fill_block, take_close_pairs
 from overparam.engines.tiles import mirrored
 from overparam.engines.workers import Workers
+from overparam.frame.cluster import has_device
 
 ROWS, COLUMNS = 512, 8192
 """Of a tile of cosines: 32 MB, of rows enough for BLAS to run at full speed."""
@@ -49,6 +50,14 @@ class RowPanel:
         else:
             rows = _aligned(self.rows)
         return RowPanel(self.start, rows, self.diagonal)
+
+    @cached_property
+    def on_device(self) -> tuple[Any, Any]:
+        """Unit rows and norms on JAX's first device, moved there once."""
+        import jax.numpy as jnp
+
+        assert isinstance(self.rows, UnitRows)
+        return jnp.asarray(self.rows.U), jnp.asarray(self.rows.norms)
 
     def unit_rows(self, start: int, stop: int) -> UnitRows:
         """Rows start:stop of all."""
@@ -87,9 +96,13 @@ class Pairs:
 
 def tile_row(kernel: AbstractKernel, get: str, start: int, stop: int, V: np.ndarray, *panels: RowPanel) -> Share:
     """Rows start:stop of the lower triangle times V, and their mirror image's part; `panels` hold rows 0:stop."""
-    values, squares, repaired = np.zeros((stop, V.shape[1])), 0.0, 0
     panels = tuple(panel.aligned for panel in panels)
     V = _aligned(V)
+    if isinstance(kernel, AbstractInnerProductKernel) and has_device():
+        from overparam.engines.dask_on_device import tile_row_on_device
+
+        return tile_row_on_device(kernel, get, start, stop, V, *panels)
+    values, squares, repaired = np.zeros((stop, V.shape[1])), 0.0, 0
     with one_blas_thread():
         for top in range(start, stop, ROWS):
             bottom = min(top + ROWS, stop)
@@ -125,7 +138,7 @@ def pairs_of_tile_row(
             bottom = min(top + ROWS, stop)
             own = panels[-1].unit_rows(top, bottom).U
             for panel in panels:
-                for left, right in _ranges(panel.start, min(panel.stop, bottom), COLUMNS):
+                for left, right in ranges(panel.start, min(panel.stop, bottom), COLUMNS):
                     out = buffer[: (bottom - top) * (right - left)].reshape(bottom - top, right - left)
                     np.matmul(own, panel.unit_rows(left, right).U.T, out=out)
                     sums = moments[top:bottom], moments[left:right]
@@ -163,7 +176,7 @@ def cross_rows(
     with one_blas_thread():
         for panel in (panel.aligned for panel in panels):
             width = COLUMNS if isinstance(panel.rows, UnitRows) else BLOCK
-            for left, right in _ranges(panel.start, panel.stop, width):
+            for left, right in ranges(panel.start, panel.stop, width):
                 if isinstance(new, UnitRows):
                     assert isinstance(kernel, AbstractInnerProductKernel)
                     tile = np.empty((count, right - left))
@@ -184,7 +197,7 @@ def _tiles(
     buffer = np.empty((bottom - top) * max(width, bottom - top)) if of_cosines else np.empty(0)
     for panel in panels:
         for left, right in [
-            *_ranges(panel.start, min(panel.stop, top), width),
+            *ranges(panel.start, min(panel.stop, top), width),
             *([(top, bottom)] if panel is home else []),
         ]:
             square = left == top
@@ -213,7 +226,8 @@ def _aligned(array: np.ndarray) -> np.ndarray:
     return np.require(array, requirements=["A", "C"])
 
 
-def _ranges(start: int, stop: int, width: int) -> list[tuple[int, int]]:
+def ranges(start: int, stop: int, width: int) -> list[tuple[int, int]]:
+    """Parts of start:stop, `width` long at most."""
     return [(left, min(left + width, stop)) for left in range(start, stop, width)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import platform
 import time
@@ -192,12 +193,15 @@ def about_here() -> dict[str, Any]:
     from importlib.metadata import version
 
     python = ".".join(platform.python_version_tuple()[:2])
-    accelerator = has_accelerator() and _jax_sees_it()
     versions = {"overparam": __version__, "python": python, "numpy": np.__version__, "dask": version("distributed")}
-    return {**versions, "accelerator": accelerator}
+    return {**versions, "accelerator": has_device()}
 
 
-def _jax_sees_it() -> bool:
+@functools.cache
+def has_device() -> bool:
+    """Whether JAX computes on an accelerator in this process."""
+    if not has_accelerator():
+        return False
     import jax
 
     try:
