@@ -240,3 +240,31 @@ def test_true_and_false_are_the_same_in_all_forms(tmp_path):
 def test_a_kind_of_note_is_one_of_those_there_are():
     with pytest.raises(ValueError, match="`kind` is 'other'"):
         ColumnNote("a", "other", "words")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_columns_that_give_nearly_all_labels_away_are_named_though_they_hide_each_other(classes):
+    rng = np.random.default_rng(8)
+    label = rng.integers(0, classes, 600)
+    columns = {name: rng.normal(size=600) for name in "abcd"} | {"e": label + rng.normal(size=600)}
+    slips = [np.where(rng.random(600) < 0.02, rng.integers(0, classes, 600), label) for _ in range(2)]
+    one = pd.DataFrame({**columns, "status": slips[0], "y": label})
+    assert kinds(load(one), "leak") == {("status", "leak")}
+    assert kinds(load(one.assign(closed=7 - 2 * slips[1]), label="y"), "leak") == {
+        ("status", "leak"),
+        ("closed", "leak"),
+    }
+    mixed = np.where(rng.random(600) < 0.2, rng.integers(0, classes, 600), label)  # good columns and no more
+    assert not kinds(load(pd.DataFrame({**columns, "status": mixed, "y": label})), "leak")
+
+
+def test_a_column_that_is_the_target_in_most_rows_is_named():
+    rng = np.random.default_rng(9)
+    target = rng.normal(size=300)
+    columns = {name: target + rng.normal(size=300) for name in "abc"}
+    paid = np.where(rng.random(300) < 0.03, rng.normal(size=300), 3 * target - 1)
+    assert kinds(load(pd.DataFrame({**columns, "paid": paid, "y": target})), "leak") == {("paid", "leak")}
+    noisy = 3 * target + 0.02 * rng.normal(size=300)
+    zeros = np.where(rng.random(300) < 0.95, 0.0, target)  # nearly always one value
+    assert not kinds(load(pd.DataFrame({**columns, "paid": noisy + 0.3 * columns["a"], "y": target})), "leak")
+    assert not kinds(load(pd.DataFrame({"a": columns["a"], "b": np.where(zeros == 0, 0.0, 1.0), "y": zeros})), "leak")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 import numpy as np
 
 from overparam.core.words import count_of
 from overparam.data.column_notes import ColumnNote
+from overparam.data.draws import generator
 from overparam.data.few_values import stands_out_by_value
 from overparam.data.readers.reader import Raw
 
@@ -23,7 +24,13 @@ COPY = 0.999
 """The correlation with a real target, of values or of ranks, from which a column is that target in other numbers."""
 FAR = 0.15
 """The balanced error that every other column has at least, where one that separates classes by a threshold or by its values stands out."""
-MOST_NAMED = 20
+NEARLY, FARTHER = 0.045, 0.25
+"""The same where a column gives nearly all labels away, or several do, which hide each other: up to three."""
+EXACT, LINES = 0.9, 200
+"""Share of rows in which a column is a real target in other numbers, of which it is said too; pairs of rows that tell the line."""
+MOST_NAMED, MOST_LEAKS = 20, 3
+Limits = Sequence[tuple[float, float, int]]
+"""(largest error of columns that stand out, least of all others, how many may)."""
 
 
 def column_doubts(raw: Raw, rows: np.ndarray, codes: np.ndarray, k: int) -> list[ColumnNote]:
@@ -83,6 +90,8 @@ def _leaks(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[Colu
     if k == 0:
         for column in np.flatnonzero(_correlation(X, targets) >= COPY).tolist():
             found[names[column]] = "it is the target in other numbers, with a correlation of 1 to three digits"
+        for column, share in _lines(X, targets):
+            found.setdefault(names[column], f"it is the target in other numbers in {share:.0%} of the rows")
     else:
         for name, values in _candidates(X, names, targets, k):
             wrong = _error_alone(values, targets, k)
@@ -94,11 +103,12 @@ def _leaks(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[Colu
                 found[name] = (
                     f"where it has no value is the label: that alone is wrong on {100 * wrong:.2g}% of new rows"
                 )
-        if k == 2 and not found:
-            found = _stands_out(X, names, targets)
+        limits = ((ALONE, FAR, 1), (NEARLY, FARTHER, MOST_LEAKS))
+        if k == 2:
+            found |= _stands_out(X, names, targets, limits, found)
         if not found:
             ids = [name for name, _ in raw.identifiers]
-            found = stands_out_by_value(X, names, targets, k, ALONE, FAR, ids)
+            found = stands_out_by_value(X, names, targets, k, limits, ids)
     return [
         ColumnNote(name, "leak", f"column {name!r} gives the target away: {what}; is it known before the target is?")
         for name, what in found.items()
@@ -153,22 +163,47 @@ def _error_alone(values: np.ndarray, codes: np.ndarray, k: int) -> float | None:
     return wrong if wrong <= ALONE else None
 
 
-def _stands_out(X: np.ndarray, names: Sequence[str], codes: np.ndarray) -> dict[str, str]:
-    """The one column a threshold on which tells two classes apart, where no other column comes near."""
+def _stands_out(
+    X: np.ndarray, names: Sequence[str], codes: np.ndarray, limits: Limits, known: Container[str]
+) -> dict[str, str]:
+    """The columns a threshold on which tells two classes apart, where no other column comes near; known leaks do not count."""
     some = slice(0, None, -(-len(X) // 2_000))
     X, codes = X[some], codes[some]
     wrong = (1.0 - np.abs(_thresholds(X, codes)[1]).max(axis=0)) / 2  # balanced, in either direction
-    best = int(wrong.argmin())
-    others = [error for error, name in zip(wrong, names, strict=True) if name != names[best]]
-    if len(X) < 2 * LEAST_ROWS or wrong[best] > ALONE or not others or min(others) < FAR:
+    least: dict[str, int] = {}
+    for column in map(int, np.argsort(wrong, kind="stable")):
+        if names[column] not in known:
+            least.setdefault(names[column], column)
+    if len(X) < 2 * LEAST_ROWS:
         return {}
-    new = _two_halves(X[:, best], codes, 2, _by_threshold)
-    if new > ALONE:
-        return {}
-    words = (
-        f"a threshold on it is wrong on {100 * new:.2g}% of new rows, on any other column on {100 * min(others):.2g}%"
-    )
-    return {names[best]: words}
+    for most, far, count in limits:
+        columns = [column for column in least.values() if wrong[column] <= most]
+        others = [wrong[column] for column in least.values() if wrong[column] > most]
+        if not 0 < len(columns) <= count or not others or min(others) < far:
+            continue
+        new = {column: _two_halves(X[:, column], codes, 2, _by_threshold) for column in columns}
+        if max(new.values()) <= most:
+            than = f"on any other column on {100 * min(others):.2g}%"
+            return {
+                names[i]: f"a threshold on it is wrong on {100 * e:.2g}% of new rows, {than}" for i, e in new.items()
+            }
+    return {}
+
+
+def _lines(X: np.ndarray, targets: np.ndarray) -> Iterator[tuple[int, float]]:
+    """Columns of which a target is a straight line in most rows, to three digits, and in what share of them."""
+    pairs = generator(0, 53).integers(len(X), size=(2, LINES))
+    for y in np.asarray(targets, dtype=np.float64).reshape(len(targets), -1).T:
+        rise, spread = y[pairs[0]] - y[pairs[1]], float(y.std())
+        run = X[pairs[0]] - X[pairs[1]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = np.where(run != 0, rise[:, None] / run, np.nan)
+        for column in np.flatnonzero(np.isfinite(slopes).sum(axis=0) > LINES / 2).tolist():
+            slope = float(np.nanmedian(slopes[:, column]))
+            off = y - slope * X[:, column]
+            on = np.abs(off - np.median(off)) <= 1e-3 * spread
+            if slope and on.mean() >= EXACT and len(np.unique(y[on])) > 10:
+                yield column, float(on.mean())
 
 
 def _thresholds(X: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

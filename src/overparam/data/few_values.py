@@ -13,12 +13,17 @@ MOST_ROWS = 2_000
 
 
 def stands_out_by_value(
-    X: np.ndarray, names: Sequence[str], codes: np.ndarray, k: int, alone: float, far: float, ids: Iterable[str]
+    X: np.ndarray,
+    names: Sequence[str],
+    codes: np.ndarray,
+    k: int,
+    limits: Sequence[tuple[float, float, int]],
+    ids: Iterable[str],
 ) -> dict[str, str]:
-    """The one column whose values tell the classes apart, where no other column comes near; and what to say of it.
+    """The columns whose values tell the classes apart, where no other column comes near; and what to say of them.
 
-    Each row is told by the commonest class of the other rows with its value. alone: the largest balanced error of the
-    column; far: the least of every other one; ids: columns that name groups of rows, which are no leak.
+    Each row is told by the commonest class of the other rows with its value. limits: the largest balanced error of such
+    columns, the least of every other one, and how many they may be, of which one must hold; ids: columns that name groups of rows, which are no leak.
     A column has few values where there are at most √n of them: then a value comes about √n times or more.
     """
     some = slice(0, None, -(-len(X) // MOST_ROWS))
@@ -30,15 +35,18 @@ def stands_out_by_value(
     places = {name: _places(X, own) for name, own in columns.items()}
     few = {name: place for name, place in places.items() if 2 < 1 + place.max() <= most and name not in set(ids)}
     errors = {name: left_out_error(place, codes, k) for name, place in few.items()}
-    best = min(errors, key=errors.__getitem__, default=None)
-    if best is None or errors[best] > alone or len(places) < 2:
-        return {}
-    near = _nearest(places, best, codes, k, most)
-    if near < far:
-        return {}
-    values = int(1 + few[best].max())
-    words = f"by the class of each of its {count_of(values, 'value')} it is wrong on {100 * errors[best]:.2g}% of rows left out"
-    return {best: f"{words}, any other column on {100 * near:.2g}% or more"}
+    for alone, far, count in limits:
+        best = [name for name, error in errors.items() if error <= alone]
+        if not 0 < len(best) <= count or len(best) == len(places):
+            continue
+        near = _nearest(places, best, codes, k, most)
+        if near >= far:
+            return {
+                name: f"by the class of each of its {count_of(int(1 + few[name].max()), 'value')} it is wrong on {100 * errors[name]:.2g}% of rows left "
+                f"out, any other column on {100 * near:.2g}% or more"
+                for name in best
+            }
+    return {}
 
 
 def _places(X: np.ndarray, columns: list[int]) -> np.ndarray:
@@ -49,11 +57,11 @@ def _places(X: np.ndarray, columns: list[int]) -> np.ndarray:
     return np.unique(values, return_inverse=True)[1]
 
 
-def _nearest(places: Mapping[str, np.ndarray], best: str, codes: np.ndarray, k: int, most: int) -> float:
+def _nearest(places: Mapping[str, np.ndarray], best: Sequence[str], codes: np.ndarray, k: int, most: int) -> float:
     """The least error of any other column, values in equal parts of about √n rows where there are many."""
     errors = []
     for name, place in places.items():
-        if name != best:
+        if name not in best:
             below = np.r_[0, np.cumsum(np.bincount(place))[:-1]]
             part = place if 1 + place.max() <= most else below[place] * most // len(place)
             errors.append(left_out_error(part, codes, k))
