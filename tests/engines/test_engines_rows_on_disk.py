@@ -77,6 +77,7 @@ def test_the_numbers_are_those_of_rows_in_memory(tmp_path: Path, kind: str) -> N
     )
     new = rng.standard_normal((3, D))
     np.testing.assert_allclose(H.cross_product(new, V), held.cross_product(new, V), atol=1e-12)
+    np.testing.assert_allclose(op.cross_matrix(TwoLayer(), new, H.X), op.cross_matrix(TwoLayer(), new, X), atol=1e-13)
     np.testing.assert_allclose(H.block([1, 50], [3, 7]), held.block([1, 50], [3, 7]), atol=1e-14)
     assert op.eigenvalue_bounds(H).upper == pytest.approx(op.eigenvalue_bounds(held).upper, rel=1e-6)
 
@@ -89,6 +90,17 @@ def test_a_stored_matrix_of_them_is_that_of_rows_in_memory(tmp_path: Path, kind:
     np.testing.assert_array_equal(first.dense(), again.dense())
     scale = np.sqrt(np.outer(first.diagonal(), first.diagonal()))
     assert (np.abs(first.dense() - gram(TwoLayer(), X).dense()) <= 4e-14 * scale).all()
+
+
+def test_what_is_asked_of_a_matrix_of_them_is_answered(tmp_path: Path) -> None:
+    y = np.sign(V[:, 0])
+    held, H = (gram(TwoLayer(), rows, "matrix_free", device="cpu") for rows in (X, on_disk("memory map", tmp_path)))
+    one, two = (op.solve(K, y, ridge=1.0).bracket for K in (held, H))
+    assert one.lower <= two.upper
+    assert two.lower <= one.upper
+    left_out = [op.leave_one_out(K, y, ridge=1.0).outputs for K in (held, H)]
+    np.testing.assert_allclose(*left_out, rtol=1e-8)
+    np.testing.assert_array_equal(op.remember(H, tmp_path / "products") @ V, H @ V)
 
 
 def test_kernels_that_make_their_own_blocks_take_them_too(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from overparam.core.deprecated import accepts_old
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads
 from overparam.core.progress import Progress, silent
+from overparam.engines.rows_on_disk import rows_on_disk
 from overparam.engines.tiles import Tiles
 
 PANEL = 1024
@@ -45,14 +46,19 @@ def cross_matrix(
     array([[1., 0.]])
     """
     require_kernel(kernel)
-    X_new, X = kernel.inputs(X_new, "X_new"), kernel.inputs(X, "X")
+    on_disk = rows_on_disk(X, kernel)
+    X_new, X = kernel.inputs(X_new, "X_new"), kernel.inputs(X, "X") if on_disk is None else on_disk
     require_alike(X_new, X, "X_new")
     what = f"the matrix of {len(X_new):,} × {len(X):,} rows"
     checks.require_memory(8 * len(X_new) * len(X), available_memory(), what, "take fewer new rows at a time", part=0.9)
     tell = progress or silent
     values = np.empty((len(X_new), len(X)))
     with blas_threads(threads):
-        if isinstance(kernel, AbstractInnerProductKernel) and place is None:
+        if on_disk is not None and place is None:  # the known rows are read once
+            for start in range(0, len(X), PANEL):
+                values[:, start : start + PANEL] = kernel.block(X_new, on_disk[start : start + PANEL], get)
+                tell(min(start + PANEL, len(X)) / len(X), 1.0, "kernel matrix")
+        elif isinstance(kernel, AbstractInnerProductKernel) and place is None:
             for start in range(0, len(X_new), PANEL):
                 values[start : start + PANEL] = kernel.block(X_new[start : start + PANEL], X, get)
                 tell(min(start + PANEL, len(X_new)) / len(X_new), 1.0, "kernel matrix")

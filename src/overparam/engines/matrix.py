@@ -159,7 +159,11 @@ class AbstractGram(abc.ABC):
         columns = np.atleast_1d(np.arange(self.n)[columns])
         if not len(rows) or not len(columns):
             return np.empty((len(rows), len(columns)))
-        return self.kernel.block(self.X[rows], self.X[columns], self.get)
+        if isinstance(self.X, np.ndarray):
+            return self.kernel.block(self.X[rows], self.X[columns], self.get)
+        chosen = self.X[columns]
+        parts = [self.kernel.block(self.X[rows[i : i + 2048]], chosen, self.get) for i in range(0, len(rows), 2048)]
+        return np.concatenate(parts)
 
     def _no_cosines(self) -> ValueError:
         if self.kernel is None:
