@@ -171,7 +171,7 @@ def prepare_build_gram(
     X, name, notes = _rows(data, y, how, max_rows, key, made, {"key": key, **reading})
     made = made if isinstance(made, AbstractKernel) else made(X)
     cost = _cost(made, X, engine, get, dtype, device, place)
-    tiles = Path(place) if cost.engine == "stored" and place is not None else None
+    tiles = Path(place).absolute() if cost.engine == "stored" and place is not None else None
     spec = spec_of(made)
     asked = {"data": name, "kernel": str(spec), "get": get, "preprocess": how, "max_rows": max_rows, "dtype": dtype}
 

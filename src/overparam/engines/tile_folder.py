@@ -111,7 +111,7 @@ class TileFolder:
                     if not got:
                         return None
                     filled += got
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError:  # not there, or a disk that cannot read it: it is made again
             return None
         if checksum(buffer[:-4]) != buffer[-4:].tobytes():
             return None
