@@ -263,3 +263,15 @@ def test_neighbours_in_the_file_that_answer_for_each_other_take_green_away():
     assert (error.leading, tone) == ("rows left out one at a time", "warning")
     assert [one.kind for one in error.doubts] == ["in order"]
     assert error.upper < 0.2 < 0.35 < error.doubts[0].error.value
+
+
+def test_rows_made_up_by_oversampling_take_green_away():
+    random = np.random.default_rng(3)
+    X, few = random.normal(size=(90, 6)), 20
+    one, other = random.integers(few, size=(2, 70))
+    made = X[one] + random.uniform(size=(70, 1)) * (X[other] - X[one])
+    error, tone, _ = estimated(op.load((np.vstack([X, made]), NAMES[np.repeat([0, 1, 0], [few, 70, 70])])))
+    doubt = error.doubt("made up")
+    assert 30 < doubt.rows <= 70
+    assert doubt.error.value > error.value  # the labels are by chance
+    assert tone != "good"

@@ -144,7 +144,7 @@ Leading = Literal[
 ]
 
 
-DoubtKind = Literal["one at a time", "near rows", "in order", "windows", "folds"]
+DoubtKind = Literal["one at a time", "near rows", "in order", "made up", "windows", "folds"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,12 +153,15 @@ class Doubt:
 
     kind: DoubtKind
     """"one at a time", "near rows": the same rows left out alone, or with all that is near them. "in order": runs of
-    neighbours in the file, which are like each other, left out together. "windows": rows overlap, and
+    neighbours in the file, which are like each other, left out together. "made up":
+    rows between two others of their class, as oversampling makes them, left out altogether. "windows": rows overlap, and
     those at the edge of a block share columns with the next. "folds": a fifth of the rows left out at once."""
     error: Interval | None
     """That way; None where there is no number to it."""
     clear: bool
     """Whether it takes green away by itself; else green needs that this error is as good as the leading one has to be."""
+    rows: int = 0
+    """Rows it is about, where that is known."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from overparam.analysis.data_answers import (
     TargetError,
 )
 from overparam.analysis.data_fit import Fitted
-from overparam.analysis.data_held import HeldRows
+from overparam.analysis.data_held import HeldRows, held_rows_of, taken_rows
 from overparam.analysis.data_rows import PreparedRows, columns, target_names
 from overparam.analysis.data_telling import PART, RANKED, is_uneven, tells_nothing, why_untold
 from overparam.core.bracketed import Interval
@@ -116,7 +116,7 @@ def _doubts(
     if unknown:
         found += [Doubt("one at a time", each, clear=False) for each in alone]
     if fitted.copies.in_order and together is not None and clearly_more(together, led):
-        found.append(Doubt("in order", together, clear=True))
+        found.append(Doubt("in order", together, clear=True, rows=fitted.copies.in_order))
     elif together is not None and together is not led and (unknown or fitted.copies.doubtful):
         found.append(Doubt("near rows", together, clear=False))
     if fitted.copies.verdict == "windows":
@@ -125,7 +125,16 @@ def _doubts(
         folds = worse_in_folds(held, led if len(held.rows) == s.n else None, s.seed)
         if folds is not None:
             found.append(Doubt("folds", folds, clear=True))
+    if len(fitted.made_up):
+        found.append(Doubt("made up", _without_made_up(s, fitted), clear=True, rows=len(fitted.made_up)))
     return tuple(found)
+
+
+def _without_made_up(s: PreparedRows, fitted: Fitted) -> Interval | None:
+    """The error in folds of the other rows alone; None where they are too few for folds."""
+    rows = np.delete(np.arange(s.n), fitted.made_up)
+    held = held_rows_of(fitted, rows[np.isin(rows, taken_rows(s))])
+    return None if held is None else group_interval(held.losses, held.groups, s.seed)
 
 
 def worse_in_folds(held: HeldRows, few: Interval | None, seed: int) -> Interval | None:

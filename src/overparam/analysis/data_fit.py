@@ -14,6 +14,7 @@ from overparam.analysis.data_rows import PreparedRows, columns
 from overparam.data import RowCopies, row_copies
 from overparam.data.copies import AlikeRows, comparable_rows
 from overparam.data.dependent_rows import enough, not_whole_classes, rows_in_order
+from overparam.data.interpolated import interpolated_rows
 from overparam.frame import Work
 from overparam.theory import TunedFit, tuned_fit
 
@@ -35,6 +36,8 @@ class Fitted:
     fit: TunedFit
     cautious: TunedFit
     """With all equal and near rows leaving together: the same fit where they are copies."""
+    made_up: np.ndarray
+    """Positions of rows between two others of their class, as oversampling makes them."""
 
 
 def fit_rows(work: Work, s: PreparedRows) -> Fitted:
@@ -75,7 +78,11 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
     if len(np.unique(groups)) < 2:
         groups = alone
     same = np.array_equal(np.unique(groups, return_inverse=True)[1], np.unique(wide, return_inverse=True)[1])
-    return Fitted(s, judged, groups, cautious if same else fitted(groups, 0.5, 1.0, ", once more"), cautious)
+    made_up = np.zeros(0, dtype=np.int64)
+    if s.classes and s.source.kind == "table":
+        made_up = interpolated_rows(np.asarray(s.source.X, dtype=np.float64), s.data.codes)
+    last = cautious if same else fitted(groups, 0.5, 1.0, ", once more")
+    return Fitted(s, judged, groups, last, cautious, made_up)
 
 
 def _with_dependent(s: PreparedRows, found: RowCopies) -> RowCopies:

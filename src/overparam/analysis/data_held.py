@@ -32,9 +32,13 @@ class HeldRows:
 
 
 def held_rows(work: Work, every: PreparedRows, fitted: Fitted) -> HeldRows | None:
-    """None where there are too few rows or groups for folds."""
+    """Of all rows, or some of very many; None where there are too few rows or groups for folds."""
+    return held_rows_of(fitted, taken_rows(fitted.rows))
+
+
+def held_rows_of(fitted: Fitted, rows: np.ndarray) -> HeldRows | None:
+    """Of these rows."""
     s = fitted.rows
-    rows = taken_rows(s)
     own = fitted.groups[rows]
     if len(np.unique(own)) < 2 * FOLDS:
         return None

@@ -328,6 +328,15 @@ def _apart(error: ErrorEstimate, copies: Copies) -> list[str]:
             f"With a fifth of the rows left out at once the error is clearly larger ({measured(folds.error, level=True)}): rows may answer for each other "
             "in a way that was not found; name what belongs together with `group=`."
         )
+    made = error.doubt("made up")
+    if made is not None:
+        without = (
+            "" if made.error is None else f"; without them {measured(made.error, level=True)} of the others are wrong"
+        )
+        said.append(
+            f"{count_of(made.rows, 'row')} lie between two others of their class, to the last digits, as oversampling makes them: they answer for "
+            f"those, and this error is not of new rows{without}. Oversample the rows that are fitted, never those that are tested."
+        )
     order = error.doubt("in order")
     if order is not None and order.error is not None:
         said.append(
