@@ -8,13 +8,14 @@ from analysis_cases import checked, same
 from scipy.stats import binom
 
 import overparam as op
+from overparam.analysis.data_estimate import group_interval
 from overparam.analysis.data_fit import fit_rows
 from overparam.analysis.data_held import held_rows
-from overparam.analysis.data_kinds import SAID, compare_kinds, judge_kinds, kinds_sentence
+from overparam.analysis.data_kinds import SAID, chosen_of, compare_kinds, judge_kinds, kinds_sentence, network_size
 from overparam.analysis.data_rival import forest
 from overparam.analysis.data_rows import prepare_rows
 from overparam.analysis.folds import folds_of
-from overparam.analysis.host_networks import MOMENTUM, descend, largest_curvature
+from overparam.analysis.host_networks import MOMENTUM, descend, largest_curvature, train_on_folds
 from overparam.frame import Work
 from overparam.theory import tuned_fit
 
@@ -26,33 +27,55 @@ def test_networks_take_the_steps_of_automatic_derivatives():
     rows, Y = random.normal(size=(12, 4)), random.normal(size=(12, 2))
     W, A = random.normal(size=(4, 5)), random.normal(size=(5, 2))
     batches = [np.array([[0, 1, 2], [5, 6, 7]]), np.array([[3, 4, 3], [8, 9, 11]]), np.array([[1, 2, 2], [9, 8, 7]])]
-    settings = [(0.1, 0.0), (0.02, 0.3)]
-    *_, found = (now.copy() for now in descend(rows, Y, W, A, settings, iter(batches), falls=2))
-    found = found.reshape(2, 4, 2, 5)
+    settings = [(0.1, 0.0, False), (0.02, 0.3, True)]
+    *_, found = ([part.copy() for part in now] for now in descend(rows, Y, W, A, settings, iter(batches), falls=2))
     with jax.enable_x64(True):
 
         def loss(weights, picked, decay):
-            residuals = jax.nn.relu(rows[picked] @ weights) @ A - Y[picked]
-            return jnp.sum(residuals**2) / 2 / len(picked) + decay * jnp.sum(weights**2) / 2
+            first, second, straight = weights
+            residuals = jax.nn.relu(rows[picked] @ first) @ second + rows[picked] @ straight - Y[picked]
+            held = decay * (jnp.sum(first**2) + jnp.sum(second**2)) / 2
+            return jnp.sum(residuals**2) / 2 / len(picked) + held
 
         for fold in range(2):
-            for place, (rate, decay) in enumerate(settings):
-                now, velocity = jnp.asarray(W), 0.0
+            for place, (rate, decay, path) in enumerate(settings):
+                now = [jnp.asarray(W), jnp.asarray(A), jnp.zeros((4, 2))]
+                velocity = [0.0, 0.0, 0.0]
                 for step, picked in enumerate(batches):
-                    velocity = MOMENTUM * velocity + jax.grad(loss)(now, picked[fold], decay)
-                    now = now - (rate if step < 2 else rate / 10) * velocity
-                # rates and decays are in single precision: 6e-8 of them, over steps whose sizes are those of the weights
-                np.testing.assert_allclose(found[fold, :, place], now, rtol=0, atol=1e-5 * np.abs(now).max())
+                    slopes = jax.grad(loss)(now, picked[fold], decay)
+                    slopes[2] = slopes[2] * path
+                    velocity = [MOMENTUM * speed + slope for speed, slope in zip(velocity, slopes, strict=True)]
+                    fast = rate if step < 2 else rate / 10
+                    now = [weights - fast * speed for weights, speed in zip(now, velocity, strict=True)]
+                for part, weights in zip(found, now, strict=True):
+                    # rates and decays are in single precision: 6e-8 of them, over steps whose sizes are those of the weights
+                    bound = 1e-5 * max(1.0, float(np.abs(weights).max()))
+                    np.testing.assert_allclose(part[fold, place], weights, rtol=0, atol=bound)
 
 
 def test_the_largest_curvature_is_that_of_the_derivatives_of_the_outputs():
     random = np.random.default_rng(1)
     rows, W, A = random.normal(size=(30, 4)) + 1.0, random.normal(size=(4, 6)), random.normal(size=(6, 2))
     J = np.einsum("ni,nm,mk->nkim", rows, (rows @ W > 0).astype(float), A).reshape(60, -1)
-    exact = np.linalg.norm(J, 2) ** 2 / 30
+    beside = [np.kron(part, np.eye(2)) for part in (np.maximum(rows @ W, 0), rows)]
+    exact = np.linalg.norm(np.hstack([J, *beside]), 2) ** 2 / 30
     rows, W, A = (array.astype(np.float32) for array in (rows, W, A))
     found = largest_curvature(rows, W, A, random)
     assert 0.7 * exact < found < exact * (1 + 1e-5)  # power iteration comes from below
+
+
+def test_a_network_is_no_straw_man_on_linear_targets():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 20))
+    y = X @ random.normal(size=20) / 20**0.5 + 0.5 * random.normal(size=300)
+    folds = folds_of(np.zeros(300, dtype=int), None, 0, classes=False)
+    linear, straight = np.empty(300), np.column_stack([X, np.ones(300)])
+    for fitted, held in folds:
+        linear[held] = straight[held] @ np.linalg.lstsq(straight[fitted], y[fitted])[0]
+    forms, width, steps = network_size(*X.shape)
+    network = chosen_of(y, train_on_folds(X, y, folds, width=width, steps=steps, forms=forms), folds)
+    found = group_interval((y - network) ** 2, np.arange(300), 0)
+    assert found.lower <= np.mean((y - linear) ** 2)
 
 
 @pytest.mark.parametrize("task", ["classes", "regression"])

@@ -17,7 +17,7 @@ from overparam.analysis.data_rival import TREES
 from overparam.analysis.data_rows import PreparedRows
 from overparam.analysis.data_telling import cut, sides
 from overparam.analysis.folds import FOLDS, Folds, quiet_fits
-from overparam.analysis.host_networks import BATCH, DECAYS, LENGTHS, RATES, train_on_folds
+from overparam.analysis.host_networks import BATCH, FEW_FORMS, FORMS, LENGTHS, RATES, Forms, train_on_folds
 from overparam.core.bracketed import Interval
 from overparam.core.machine import blas_threads
 from overparam.core.sections import Block, Figure, Line, Table, Text, series
@@ -29,10 +29,10 @@ from overparam.theory import linear_regression
 SAID: dict[str, str] = {
     "kernel": "a tuned kernel", "network": "a trained network", "trees": "trees", "linear": "a linear model",
 }  # fmt: skip
-WIDTH, LEAST_STEPS, EPOCHS = 200, 400, 40
+WIDTH, LEAST_STEPS, EPOCHS = 128, 400, 40
 """Neurons of the network; steps of training, or as many as go over the rows so often."""
 MOST_WEIGHTS = 2_400_000
-"""Of all networks side by side; for more, the larger decay alone is tried (many features need it), then half the width."""
+"""Of all networks side by side; for more, fewer forms are tried, then half the width."""
 PENALTIES = (0.03, 0.3, 3.0)
 """C of logistic regressions tried."""
 BETTER = {True: 0.85, False: 0.95}
@@ -89,14 +89,15 @@ def compare_kinds(
     y, X = s.y[rows], network_inputs(s.X[rows], s.X[:1])[0]
     losses: dict[str, np.ndarray] = {"kernel": held.losses}
     what: dict[str, str] = {"kernel": "the best kernel and ridge of those above"}
-    decays, width, steps = network_size(len(rows), X.shape[1])
-    few = weights(X.shape[1], decays, width) <= MOST_WEIGHTS
+    forms, width, steps = network_size(len(rows), X.shape[1])
+    few = weights(X.shape[1], forms, width) <= MOST_WEIGHTS
     with blas_threads(1 if few else None):
-        runs = train_on_folds(X, y, folds, width=width, steps=steps, decays=decays, key=s.seed, progress=work.progress)
-    losses["network"] = s.losses(y, _chosen(y, runs, folds))
+        runs = train_on_folds(X, y, folds, width=width, steps=steps, forms=forms, key=s.seed, progress=work.progress)
+    losses["network"] = s.losses(y, chosen_of(y, runs, folds))
     what["network"] = (
-        f"{width} ReLU neurons, {count_of(steps, 'step')} of SGD on {BATCH} rows each, squared loss; {count_of(len(RATES) * len(decays), 'setting')} "
-        f"of rate and decay and {LENGTHS} lengths tried"
+        f"{width} ReLU neurons, both layers trained, with and without a linear path beside them; {count_of(steps, 'step')} of SGD on "
+        f"{BATCH} rows each, squared loss; the best of {count_of(len(RATES) * len(forms), 'setting')} of rate, decay and path and of "
+        f"{LENGTHS} lengths"
     )
     losses["trees"], what["trees"] = grown, f"a random forest of {TREES}"
     linear, what["linear"] = _linear(s, X, rows, folds)
@@ -107,34 +108,34 @@ def compare_kinds(
     return judge_kinds(losses, what, held.groups, guess, classes=s.classes, seed=s.seed)
 
 
-def weights(features: int, decays: tuple[float, ...], width: int) -> int:
+def weights(features: int, forms: Forms, width: int) -> int:
     """Of all networks side by side."""
-    return FOLDS * len(RATES) * len(decays) * width * (features + 1)
+    return FOLDS * len(RATES) * len(forms) * width * (features + 1)
 
 
-def network_size(rows: int, features: int) -> tuple[tuple[float, ...], int, int]:
-    """Decays tried, neurons and steps of the networks on so many rows.
+def network_size(rows: int, features: int) -> tuple[Forms, int, int]:
+    """Forms tried, neurons and steps of the networks on so many rows.
 
-    >>> network_size(1797, 61), network_size(150, 4)[2], network_size(2000, 3072)[1]
-    (((0.001, 0.01), 200, 1150), 400, 100)
+    >>> network_size(1797, 61)[1:], network_size(150, 4)[2], network_size(2000, 3072)[1]
+    ((128, 1150), 400, 64)
     """
-    decays, width = DECAYS, WIDTH
-    if weights(features, decays, width) > MOST_WEIGHTS:
-        decays = DECAYS[-1:]
-    if weights(features, decays, width) > MOST_WEIGHTS:
+    forms, width = FORMS, WIDTH
+    if weights(features, forms, width) > MOST_WEIGHTS:
+        forms = FEW_FORMS
+    if weights(features, forms, width) > MOST_WEIGHTS:
         width //= 2
     steps = max(LEAST_STEPS, round(EPOCHS * (1 - 1 / FOLDS) * rows / BATCH))
-    return decays, width, steps - steps % LENGTHS
+    return forms, width, steps - steps % LENGTHS
 
 
 def kinds_seconds(rows: int, features: int) -> float:
     """Of one core: networks by their weights, logistic regressions by their data."""
-    decays, width, steps = network_size(rows, features)
-    networks = steps * (2e-4 + 4e-9 * weights(features, decays, width))
+    forms, width, steps = network_size(rows, features)
+    networks = steps * (4e-4 + 6e-9 * weights(features, forms, width))
     return 0.1 + networks + 2e-7 * rows**2 + 1e-6 * rows * features
 
 
-def _chosen(y: np.ndarray, outputs: np.ndarray, folds: Folds) -> np.ndarray:
+def chosen_of(y: np.ndarray, outputs: np.ndarray, folds: Folds) -> np.ndarray:
     """Of (settings, n, k) outputs for rows held out those, in the shape of y, of the setting that does best on the other folds."""
     found = np.empty((len(y), outputs.shape[2]))
     squares = np.nan_to_num(np.mean((outputs - y.reshape(len(y), -1)) ** 2, axis=2), nan=np.inf)
@@ -164,7 +165,7 @@ def _linear(s: PreparedRows, X: np.ndarray, rows: np.ndarray, folds: Folds) -> t
                     shares = LogisticRegression(C=penalty).fit(X[fitted], codes[fitted]).predict_proba(X[held])
             told[place][np.ix_(held, present)] = shares
     outputs = told - 1 / k if y.ndim == 2 else (told[..., :1] - told[..., 1:])
-    return _chosen(y, outputs, folds), f"logistic regression, the best of {len(PENALTIES)} penalties"
+    return chosen_of(y, outputs, folds), f"logistic regression, the best of {len(PENALTIES)} penalties"
 
 
 def judge_kinds(

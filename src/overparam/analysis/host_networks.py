@@ -10,15 +10,20 @@ from overparam.analysis.folds import Folds
 from overparam.core.progress import Progress, silent
 from overparam.data import generator
 
-RATES = (2.0, 0.7, 0.2)
+RATES = (2.0, 0.5)
 """Rates tried, over the largest curvature of the mean loss at the start."""
-DECAYS = (1e-3, 1e-2)
-"""Weight decays tried."""
+FORMS = ((False, 1e-3), (False, 1e-2), (False, 0.1), (True, 0.1), (True, 0.3))
+"""What is tried: whether a linear path goes beside the neurons, and the weight decay. With the path the decays are large: what is
+linear needs no neurons then, and these are held back."""
+FEW_FORMS = ((False, 1e-2), (True, 0.1))
+"""The same where there are many features."""
 BATCH, MOMENTUM = 50, 0.9
 CURVATURE_ROWS, CURVATURE_STEPS = 300, 12
 """Rows and power iterations of the largest curvature: a few percent are enough for a grid of rates."""
 LENGTHS = 5
 """Lengths of training among which is chosen; the rate falls to a tenth after half the steps."""
+
+Forms = tuple[tuple[bool, float], ...]
 
 
 def train_on_folds(
@@ -28,14 +33,15 @@ def train_on_folds(
     *,
     width: int,
     steps: int,
-    decays: tuple[float, ...] = DECAYS,
+    forms: Forms = FORMS,
     key: int = 0,
     progress: Progress = silent,
 ) -> np.ndarray:
-    """What A σ(W(x, 1)), W trained by heavy-ball SGD on the mean squared loss, says of the rows it was not trained on.
+    """What A σ(W(x, 1)) + V(x, 1), trained by heavy-ball SGD on the mean squared loss, says of the rows it was not trained on.
 
-    (settings, n, k): rates, decays and lengths of training, every row by the network of its fold; NaN where it diverged.
-    In single precision, all folds and settings at once, from the same W ~ N(0, 1/d) and A ~ N(0, 1/width).
+    (settings, n, k): rates, forms and lengths of training, every row by the network of its fold; NaN where it diverged.
+    In single precision, all folds and settings at once, from the same W ~ N(0, 1/d), A ~ N(0, 1/width) and V = 0; V stays
+    there where the form has no linear path, and has no decay where it has.
 
     Args:
         X: (n, d) rows, entries of mean square about 1.
@@ -43,7 +49,7 @@ def train_on_folds(
         folds: (rows to fit, rows held out), each row held out once.
         width: neurons.
         steps: batches of 50 rows, drawn with return.
-        decays: weight decays tried.
+        forms: (whether V is trained, weight decay of W and A) tried.
         key: of the start and the batches.
         progress: called with the steps done.
 
@@ -53,7 +59,7 @@ def train_on_folds(
     >>> folds = [(np.arange(40)[np.arange(40) % 2 != side], np.arange(40)[np.arange(40) % 2 == side]) for side in (0, 1)]
     >>> found = train_on_folds(X, X[:, 0], folds, width=20, steps=300)
     >>> found.shape, bool(np.nanmin(np.mean((found[..., 0] - X[:, 0]) ** 2, axis=1)) < 0.02)
-    ((30, 40, 1), True)
+    ((50, 40, 1), True)
     """
     n, d = X.shape
     rows = np.hstack([X, np.ones((n, 1))]).astype(np.float32)
@@ -62,7 +68,7 @@ def train_on_folds(
     W = random.standard_normal((d + 1, width), dtype=np.float32) / np.float32(np.sqrt(d))
     A = random.standard_normal((width, Y.shape[1]), dtype=np.float32) / np.float32(np.sqrt(width))
     curvature = largest_curvature(rows[:: max(1, n // CURVATURE_ROWS)][:CURVATURE_ROWS], W, A, random)
-    settings = [(share / curvature, decay) for share in RATES for decay in decays]
+    settings = [(share / curvature, decay, path) for share in RATES for path, decay in forms]
     marks = [round(steps * (i + 1) / LENGTHS) for i in range(LENGTHS)]
     size = min(BATCH, *(len(fit) for fit, _ in folds))
     batches = (np.stack([fit[random.integers(len(fit), size=size)] for fit, _ in folds]) for _ in range(steps))
@@ -72,8 +78,9 @@ def train_on_folds(
             if step in marks:
                 progress(float(step), float(steps), "networks")
                 for place, (_, held) in enumerate(folds):
-                    seen = np.maximum(rows[held] @ now[place], 0.0).reshape(len(held), len(settings), width)
-                    found[marks.index(step), :, held] = seen @ A
+                    first, second, straight = (weights[place] for weights in now)
+                    outputs = np.maximum(rows[held] @ first, 0.0) @ second + rows[held] @ straight
+                    found[marks.index(step)][:, held] = outputs
     found[~np.isfinite(found)] = np.nan
     return found.swapaxes(0, 1).reshape(-1, n, Y.shape[1]).astype(np.float64)
 
@@ -83,41 +90,53 @@ def descend(
     Y: np.ndarray,
     W: np.ndarray,
     A: np.ndarray,
-    settings: list[tuple[float, float]],
+    settings: list[tuple[float, float, bool]],
     batches: Iterator[np.ndarray],
     falls: int,
-) -> Iterator[np.ndarray]:
-    """The weights (folds, inputs, settings × width) after every step; the same array, changed in place.
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """W, A and V after every step, (folds, settings, …) each; the same arrays, changed in place.
 
-    rows, Y: (n, inputs) and (n, k). W, A: where all start, (inputs, width) and (width, k). settings: (rate, decay).
-    batches: (folds, batch) positions of rows. falls: the step after which rates are a tenth.
+    rows, Y: (n, inputs) and (n, k). W, A: where all start, (inputs, width) and (width, k). settings: (rate, decay, whether V is
+    trained). batches: (folds, batch) positions of rows. falls: the step after which rates are a tenth.
     """
-    m, count = W.shape[1], len(settings)
-    rate, decay = (np.repeat(np.array(side, dtype=np.float32), m) for side in zip(*settings, strict=True))
-    now = velocity = np.empty(0)
+    rate, decay, path = (
+        np.array(side, dtype=np.float32)[:, None, None] for side in zip(*settings, strict=True)
+    )  # one a setting
+    first = second = straight = np.empty(0)
+    velocity: list[np.ndarray] = []
     for step, picked in enumerate(batches):
         if not step:
-            now = np.tile(W, (len(picked), 1, count))
-            velocity = np.zeros_like(now)
-        B = rows[picked]
-        G = B @ now
+            nothing = np.zeros((len(W), Y.shape[1]), dtype=W.dtype)
+            first, second, straight = (np.tile(start, (len(picked), len(settings), 1, 1)) for start in (W, A, nothing))
+            velocity = [np.zeros_like(weights) for weights in (first, second, straight)]
+        B = rows[picked][:, None]
+        G = B @ first
         on = G > 0
         G *= on
-        residuals = (G.reshape(-1, m) @ A).reshape(*picked.shape, count, -1) - Y[picked][:, :, None]
-        back = (residuals.reshape(-1, A.shape[1]) @ A.T).reshape(G.shape)
+        residuals = (G @ second + B @ straight - Y[picked][:, None]) / np.float32(picked.shape[1])
+        back = residuals @ second.swapaxes(2, 3)
         back *= on
-        velocity *= np.float32(MOMENTUM)
-        velocity += B.transpose(0, 2, 1) @ back / np.float32(picked.shape[1])
-        velocity += decay * now
-        now -= (rate if step < falls else rate / 10) * velocity
-        yield now
+        across = B.swapaxes(2, 3)
+        slopes = (
+            across @ back + decay * first,
+            G.swapaxes(2, 3) @ residuals + decay * second,
+            path * (across @ residuals),
+        )
+        fast = rate if step < falls else rate / 10
+        for weights, speed, slope in zip((first, second, straight), velocity, slopes, strict=True):
+            speed *= np.float32(MOMENTUM)
+            speed += slope
+            weights -= fast * speed
+        yield first, second, straight
 
 
 def largest_curvature(rows: np.ndarray, W: np.ndarray, A: np.ndarray, random: np.random.Generator) -> float:
-    """The largest eigenvalue of JᵀJ/n, J the derivative of the outputs in W, to some percent."""
-    on = rows @ W > 0
+    """The largest eigenvalue of JᵀJ/n, J the derivative of the outputs in W, A and V, to some percent."""
+    before = rows @ W
+    on, neurons = before > 0, np.maximum(before, 0.0)
     v = random.standard_normal((len(rows), A.shape[1]), dtype=np.float32)
     for _ in range(CURVATURE_STEPS):
-        gradient = rows.T @ ((v / np.linalg.norm(v)) @ A.T * on)
-        v = ((rows @ gradient) * on) @ A / np.float32(len(rows))
+        v /= np.linalg.norm(v)
+        through = ((rows @ (rows.T @ ((v @ A.T) * on))) * on) @ A
+        v = (through + neurons @ (neurons.T @ v) + rows @ (rows.T @ v)) / np.float32(len(rows))
     return float(np.linalg.norm(v))
