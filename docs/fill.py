@@ -27,6 +27,7 @@ PAGES = (
     "theorems.md",
     "error_estimates.md",
     "label_issues.md",
+    "scaling.md",
 )
 COMMAND = "python docs/fill.py"
 UNMEASURED = ("paper", "set")

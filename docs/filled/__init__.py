@@ -11,6 +11,7 @@ from filled import (
     growth,
     label_issues,
     pages,
+    scaling,
     theorems,
 )
 from filled.committed import Result
@@ -39,6 +40,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "foresee": ("benchmarks/results", pages.foresee),
     "growth": ("docs/growth", growth.growth),
     "errors": ("benchmarks/results", benchmarks.error_estimates),
+    "scaling": ("benchmarks/results", scaling.scaling),
     "issues": ("benchmarks/results", label_issues.label_issues),
     "thm-two-layers": ("docs/studies/fine-grained-fig1", theorems.two_layers),
     "thm-two-layer-laws": ("docs/studies/fine-grained-laws", theorems.two_layer_laws),
