@@ -26,7 +26,7 @@ from overparam.analysis.data_answers import (
 from overparam.analysis.data_controls import ControlNumbers, live_numbers
 from overparam.analysis.data_doubts import find_problems, noise_sweep, trust
 from overparam.analysis.data_estimate import error_estimate
-from overparam.analysis.data_fit import MOST_ROWS, fit_rows, told_copies
+from overparam.analysis.data_fit import fit_rows, most_fitted, told_copies
 from overparam.analysis.data_growth import Growth, growth
 from overparam.analysis.data_held import held_rows
 from overparam.analysis.data_kinds import Kinds, compare_kinds, kinds_seconds
@@ -55,8 +55,10 @@ from overparam.engines.plan import make_plan
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
 from overparam.kernels import TwoLayer
 
-CPU_ROWS = 10_000
-"""More rows than this are subsampled on a CPU unless asked for: the factors cost n³."""
+FACTOR_ROWS = 10_000
+"""Rows that the theory's numbers are of on a CPU, drawn of more: they take factors, which cost n³."""
+CPU_ROWS = 60_000
+"""More rows than this are subsampled on a CPU unless asked for: products with their matrix take minutes together."""
 LEAST_ROWS = 4
 SHARES = {"sweeps": 0.5, "learnability": 0.14, "speed": 0.14, "new data": 0.02, "trust": 0.1, "noise": 0.1}
 """Of the theory's time beyond the matrix itself, which parts take how much; the others take nearly none."""
@@ -108,9 +110,16 @@ class Analysis(AbstractAnswer):
     """Which kind of model does best; None where it was left out, or there are too few rows."""
     total: int = 0
     """Rows there were; `n` of them were used."""
+    theory_rows: int = 0
+    """Rows that the theory's numbers are of (everything from `learnability` to `controls`); 0: all `n`."""
 
     def tables(self) -> Mapping[str, bytes]:
         return {FILE: csv_bytes(self.labels)}
+
+    @property
+    def rows_of_theory(self) -> int:
+        """How many rows the theory's numbers are of."""
+        return self.theory_rows or self.n
 
     @property
     def complexity(self) -> Bracketed:
@@ -157,7 +166,9 @@ def prepare_analyze(
         preprocess: "auto" scales image rows to norm 1, and standardises tables, divides by √d and appends 1;
             "none", "unit", "standardise", … as `op.data.preprocess`.
         max_rows: most training rows to use; more are subsampled with classes in proportion. None takes
-            10,000 on a CPU and what fits in memory on an accelerator.
+            60,000 on a CPU, fewer where half of their matrix does not fit in memory, and what fits on an accelerator.
+            Above 12,000 rows the error is that of five folds, by products with the matrix alone; above 10,000 on a CPU the
+            numbers of the theory are of 10,000 of the rows.
         kinds: whether to compare kinds of model (a kernel, a network, trees, a linear model) in five folds.
         key: seed of subsampling, random labels and held-out rows.
         dtype: "float64" alone.
@@ -178,27 +189,28 @@ def prepare_analyze(
     limit = row_limit(device) if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
     rows = prepare_rows(source, preprocess, limit, key)
     where = chosen_device(device)
-    cost = make_plan(TwoLayer(), rows.n, rows.data.d, engine="dense", device=where, threads=None, memory=None)
+    few = rows.some(FACTOR_ROWS) if where == "cpu" else rows
+    cost = make_plan(TwoLayer(), few.n, few.data.d, engine="dense", device=where, threads=None, memory=None)
     used = f"{rows.n:,} of {count_of(source.n, 'row')}" if rows.n < source.n else count_of(rows.n, "row")
     about = {"data": source.name, "preprocess": preprocess, "max_rows": max_rows, "kernel": "TwoLayer"}
 
     def timed() -> Mapping[str, float]:
-        flops = 2.0 * rows.n**2 * rows.data.d / max(cost.gram_seconds, 1e-9) if rows.n > 500 else 2e10
-        beyond = 1.5 + 600 * cost.product_seconds + 4 * (2 / 3) * float(rows.n) ** 3 / flops
-        few = min(rows.n, MOST_ROWS) / 1000
+        flops = 2.0 * few.n**2 * few.data.d / max(cost.gram_seconds, 1e-9) if few.n > 500 else 2e10
+        beyond = 1.5 + 600 * cost.product_seconds + 4 * (2 / 3) * float(few.n) ** 3 / flops
+        fitted = min(rows.n, most_fitted(device)) / 1000
         own = {
-            "fit": 0.2 + 2 * few**2 if few <= 1.2 else 1.5 + 1.1 * few**1.6,
-            "forest": 0.5 + 2 * min(few, 3.0),
+            "fit": 0.2 + 2 * fitted**2 if fitted <= 1.2 else 1.5 + 1.1 * fitted**1.6,
+            "forest": 0.5 + 2 * min(fitted, 3.0),
             "folds": 0.1 + 5e-11 * min(rows.n, 3_000) ** 3,
             "kinds": kinds_seconds(min(rows.n, 3_000), rows.data.d) if kinds else 0.0,
-            "labels": 0.5 + few,
+            "labels": 0.5 + fitted,
         }
         return {"matrix": cost.gram_seconds} | {name: share * beyond for name, share in SHARES.items()} | own
 
     return Job(
         "analyze",
-        _parts(rows, threads, where, kinds),
-        partial(_conclude, rows, int(source.X.shape[1])),
+        _parts(rows, few, threads, where, kinds),
+        partial(_conclude, rows, few, int(source.X.shape[1])),
         plan=Plan(
             f"{source.name}: {used} of {count_of(source.d, 'feature')}",
             memory=cost.memory,
@@ -218,9 +230,9 @@ def prepare_analyze(
 analyze = accepts_old("analyze")(verb(prepare_analyze))
 
 
-def _parts(rows: PreparedRows, threads: int | None, where: str, kinds: bool) -> list[Part]:
-    """The matrix and what costs are made once and serve the answers, which are kept."""
-    of = (rows,)
+def _parts(rows: PreparedRows, few: PreparedRows, threads: int | None, where: str, kinds: bool) -> list[Part]:
+    """The matrix and what costs are made once and serve the answers, which are kept; the theory's are of `few` rows."""
+    of, some = (rows,), (few,)
     compared = [Part("kinds", compare_kinds, of, ("fit", "folds", "forest"), 1.0, Kinds)] if kinds else []
     return [
         Part("fit", fit_rows, of, seconds=2.0, kept=False),
@@ -234,17 +246,17 @@ def _parts(rows: PreparedRows, threads: int | None, where: str, kinds: bool) -> 
         Part("growth", growth, of, ("fit",), 0.5, Growth),
         Part("labels", scored_labels, of, ("fit",), 1.0, ScoredLabels),
         Part("thumbnails", thumbnails, of, ("labels",), gives=Thumbnails),
-        Part("matrix", _matrix, (rows, where), seconds=0.1, kept=False, beside={"threads": threads}),
-        Part("sweeps", make_sweeps, of, ("matrix",), seconds=SHARES["sweeps"], kept=False),
-        Part("trial", make_trial, of, ("matrix",), kept=False),
-        Part("learnability", learnability, of, ("sweeps",), SHARES["learnability"], Learnability),
-        Part("speed", speed, of, ("sweeps", "trial"), SHARES["speed"], Speed),
-        Part("new data", new_data, of, ("sweeps", "learnability"), SHARES["new data"], NewData),
-        Part("problems", find_problems, of, ("sweeps", "seen"), gives=Problems),
-        Part("trust", trust, of, ("sweeps", "speed", "problems"), SHARES["trust"], Trust),
-        Part("noise", noise_sweep, of, ("sweeps", "trial"), SHARES["noise"], NoiseSweep),
-        Part("spectrum", spectrum, of, ("sweeps",), gives=Spectrum),
-        Part("controls", live_numbers, of, ("sweeps", "speed", "trust"), gives=ControlNumbers),
+        Part("matrix", _matrix, (few, where), seconds=0.1, kept=False, beside={"threads": threads}),
+        Part("sweeps", make_sweeps, some, ("matrix",), seconds=SHARES["sweeps"], kept=False),
+        Part("trial", make_trial, some, ("matrix",), kept=False),
+        Part("learnability", learnability, some, ("sweeps",), SHARES["learnability"], Learnability),
+        Part("speed", speed, some, ("sweeps", "trial"), SHARES["speed"], Speed),
+        Part("new data", new_data, some, ("sweeps", "learnability"), SHARES["new data"], NewData),
+        Part("problems", find_problems, (rows, few), ("sweeps", "seen"), gives=Problems),
+        Part("trust", trust, some, ("sweeps", "speed", "problems"), SHARES["trust"], Trust),
+        Part("noise", noise_sweep, some, ("sweeps", "trial"), SHARES["noise"], NoiseSweep),
+        Part("spectrum", spectrum, some, ("sweeps",), gives=Spectrum),
+        Part("controls", live_numbers, some, ("sweeps", "speed", "trust"), gives=ControlNumbers),
     ]
 
 
@@ -253,7 +265,9 @@ def _matrix(work: Work, rows: PreparedRows, where: str, *, threads: int | None) 
     return gram(TwoLayer(), rows.X, "dense", device=work.device, threads=threads)
 
 
-def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made: Provenance) -> Analysis:
+def _conclude(
+    rows: PreparedRows, few: PreparedRows, features: int, found: Mapping[str, Any], made: Provenance
+) -> Analysis:
     learn, fast, new = (found[name] for name in ("learnability", "speed", "new data"))
     growing, kinds = found["growth"], found.get("kinds")
     if found["error"].cannot_tell:  # rows that cannot tell the error cannot tell what follows from it
@@ -275,7 +289,7 @@ def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made:
             growing,
             kinds,
         ),
-        theory=theory_says(rows.classes, rows.n, learn, fast, new, found["problems"], found["trust"]),
+        theory=theory_says(rows.classes, few.n, learn, fast, new, found["problems"], found["trust"]),
         error=found["error"],
         copies=found["copies"].copied,
         copy_groups=found["copies"],
@@ -295,14 +309,15 @@ def _conclude(rows: PreparedRows, features: int, found: Mapping[str, Any], made:
         controls=found["controls"],
         provenance=made,
         total=rows.total,
+        theory_rows=few.n if few.n < rows.n else 0,
     )
 
 
 def row_limit(device: str | None) -> int:
-    """Rows that fit: 10,000 on a CPU; on an accelerator what leaves room for the matrix and two factors."""
+    """Rows that fit: half of their matrix on a CPU; on an accelerator the matrix and two factors."""
     place = chosen_device(device)
     if place == "gpu":
         from overparam.engines.on_device import pick
 
         return int(np.sqrt(free_memory(pick(place)) / 8 / 3.3))
-    return int(min(CPU_ROWS, np.sqrt(available_memory() / 8 / 4)))
+    return int(min(CPU_ROWS, np.sqrt(0.75 * available_memory() / 4)))

@@ -141,6 +141,7 @@ Leading = Literal[
     "near rows left out together",
     "blocks of overlapping rows left out",
     "rows left out one at a time",
+    "rows left out in five folds",
 ]
 
 
@@ -213,6 +214,8 @@ class ErrorEstimate:
     """Why the test set does not lead, where there is one."""
     test_grouped: int = 0
     """Test rows left out because their group is among the training rows too."""
+    folds: int = 0
+    """Folds in which training rows left, each at once, where there are too many for a closed form; 0: they left one at a time."""
     doubts: tuple[Doubt, ...] = ()
     """Other ways of leaving rows out that green has to stand."""
     cannot_tell: str = ""

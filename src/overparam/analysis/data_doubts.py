@@ -31,18 +31,21 @@ KAPPAS = (0.01, 0.1, 1.0)
 NOISE = tuple(np.round(np.linspace(0, 1, 11), 2))
 
 
-def find_problems(work: Work, s: PreparedRows, w: Sweeps, seen: SeenRows | None) -> Problems:
-    """Everything that would mislead a fit or its evaluation."""
-    outputs, source, rows = w.best.outputs, s.source, s.source_rows
+def find_problems(work: Work, s: PreparedRows, part: PreparedRows, w: Sweeps, seen: SeenRows | None) -> Problems:
+    """Everything that would mislead a fit or its evaluation.
+
+    part: the rows that were swept, all or some: among them near-parallel pairs are looked for, and errors without repeats.
+    """
+    outputs, source, rows, swept = w.best.outputs, s.source, s.source_rows, part.source_rows
     X = np.asarray(source.X)
     groups = s.repeats[0]
     leaked, near, alike = _seen(s, seen)
     clashing = [group for group in groups if len(np.unique(source.labels[group])) > 1]
-    pairs = _near_parallel(w, groups)
-    alone = np.ones(source.n, dtype=bool)
-    for group in groups:
+    pairs = _near_parallel(w, part.repeats[0])
+    alone = np.ones(part.n, dtype=bool)
+    for group in part.repeats[0]:
         alone[group] = False
-    unrepeated = s.error(s.y[alone], outputs[alone]) if groups and alone.any() else None
+    unrepeated = part.error(part.y[alone], outputs[alone]) if part.repeats[0] and alone.any() else None
     constant = _constant(s)
     smallest = None
     if s.classes:
@@ -51,7 +54,7 @@ def find_problems(work: Work, s: PreparedRows, w: Sweeps, seen: SeenRows | None)
     return Problems(
         duplicate_rows=tuple(_named(group, rows) for group in groups[:SHOWN]),
         contradictions=tuple(_named(group, rows) for group in clashing[:SHOWN]),
-        near_parallel=tuple((int(rows[i]), int(rows[j]), float(rho)) for i, j, rho in pairs[:SHOWN]),
+        near_parallel=tuple((int(swept[i]), int(swept[j]), float(rho)) for i, j, rho in pairs[:SHOWN]),
         test_in_train=tuple(leaked[:SHOWN]),
         constant_features=constant[:SHOWN],
         scale_ratio=_scale_ratio(X) if source.kind == "table" else None,

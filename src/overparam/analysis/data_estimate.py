@@ -19,6 +19,7 @@ from overparam.analysis.data_fit import Fitted
 from overparam.analysis.data_held import HeldRows, held_rows_of, taken_rows
 from overparam.analysis.data_rows import PreparedRows, columns, target_names
 from overparam.analysis.data_telling import PART, RANKED, is_uneven, tells_nothing, why_untold
+from overparam.analysis.folds import FOLDS
 from overparam.core.bracketed import Interval
 from overparam.core.words import count_of
 from overparam.data import generator
@@ -57,7 +58,7 @@ def error_estimate(
     together = None
     if cautious is not fit or grouped:
         together = led if cautious is fit else _led(s, scores_left_out(cautious, level=LEVEL, key=s.seed))
-    leading: Leading = "rows left out one at a time"
+    leading: Leading = "rows left out one at a time" if fit.folds is None else "rows left out in five folds"
     if s.data.groups is not None and grouped:
         leading = "your groups left out"
     elif grouped:
@@ -94,6 +95,7 @@ def error_estimate(
         test_rows=0 if outside is None else outside.rows,
         test_aside=aside,
         test_grouped=0 if seen is None else len(seen.grouped),
+        folds=0 if fit.folds is None else FOLDS,
         cannot_tell=first.cannot_tell if inside.cannot_tell and not _forest_tells(s, first, rival) else "",
         doubts=_doubts(s, fitted, inside.error, () if alone is first.error else (alone,), together, held),
     )

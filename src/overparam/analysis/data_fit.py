@@ -15,13 +15,14 @@ from overparam.data import RowCopies, row_copies
 from overparam.data.copies import AlikeRows, comparable_rows
 from overparam.data.dependent_rows import enough, not_whole_classes, rows_in_order
 from overparam.data.interpolated import interpolated_rows
+from overparam.engines.matrix import chosen_device
 from overparam.frame import Work
 from overparam.theory import TunedFit, tuned_fit
 
 CROSSING = 0.05
 """Share of overlapping neighbours in different groups of the user's up to which those keep series together."""
-MOST_ROWS = 10_000
-"""Rows fitted: every ridge costs an inverse of their matrix."""
+MOST_ROWS, MOST_ON_DEVICE = 70_000, 10_000
+"""Rows fitted: every pair of them is looked at for copies; on an accelerator that would take longer than all the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Fitted:
 
 def fit_rows(work: Work, s: PreparedRows) -> Fitted:
     """One fit in which whatever may be a copy leaves together decides what is one; another where that is not all."""
-    s = s.some(MOST_ROWS)
+    s = s.some(most_fitted(work.device))
     found = row_copies(s.source, s.repeats[0])
     own = s.data.groups
     task = "classes" if s.classes else "regression"
@@ -103,6 +104,11 @@ def _with_dependent(s: PreparedRows, found: RowCopies) -> RowCopies:
 def _parts(targets: np.ndarray) -> np.ndarray:
     """(n,) tenths of the targets of a regression, by size."""
     return np.argsort(np.argsort(targets, kind="stable"), kind="stable") * 10 // len(targets)
+
+
+def most_fitted(device: str | None) -> int:
+    """Rows that the fit takes where it computes."""
+    return MOST_ROWS if chosen_device(device) == "cpu" else MOST_ON_DEVICE
 
 
 def joined(one: np.ndarray, other: np.ndarray | None) -> np.ndarray:

@@ -43,6 +43,10 @@ OUTLYING = 0.95
 FREEDOM = np.concatenate([np.geomspace(1, 100, 41), [1e6]])
 """Degrees of freedom that residuals may have."""
 PANEL = 500
+MOST_A_TREE = 12_000
+"""Rows, or groups, drawn for a tree: more trees see other rows."""
+FULL_PRECISION = 12_000
+"""Rows up to which nearest ones are looked for in double precision."""
 SINGLE = 1e30
 """Numbers from here on may not fit into single precision."""
 
@@ -373,7 +377,8 @@ def forest_probabilities(
 ) -> np.ndarray:
     """(n, classes): the votes of extremely randomised trees (Geurts, Ernst and Wehenkel) that did not see a row's group.
 
-    Every tree is grown on groups drawn with replacement, as many as there are; one vote is shared among all classes.
+    Every tree is grown on groups drawn with replacement, as many as there are up to 12,000; one vote is shared among all
+    classes.
     """
     from sklearn.tree import ExtraTreeClassifier  # takes half a second to import: only for those who ask
 
@@ -382,7 +387,9 @@ def forest_probabilities(
     count = int(group.max()) + 1
 
     def grown(tree: int) -> tuple[np.ndarray, np.ndarray]:
-        times = np.bincount(generator(key, 31, tree).integers(count, size=count), minlength=count)[group]
+        times = np.bincount(generator(key, 31, tree).integers(count, size=min(count, MOST_A_TREE)), minlength=count)[
+            group
+        ]
         unseen = np.flatnonzero(times == 0)
         if not len(unseen):
             return unseen, np.zeros((0, classes))
@@ -419,6 +426,7 @@ def nearest_by_label(Z: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.n
     (array([ 2, -1,  0, -1]), array([1, 0, 1, 2]))
     """
     n = len(Z)
+    Z = Z if n <= FULL_PRECISION else Z.astype(np.float32)
     squares = np.einsum("ij,ij->i", Z, Z)
     same, other = np.full(n, -1), np.full(n, -1)
     for start in range(0, n, PANEL):

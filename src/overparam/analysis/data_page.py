@@ -60,7 +60,9 @@ def _training(a: Analysis) -> tuple[Block, ...]:
         "own, `op.foresee(model, data)` or `overparam foresee model.py:make table.csv` tells the rates it bears and its curve."
     )
     dials = () if a.controls is None else (make_controls(a.controls),)
-    return (*(Text(line) for line in a.theory), *dials, own)
+    part = f"The theory's numbers are of {a.rows_of_theory:,} of the {a.n:,} rows, drawn with classes in proportion: they take factors, which cost n³."
+    few = () if a.rows_of_theory == a.n else (Text(part),)
+    return (*few, *(Text(line) for line in a.theory), *dials, own)
 
 
 def _expected(a: Analysis) -> tuple[Block, ...]:
@@ -69,11 +71,12 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
     found: list[tuple[str, Interval]] = []
     if e.test is not None:
         found.append((f"on {count_of(e.test_rows, 'test row')}" if e.test_rows else "on the test set", e.test))
-    told = e.leading not in ("the test set", "rows left out one at a time")
+    singly = "rows left out in five folds" if e.folds else "rows left out one at a time"
+    told = e.leading not in ("the test set", singly)
     together = e.leading if told else "equal and near rows left out together"
     if e.together is not None:
         found.append((together, e.together))
-    found.append(("rows left out one at a time", e.alone))
+    found.append((singly, e.alone))
     measure = _measure(a)
     series_ = [
         series(
@@ -237,7 +240,7 @@ def _learn(a: Analysis) -> tuple[Block, ...]:
     seen = a.spectrum
     index = np.arange(1, len(seen.eigenvalues) + 1)
     keep = _thinned(len(index))
-    rounding = a.n * np.finfo(float).eps * float(seen.eigenvalues.max())
+    rounding = a.rows_of_theory * np.finfo(float).eps * float(seen.eigenvalues.max())
     zeros = int(np.sum(seen.eigenvalues <= rounding))
     words = "All" if seen.whole else f"The largest {len(index)}"
     words += " eigenvalues of H. Directions with large ones are learned first; the fall of this curve sets the pace."
@@ -345,7 +348,7 @@ def _fast(a: Analysis) -> tuple[Block, ...]:
 
 def _rates(a: Analysis, rate: float) -> tuple[float, float]:
     """The same rate for the summed loss and for its mean over rows."""
-    return rate, rate * a.n
+    return rate, rate * a.rows_of_theory
 
 
 def _curve(name: str, steps: np.ndarray, band: np.ndarray, role: Any) -> Any:
@@ -525,6 +528,7 @@ def _done(a: Analysis) -> tuple[Block, ...]:
     facts = (
         ("data", a.name),
         ("rows used", f"{a.n:,} of {a.total:,}" if a.total > a.n else a.n),
+        ("rows of the theory's numbers", None if a.rows_of_theory == a.n else a.rows_of_theory),
         ("features", a.d),
         ("task", a.task),
         ("classes", len(a.classes) or None),

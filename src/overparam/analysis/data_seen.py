@@ -13,8 +13,8 @@ from overparam.analysis.data_rows import PreparedRows
 from overparam.data import Dataset, row_copies
 from overparam.frame import Work
 
-MOST_ROWS = 20_000
-"""Training and test rows together in which near ones are looked for; of more, the first test rows."""
+MOST_ROWS, MOST_TEST = 20_000, 10_000
+"""Training and test rows together in which near ones are looked for; of more, so many test rows, the first."""
 
 
 def seen_rows(work: Work, every: PreparedRows, fitted: Fitted) -> SeenRows | None:
@@ -27,7 +27,7 @@ def seen_rows(work: Work, every: PreparedRows, fitted: Fitted) -> SeenRows | Non
     s, test = fitted.rows, fitted.rows.source.test
     if test is None or s.y_test is None:
         return None
-    looked = min(test.n, max(1, MOST_ROWS - s.n))
+    looked = min(test.n, max(MOST_TEST, MOST_ROWS - s.n))
     n, both = (
         s.n,
         np.concatenate([np.asarray(part.X, dtype=np.float64) for part in (s.source, test.take(range(looked)))]),

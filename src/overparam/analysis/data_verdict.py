@@ -136,6 +136,7 @@ def _basis(error: ErrorEstimate) -> str:
         "near rows left out together": "found by leaving out rows, near ones together",
         "blocks of overlapping rows left out": "found by leaving out blocks of rows that overlap",
         "rows left out one at a time": "found by leaving out rows",
+        "rows left out in five folds": "found by leaving out a fifth of the rows in turn",
     }[error.leading]
 
 

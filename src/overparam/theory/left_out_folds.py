@@ -36,6 +36,8 @@ class FoldsLeftOut:
     products: int
     columns: int
     converged: bool
+    residual: float
+    """‖r‖/‖y‖, the largest over systems."""
     coefficients: np.ndarray | None = None
     """(H + ridge)⁻¹y of the regression on all rows, where it was asked for."""
     bracket: Bracketed | None = None
@@ -120,6 +122,7 @@ def leave_folds_out(
         outputs.append(np.take_along_axis(image, own, axis=1).reshape(y.shape))
         within.append((reach * wrong[own] + spoiled[own]).reshape(y.shape) * (1 + 4 * H.n * EPS))
         before += int(way.max()) + 1
+    worst = float(np.max(left / np.where(sizes > 0, sizes, 1.0)))
     one = np.ndim(folds) == 1
     return FoldsLeftOut(
         outputs=outputs[0] if one else np.stack(outputs),
@@ -127,7 +130,8 @@ def leave_folds_out(
         ridge=ridge,
         products=gradients.products,
         columns=taken,
-        converged=bool(np.all(left <= tol * np.where(sizes > 0, sizes, 1.0))),
+        converged=worst <= tol,
+        residual=worst,
         coefficients=Z[:, -k:].reshape(y.shape) if all_rows else None,
         bracket=certificate(H, labels, Z[:, -k:], R[:, -k:], ridge, ridge)[0] if all_rows else None,
     )

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core.kernel import AbstractKernel
-from overparam.core.machine import blas_threads
+from overparam.core.machine import available_memory, blas_threads
 from overparam.core.progress import Progress
 from overparam.engines import AbstractGram, cross_matrix, gram
 from overparam.engines.cross import require_alike
@@ -30,8 +30,8 @@ NEW_ROWS = 4_096
 """New rows at once."""
 FOLDS = 5
 """That leave in turn where rows are fitted by products."""
-RESIDUAL, MOST_PRODUCTS = 1e-6, 200
-"""‖r‖/‖y‖ at which conjugate gradients stop, and their most products."""
+RESIDUAL, MOST_PRODUCTS = 3e-4, 200
+"""‖r‖/‖y‖ at which conjugate gradients stop: predictions are then off by about as much of the labels; and their most products."""
 
 
 @final
@@ -135,7 +135,9 @@ class FittedRows:
             cut_into_folds(each, strata, FOLDS, key=key) for each in (self.groups, *(() if singled else (singles,)))
         ]
         progress(0.0, 1.0, f"{name}, matrix")
-        H = gram(kernel, self.X, get=get, device=chosen_device(self.device))
+        where = chosen_device(self.device)
+        room = int(0.85 * available_memory()) if where == "cpu" else None  # beside the matrix: some columns of it
+        H = gram(kernel, self.X, get=get, device=where, memory=room)
         solved = leave_folds_out(
             H, self.scaled, np.stack(ways, axis=1), ridge, tol=RESIDUAL, all_rows=True, max_products=MOST_PRODUCTS,
             key=key, progress=lambda done, _, what: progress(1 - 0.9 ** (done / 4), 1.0, f"{name}, {what}"),

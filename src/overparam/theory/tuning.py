@@ -35,6 +35,8 @@ IN_FULL = 3
 """Kernels that are then fitted to all rows, up to EIGEN_ROWS of them."""
 BY_PRODUCTS = 12_000
 """Rows above which factors, which cost n³, give way to products: the setting that was best there is fitted, in folds."""
+ALIKE = 1.005
+"""There, of ridges whose mean square is less than this many times the least the largest is taken: the fewest products."""
 KEPT = 96
 """Settings, the best ones, whose predictions are kept: others are never chosen when rows are drawn again."""
 Candidates = Mapping[str, AbstractKernel | tuple[AbstractKernel, str]]
@@ -269,11 +271,13 @@ def _search(fitter: FittedRows, n: int, key: int, tell: Progress) -> TunedFit:
         best = min(compared, key=lambda one: one.mean_square)
         names, screened, guess = [best.name], screened + compared, best.ridge
         notes.append(f"the kernel and the ridges were chosen on {len(some.y):,} of {count_of(n, 'row')}")
-    if n > BY_PRODUCTS:
-        assert guess is not None
-        fit = fitter.by_products(names[0], guess, key, lambda done, _, what: tell(0.4 + 0.6 * done, 1.0, what))
-        tell(1.0, 1.0, "kernels")
-        return _concluded(fitter, [fit], screened, (*notes, folds_say(fit.solved)))
+        if n > BY_PRODUCTS:
+            alike = [
+                one.ridge for one in compared if one.name == names[0] and one.mean_square <= ALIKE * best.mean_square
+            ]
+            fit = fitter.by_products(names[0], max(alike), key, lambda done, _, what: tell(0.4 + 0.6 * done, 1.0, what))
+            tell(1.0, 1.0, "kernels")
+            return _concluded(fitter, [fit], screened, (*notes, folds_say(fit.solved)))
     fits: list[AtRidges] = []
     for place, name in enumerate(names):
         tell(0.4 + 0.6 * place / len(names), 1.0, f"{name}, {count_of(n, 'row')}")
@@ -312,8 +316,9 @@ def folds_say(solved: FoldsLeftOut | None) -> str:
     assert solved is not None
     short = "" if solved.converged else ", where they were stopped"
     return (
-        f"rows left out are a fifth of all at once, the five fits of all outputs made together in {count_of(solved.products, 'product')} with "
-        f"the matrix{short}: predictions are within {float(solved.within.max()):.1g} of exact ones"
+        "rows left out are a fifth of all at once, the fits of all folds and outputs made together in "
+        f"{count_of(solved.products, 'product')} with the matrix{short}: residuals are {solved.residual:.1g} of the labels, and no "
+        f"prediction is further than {float(solved.within.max()):.1g} from the exact one"
     )
 
 
