@@ -7,7 +7,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 import overparam as op
-from overparam.analysis import data_analysis
+from overparam.analysis import data_cost
 from overparam.analysis.data_analysis import Analysis
 from overparam.theory import tuning
 from overparam.theory.left_out_folds import cut_into_folds
@@ -25,7 +25,7 @@ def found() -> Analysis:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "BY_PRODUCTS", N - 1)
         patch.setattr(tuning, "COMPARED_ON", 80)
-        patch.setattr(data_analysis, "FACTOR_ROWS", FEW)
+        patch.setattr(data_cost, "FACTOR_ROWS", FEW)
         return op.analyze((X, LABELS), kinds=False)
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
 
-import numpy as np
-
 from overparam.analysis.data_answers import (
     Copies,
     ErrorEstimate,
@@ -24,9 +22,10 @@ from overparam.analysis.data_answers import (
     Trust,
 )
 from overparam.analysis.data_controls import ControlNumbers, live_numbers
+from overparam.analysis.data_cost import factor_limit, fit_memory, fit_seconds, labels_seconds, row_limit
 from overparam.analysis.data_doubts import find_problems, noise_sweep, trust
 from overparam.analysis.data_estimate import error_estimate
-from overparam.analysis.data_fit import fit_rows, most_fitted, told_copies
+from overparam.analysis.data_fit import fit_rows, told_copies
 from overparam.analysis.data_growth import Growth, growth
 from overparam.analysis.data_held import held_rows
 from overparam.analysis.data_kinds import Kinds, compare_kinds, kinds_seconds
@@ -42,7 +41,6 @@ from overparam.analysis.label_decisions import csv_bytes
 from overparam.core.bracketed import Bracketed
 from overparam.core.checks import one_of, whole_number
 from overparam.core.deprecated import accepts_old
-from overparam.core.machine import available_memory, free_memory
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
 from overparam.core.sections import Section, Verdict
@@ -55,10 +53,6 @@ from overparam.engines.plan import make_plan
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
 from overparam.kernels import TwoLayer
 
-FACTOR_ROWS = 10_000
-"""Rows that the theory's numbers are of on a CPU, drawn of more: they take factors, which cost n³."""
-CPU_ROWS = 60_000
-"""More rows than this are subsampled on a CPU unless asked for: products with their matrix take minutes together."""
 LEAST_ROWS = 4
 SHARES = {"sweeps": 0.5, "learnability": 0.14, "speed": 0.14, "new data": 0.02, "trust": 0.1, "noise": 0.1}
 """Of the theory's time beyond the matrix itself, which parts take how much; the others take nearly none."""
@@ -189,21 +183,21 @@ def prepare_analyze(
     limit = row_limit(device) if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
     rows = prepare_rows(source, preprocess, limit, key)
     where = chosen_device(device)
-    few = rows.some(FACTOR_ROWS) if where == "cpu" else rows
+    few = rows if where != "cpu" else rows.some(max(LEAST_ROWS, factor_limit(device)))
     cost = make_plan(TwoLayer(), few.n, few.data.d, engine="dense", device=where, threads=None, memory=None)
     used = f"{rows.n:,} of {count_of(source.n, 'row')}" if rows.n < source.n else count_of(rows.n, "row")
     about = {"data": source.name, "preprocess": preprocess, "max_rows": max_rows, "kernel": "TwoLayer"}
+    outputs = rows.y.size // rows.n
 
     def timed() -> Mapping[str, float]:
         flops = 2.0 * few.n**2 * few.data.d / max(cost.gram_seconds, 1e-9) if few.n > 500 else 2e10
         beyond = 1.5 + 600 * cost.product_seconds + 4 * (2 / 3) * float(few.n) ** 3 / flops
-        fitted = min(rows.n, most_fitted(device)) / 1000
         own = {
-            "fit": 0.2 + 2 * fitted**2 if fitted <= 1.2 else 1.5 + 1.1 * fitted**1.6,
-            "forest": 0.5 + 2 * min(fitted, 3.0),
+            "fit": fit_seconds(rows.n, rows.data.d, outputs, device),
+            "forest": 0.5 + 2 * min(rows.n / 1000, 3.0),
             "folds": 0.1 + 5e-11 * min(rows.n, 3_000) ** 3,
             "kinds": kinds_seconds(min(rows.n, 3_000), rows.data.d) if kinds else 0.0,
-            "labels": 0.5 + fitted,
+            "labels": labels_seconds(rows.n, rows.data.d, device),
         }
         return {"matrix": cost.gram_seconds} | {name: share * beyond for name, share in SHARES.items()} | own
 
@@ -213,7 +207,7 @@ def prepare_analyze(
         partial(_conclude, rows, few, int(source.X.shape[1])),
         plan=Plan(
             f"{source.name}: {used} of {count_of(source.d, 'feature')}",
-            memory=cost.memory,
+            memory=max(cost.memory, fit_memory(rows.n, rows.data.d, device) if few is not rows else 0),
             free_memory=cost.free_memory,
             engine=cost.engine,
             device=where,
@@ -311,13 +305,3 @@ def _conclude(
         total=rows.total,
         theory_rows=few.n if few.n < rows.n else 0,
     )
-
-
-def row_limit(device: str | None) -> int:
-    """Rows that fit: half of their matrix on a CPU; on an accelerator the matrix and two factors."""
-    place = chosen_device(device)
-    if place == "gpu":
-        from overparam.engines.on_device import pick
-
-        return int(np.sqrt(free_memory(pick(place)) / 8 / 3.3))
-    return int(min(CPU_ROWS, np.sqrt(0.75 * available_memory() / 4)))

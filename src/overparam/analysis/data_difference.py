@@ -12,8 +12,9 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from overparam.analysis.data_analysis import LEAST_ROWS, Analysis, row_limit
+from overparam.analysis.data_analysis import LEAST_ROWS, Analysis
 from overparam.analysis.data_answers import Scores
+from overparam.analysis.data_cost import factor_limit
 from overparam.analysis.data_difference_errors import Errors, error_of_data, errors_apart, errors_of_data
 from overparam.analysis.data_difference_page import FOUND, SHOWN, difference_verdict, make_difference_sections
 from overparam.analysis.data_fit import MOST_ROWS
@@ -167,7 +168,7 @@ def prepare_diff(
         _require_one_task(one, other)
         held = next(each for each in (one, other) if isinstance(each, Analysis)).provenance.configuration
         preprocess, max_rows = held.get("preprocess", preprocess), max_rows or held.get("max_rows")
-    most = row_limit(device) if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
+    most = factor_limit(device) if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
     most = min(most, MOST_ROWS)
     names = (one.name, other.name)
     about = {"data": " and ".join(names), "before": names[0], "after": names[1], "by": by, "max_rows": max_rows}

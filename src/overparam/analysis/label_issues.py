@@ -12,7 +12,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis.data_answers import Copies
-from overparam.analysis.data_fit import fit_rows, told_copies
+from overparam.analysis.data_cost import fit_memory, fit_seconds, labels_seconds, row_limit
+from overparam.analysis.data_fit import fit_rows, most_fitted, told_copies
 from overparam.analysis.data_labels import FILE, ScoredLabels, labels_say, scored_labels, worst_labels
 from overparam.analysis.data_rows import PreparedRows, prepare_rows
 from overparam.analysis.label_decisions import csv_bytes, label_table
@@ -24,9 +25,8 @@ from overparam.core.sections import Figure, Section, Text, Verdict, series
 from overparam.core.words import count_of
 from overparam.data import as_dataset
 from overparam.frame import AbstractAnswer, Job, Part, Plan, verb
+from overparam.theory.tuning import BY_PRODUCTS
 
-CPU_ROWS = 10_000
-"""More rows than this are not scored unless asked for: the factors cost n³."""
 LEAST_ROWS = 4
 
 
@@ -80,7 +80,7 @@ class LabelIssues(AbstractAnswer):
 
     def sections(self) -> tuple[Section, ...]:
         found = [self.verdict.section, Section("The worst rows", (worst_labels(self.scored),))]
-        found.append(Section("All rows", (_margins(self.scored), Text(_HOW if self.scored.classes else _HOW_TARGETS))))
+        found.append(Section("All rows", (_margins(self.scored), Text(_how(self)))))
         if self.notes:
             found.append(Section("What was done", tuple(map(Text, self.notes))))
         return tuple(found)
@@ -90,14 +90,21 @@ class LabelIssues(AbstractAnswer):
 
 
 _HOW = (
-    "Every row is judged by models that did not see it, nor its copies: a kernel machine with the row left out in closed "
-    "form, and the trees of a forest that were grown without it. Their probabilities are averaged. The margin is the "
+    "Every row is judged by models that did not see it, nor its copies: a kernel machine with the row left out{how}, "
+    "and the trees of a forest that were grown without it. Their probabilities are averaged. The margin is the "
     "probability of the given label less that of the likeliest other one."
 )
 _HOW_TARGETS = (
     "Every row is predicted by a kernel machine that did not see it, nor its copies. The margin is minus the size of "
     "the residual in standard deviations, estimated so that outliers do not count."
 )
+
+
+def _how(found: LabelIssues) -> str:
+    by_folds = found.n > BY_PRODUCTS
+    if not found.scored.classes:
+        return _HOW_TARGETS
+    return _HOW.format(how=", a fifth of all at once" if by_folds else " in closed form")
 
 
 def prepare_find_label_issues(
@@ -116,13 +123,14 @@ def prepare_find_label_issues(
     """Every label scored by models that did not see its row: which are wrong, what they should be, and how many.
 
     For classes the probability of the given label is the mean of two: the calibrated one of the best kernel and ridge
-    with the row left out in closed form, and that of the trees of a forest grown without it. Copies of a row leave
-    with it. For a regression it is the left-out residual in robust standard deviations.
+    with the row left out in closed form (above 12,000 rows with a fifth of them at once, by products with the matrix), and
+    that of the trees of a forest grown without it. Copies of a row leave with it. For a regression it is the left-out residual in robust standard deviations.
 
     Args:
         data, y: a name or path that `op.load` knows, a `Dataset`, `X` and `y`, `(X, y)`, or a frame.
         preprocess: as in `op.analyze`.
-        max_rows: most rows to score; more are subsampled with classes in proportion. None takes 10,000.
+        max_rows: most rows to score; more are subsampled with classes in proportion. None takes
+            60,000 on a CPU, fewer where half of their matrix does not fit in memory, and 10,000 on an accelerator.
         key: seed of subsampling and of the forest.
         dtype: "float64" alone.
         device: "cpu", "gpu", "jax", "all" or None for the best there is, for more than 4,000 rows.
@@ -141,7 +149,8 @@ def prepare_find_label_issues(
     source = as_dataset(data, y, key=key, **reading)
     if source.n < LEAST_ROWS:
         raise ValueError(f"the data set has {count_of(source.n, 'row')}; scoring labels needs at least {LEAST_ROWS}")
-    limit = CPU_ROWS if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
+    most = min(row_limit(device), most_fitted(device))
+    limit = most if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
     rows = prepare_rows(source, preprocess, limit, key)
     used = f"{rows.n:,} of {count_of(source.n, 'row')}" if rows.n < source.n else count_of(rows.n, "row")
     of = (rows,)
@@ -152,17 +161,25 @@ def prepare_find_label_issues(
         Part("scores", scored_labels, of, ("fit",), 0.5 + 1e-4 * rows.n * rows.data.d**0.5, ScoredLabels),
     ]
     about = {"data": source.name, "preprocess": preprocess, "max_rows": max_rows}
+
+    def timed() -> Mapping[str, float]:
+        if rows.n <= BY_PRODUCTS:
+            return {}
+        fit = fit_seconds(rows.n, rows.data.d, rows.y.size // rows.n, device)
+        return {"fit": fit, "scores": labels_seconds(rows.n, rows.data.d, device)}
+
     return Job(
         "find_label_issues",
         parts,
         partial(_conclude, rows),
         plan=Plan(
             f"{source.name}: the labels of {used} of {count_of(source.d, 'feature')}",
-            memory=8 * rows.n * (6 * rows.n + 4 * rows.data.d),
+            memory=fit_memory(rows.n, rows.data.d, device),
             engine="dense",
             details={"rows": rows.n},
         ),
         provenance=Provenance(about, seed=key, device="cpu"),
+        timed=timed,
         device=device,
         place=place,
         progress=progress,
