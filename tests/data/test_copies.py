@@ -239,13 +239,21 @@ def test_overlapping_windows_are_found(width, shift, change):
     assert found.crossing(np.arange(200)) == 1.0
 
 
+@pytest.mark.parametrize(("width", "shift"), [(4, 1), (5, 2)])
+def test_short_windows_of_noise_are_found(width, shift):
+    X = windows(np.random.default_rng(9).standard_normal(width + 199 * shift), width, shift)
+    found = row_copies(X).windows
+    assert (found.shift, found.rows) == (shift, 200)
+
+
 def test_what_is_no_series_has_no_windows():
     rng = np.random.default_rng(8)
     walks = np.cumsum(rng.standard_normal((200, 30)), axis=1)
     sensors = np.cumsum(rng.standard_normal((200, 10)), axis=0)
     bits = rng.integers(2, size=(300, 10)).astype(float)
     grades = rng.integers(30, size=(300, 8)).astype(float)  # all columns have the same values
-    assert [overlapping_windows(X) for X in (walks, sensors, bits, grades, gaussian(), gaussian(5, 9))] == [None] * 6
+    some = (walks, sensors, bits, grades, gaussian(), gaussian(5, 9), sensors[:, :4], grades[:, :4])
+    assert [overlapping_windows(X) for X in some] == [None] * 8
 
 
 def test_groups_that_share_a_row_are_one():
