@@ -1,7 +1,7 @@
 """Cost and memory of the CPU's engines against n, and a product from disk against reading its tiles alone.
 
-    python benchmarks/stored.py                     1,000 to 20,000 rows
-    python benchmarks/stored.py --sizes 1000,60000  others
+    python benchmarks/stored.py                             1,000 to 20,000 rows
+    python benchmarks/stored.py --sizes 60000 --raw FILE    others; a file of what was measured goes on growing
 
 Every engine and size is a process of its own with one thread of BLAS; the matrix is written under $TMPDIR. Seconds are those
 of the processor, which other work on the machine does not change. Exponents are least squares of logarithms over all
@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,9 @@ ENGINES = {
     "half": {},
     "matrix_free": {},
     "stored": {},
-    "stored, float32": {"dtype": "float32"},
+    "stored, int32": {"dtype": "int32"},
 }
-MOST = {"dense": 20_000, "half": 30_000}
+MOST = {"dense": 20_000, "half": 30_000, "stored": 20_000}
 """Rows above which an engine is left out here."""
 VECTORS = 10
 
@@ -62,7 +63,8 @@ found = {"build": time.process_time() - start}
 repeats = 1 if n > 2_000 and engine == "matrix_free" else 3
 found["product"] = best(lambda: H @ V, repeats)
 found["memory"] = resident("VmHWM") - before
-found["one"] = best(lambda: H @ V[:, :1], repeats)
+if n <= 20_000 or engine == "stored":
+    found["one"] = best(lambda: H @ V[:, :1], repeats)
 if engine == "stored":
     folder, buffer = H.folder, H.folder.buffer()
     places = [(i, j) for i in range(folder.count) for j in range(i + 1)]
@@ -91,12 +93,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Engines of the CPU against n.")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--engines", default=";".join(ENGINES))
-    sizes = [int(size) for size in parser.parse_args().sizes.split(",")]
-    names = parser.parse_args().engines.split(";")
+    parser.add_argument("--raw", type=Path, help="a JSON file that keeps what was measured, between runs too")
+    asked = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    found = {
-        name: {n: measured(n, name) for n in sizes if n <= MOST.get(name, n)} for name in names
-    }  # one after the other
+    raw = json.loads(asked.raw.read_text()) if asked.raw is not None and asked.raw.exists() else {}
+    for name in asked.engines.split(";"):  # one after the other
+        for n in (int(size) for size in asked.sizes.split(",")):
+            if n <= MOST.get(name, n) and f"{name} {n}" not in raw:
+                raw[f"{name} {n}"] = measured(n, name)
+                if asked.raw is not None:
+                    asked.raw.write_text(json.dumps(raw))
+    sizes = sorted({int(key.rpartition(" ")[2]) for key in raw})
+    found = {name: {n: raw[f"{name} {n}"] for n in sizes if f"{name} {n}" in raw} for name in ENGINES}
     for name, by_size in found.items():
         for n, one in by_size.items():
             rows.append(
@@ -105,7 +113,7 @@ def main() -> None:
                     "n": n,
                     "matrix s": round(one["build"], 3),
                     f"product s ({VECTORS} vectors)": round(one["product"], 4),
-                    "one vector s": round(one["one"], 4),
+                    "one vector s": round(one["one"], 4) if "one" in one else "–",
                     "added MiB": round(one["memory"]),
                 }
             )
@@ -120,7 +128,7 @@ def main() -> None:
                     if what != "matrix" or name != "matrix_free"
                 }
             )
-    for name in ("stored", "stored, float32"):
+    for name in ("stored", "stored, int32"):
         for n, one in found.get(name, {}).items():
             rows.append(
                 {

@@ -252,18 +252,35 @@ def test_the_folder_of_another_matrix_is_refused(tmp_path: Path) -> None:
         stored_gram(tmp_path)
 
 
-def test_float32_tiles_state_their_rounding(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dtype", "share"), [("float32", 2.0**-24), ("int32", 2.0**-32)])
+def test_small_tiles_state_their_rounding(tmp_path: Path, dtype: str, share: float) -> None:
     """‖H₃₂ − H‖ is below what is stated beyond float64, and not by more than n: the bound has no other factor."""
-    dense, H = gram(TwoLayer(), X, "dense", device="cpu"), stored_gram(tmp_path, dtype="float32")
+    dense, H = gram(TwoLayer(), X, "dense", device="cpu"), stored_gram(tmp_path, dtype=dtype)
     off = float(np.linalg.norm(H.dense() - dense.dense(), 2))
     assert off <= H.rounding <= N * off
-    assert H.rounding > 1e3 * dense.rounding
+    assert share * np.abs(dense.dense()).max() / 4 < np.abs(H.dense() - dense.dense()).max()
+    allowed = (H.rounding + H.product_rounding + dense.product_rounding) * np.linalg.norm(V, axis=0)
+    assert (np.linalg.norm(H @ V - dense @ V, axis=0) <= allowed).all()
+    assert (np.linalg.norm(H @ V - H.dense() @ V, axis=0) <= 2 * H.product_rounding * np.linalg.norm(V, axis=0)).all()
+    assert H.square_sum() == pytest.approx(np.sum(H.dense() ** 2), rel=1e-12)
     np.testing.assert_array_equal(H.diagonal(), dense.diagonal())
     assert sum(path.stat().st_size for path in (tmp_path / NAME).glob("c/*/*")) == 10 * (4 * 38**2 + 4)
     y = np.sign(V[:, 0])
     exact, rough = (op.label_complexity(op.quadrature(K, y), ridge=0.5) for K in (dense, H))
     assert rough.lower <= exact.value <= rough.upper
-    assert rough.upper - rough.lower < 1e-3 * exact.value
+    assert rough.upper - rough.lower < 1e5 * share * exact.value + 2 * (exact.upper - exact.lower)
+
+
+def test_steps_of_int32_are_those_of_each_pair(tmp_path: Path) -> None:
+    """Rows of norms from 1e-30 to 1e30 and one of 0: each entry is off by half a step of its own pair."""
+    rows = X * 10.0 ** np.linspace(-30, 30, N)[:, None]
+    rows[5] = 0
+    kernel = FullyConnected(2)
+    exact, H = kernel(rows), gram(kernel, rows, "stored", place=tmp_path, dtype="int32")
+    scale = np.sqrt(np.outer(exact.diagonal(), exact.diagonal()))
+    assert (np.abs(H.dense() - exact) <= 1.001 * 2.0**-32 * scale).all()
+    assert (H.dense()[5] == 0).all()
+    assert ((H @ np.eye(N))[5] == 0).all()
 
 
 def test_large_entries_have_no_float32(tmp_path: Path) -> None:
@@ -318,7 +335,7 @@ def test_the_plan_says_what_the_disk_must_hold(tmp_path: Path, monkeypatch: pyte
     assert stored_gram(tmp_path / "second").plan is not None
     monkeypatch.setattr(Little, "free", 100_000)
     with pytest.raises(
-        ValueError, match=r"116 kB and 100 kB of disk are free.*use dtype='float32' \(57\.8 kB\), a `place`"
+        ValueError, match=r"116 kB and 100 kB of disk are free.*use dtype='int32' \(57\.8 kB\), a `place`"
     ):
         stored_gram(tmp_path / "third")
     assert not (tmp_path / "third").exists()
@@ -352,7 +369,7 @@ def test_what_does_not_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         gram(TwoLayer(), X, "stored")
     with pytest.raises(ValueError, match=r"dtype='float32' is of tiles on disk"):
         gram(TwoLayer(), X, dtype="float32")
-    with pytest.raises(ValueError, match=r"`dtype` is 'half'; expected 'float64' or 'float32'"):
+    with pytest.raises(ValueError, match=r"`dtype` is 'half'; expected 'float64', 'float32' or 'int32'"):
         gram(TwoLayer(), X, "stored", place=tmp_path, dtype="half")
     with pytest.raises(ValueError, match=r"multiplies on the CPU and `device` is 'gpu'"):
         gram(TwoLayer(), X, "stored", place=tmp_path, device="gpu")

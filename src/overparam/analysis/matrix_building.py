@@ -23,7 +23,7 @@ from overparam.data import as_dataset
 from overparam.engines import AbstractGram, gram
 from overparam.engines.plan import EnginePlan, make_plan
 from overparam.engines.rows_on_disk import RowsOnDisk, rows_on_disk
-from overparam.engines.stored import disk_need
+from overparam.engines.stored import DTYPES, disk_need
 from overparam.engines.tile_folder import NAME
 from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
 
@@ -150,7 +150,7 @@ def prepare_build_gram(
         rows_alone: `data` is rows without labels that are used as they are: an array, a memory map, a Zarr array, or the
             path of a .npy, parquet or Zarr, which may be larger than memory (see `op.gram`).
         key: seed of subsampling.
-        dtype: of tiles: "float64", or "float32" in half the disk; its rounding is counted in all brackets.
+        dtype: of tiles: "float64", or in half the disk "float32" or "int32", which is off by less; brackets count either.
         device: "cpu" or None for "stored".
         place: the folder.
         progress: called with the seconds of the plan that are done.
@@ -313,7 +313,7 @@ def _cost(
         raise ValueError(
             f"`dtype` is {dtype!r} and engine={engine!r} computes in float64; use engine='stored', or leave it out"
         )
-    one_of(dtype, "dtype", ("float64", "float32"))
+    one_of(dtype, "dtype", DTYPES)
     from overparam.engines.matrix import chosen_device
 
     return make_plan(

@@ -119,7 +119,9 @@ def _shared_options(
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option("--dtype", help="float64, or where a question allows it float32 or tf32; its own if not given."),
+        typer.Option(
+            "--dtype", help="float64, or where a question allows it float32, int32 or tf32; its own if not given."
+        ),
     ] = None,
     cluster: Annotated[
         str | None,

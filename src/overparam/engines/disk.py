@@ -50,7 +50,7 @@ class DiskNeed:
     def require_room(self) -> None:
         """Raise where the tiles to come would not fit on the disk."""
         if self.missing > self.free:
-            other = "" if self.dtype == "float32" else f"dtype='float32' ({byte_size(self.missing / 2)}), "
+            other = "" if self.dtype != "float64" else f"dtype='int32' ({byte_size(self.missing / 2)}), "
             raise ValueError(
                 f"the tiles take {byte_size(self.missing)} and {byte_size(self.free)} of disk are free at {self.place}; "
                 f"use {other}a `place` on a larger disk, or engine='matrix_free'"

@@ -27,6 +27,9 @@ from overparam.engines.tiles import Tile, even_size, few_entries, made_tile, mir
 from overparam.engines.workers import Workers, worker_count
 from overparam.frame.keeping import fingerprint
 
+DTYPES = ("float64", "float32", "int32")
+STEPS = 2.0**31 - 2.0**8
+"""Steps from 0 to the largest entry that the diagonal allows, in tiles of int32."""
 ROWS = 1024
 """Rows of a tile at most: 8 MB of float64, enough for matrix products and disks to run at full speed."""
 AHEAD = 2
@@ -38,7 +41,8 @@ class StoredGram(AbstractHostGram):
     """H on disk. Each product reads every tile once, in order, and uses it for both halves of the matrix.
 
     A tile that is missing or damaged when it is read is made again, with the same bytes. The diagonal is held in
-    memory. Entries of float32 tiles are off by their rounding, which `rounding` counts.
+    memory. Entries of float32 tiles are off by their rounding. Those of int32 are whole numbers of steps of
+    √(K(x, x) K(z, z))/2³¹, which no entry passes: as small, and off by less. `rounding` counts both.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class StoredGram(AbstractHostGram):
         ]
         self.repaired = None
         self._square_sum = 0.0
+        self._step = np.sqrt(self._diagonal / STEPS) if folder.dtype.kind == "i" else None
 
     @classmethod
     def of_kernel(
@@ -95,10 +100,12 @@ class StoredGram(AbstractHostGram):
                     if values is None:
                         values, pairs = self._make(tile, workers)
                         repaired += pairs
-                        waiting.append(writer.submit(self.folder.write, *self._index(tile), values))
+                        held = self._encoded(tile, values)
+                        waiting.append(writer.submit(self.folder.write, *self._index(tile), held))
+                        values = self._decoded(tile, held)
                     else:
                         found_before = True
-                    squares += self._squares(tile, values)
+                    squares += (1 if tile.on_diagonal else 2) * float(np.vdot(values, values))
                     while len(waiting) > AHEAD:
                         waiting.popleft().result()
                     done += tile.shape[0] * tile.shape[1]
@@ -114,15 +121,16 @@ class StoredGram(AbstractHostGram):
 
     def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
         tell, done = progress or silent, 0
-        result = np.zeros_like(V)
+        result, step = np.zeros_like(V), self._step
+        V = V if step is None else V * step[:, None]
         with blas_threads(self._threads):
-            for tile, values in self._stream():
+            for tile, values in self._stream(in_steps=True):
                 result[tile.rows] += values @ V[tile.columns]
                 if not tile.on_diagonal:
                     result[tile.columns] += (V[tile.rows].T @ values).T  # faster than `values.T @ V`
                 done += 1
                 tell(done / len(self._tiles), 1.0, "product")
-        return result
+        return result if step is None else result * step[:, None]
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()
@@ -157,10 +165,20 @@ class StoredGram(AbstractHostGram):
 
     @property
     def rounding(self) -> float:
-        """With ‖E‖ ≤ 2⁻²⁴‖H‖_F for float32 tiles, and 2⁻¹⁴⁹ for entries below their range."""
+        """With ‖E‖ ≤ 2⁻²⁴‖H‖_F for float32 tiles, and 2⁻¹⁴⁹ for entries below their range; ‖E‖ ≤ 2⁻³² tr H for int32.
+
+        Those are off by half a step √(d_i d_j)/2³¹ at most, d the diagonal, and the matrix of all √(d_i d_j) has norm Σ d_i.
+        """
+        if self._step is not None:
+            return super().rounding + 1.0001 * 2.0**-32 * float(self._diagonal.sum())
         if self.folder.dtype.itemsize == 8:
             return super().rounding
         return super().rounding + 1.0001 * 2.0**-24 * float(np.sqrt(self._square_sum)) + self.n * 2.0**-149
+
+    @property
+    def product_rounding(self) -> float:
+        """Steps are multiplied in twice."""
+        return super().product_rounding if self._step is None else self._sums_of(self.n + 4)
 
     def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
         if self._cosines is None:
@@ -178,8 +196,11 @@ class StoredGram(AbstractHostGram):
     def _cosines(self) -> Cosines | None:
         return None if self._rows is None else Cosines(self._rows, self._threads)
 
-    def _stream(self, tiles: list[Tile] | None = None) -> Iterator[tuple[Tile, np.ndarray]]:
-        """Tiles in float64, each valid until the next is asked for; a thread reads while the caller works."""
+    def _stream(self, tiles: list[Tile] | None = None, in_steps: bool = False) -> Iterator[tuple[Tile, np.ndarray]]:
+        """Tiles in float64, each valid until the next is asked for; a thread reads while the caller works.
+
+        `in_steps`: those of int32 as they are, for products, which multiply with the steps of rows once.
+        """
         tiles = self._tiles if tiles is None else tiles
         buffers = deque(self.folder.buffer() for _ in range(AHEAD + 1))
         reading: deque[tuple[np.ndarray, Future[np.ndarray | None]]] = deque()
@@ -188,31 +209,56 @@ class StoredGram(AbstractHostGram):
             for tile in tiles:
                 while buffers and (ahead := next(coming, None)) is not None:
                     buffer = buffers.popleft()
-                    reading.append((buffer, reader.submit(self._read, ahead, buffer)))
+                    reading.append((buffer, reader.submit(self._read, ahead, buffer, in_steps)))
                 buffer, future = reading.popleft()
                 values = future.result()
-                yield tile, self._made_again(tile) if values is None else values
+                yield tile, self._made_again(tile, in_steps) if values is None else values
                 buffers.append(buffer)
 
-    def _made_again(self, tile: Tile) -> np.ndarray:
+    def _made_again(self, tile: Tile, in_steps: bool) -> np.ndarray:
         """A tile that is missing or damaged: made, kept, and as it is read."""
         with self._at_work() as workers:
             values, _ = self._make(tile, workers)
-        self.folder.write(*self._index(tile), values)
-        found = self._read(tile, self.folder.buffer())
+        self.folder.write(*self._index(tile), self._encoded(tile, values))
+        found = self._read(tile, self.folder.buffer(), in_steps)
         if found is None:
             raise ValueError(
                 f"{self.folder.path} gives back other bytes than were written; name a place on another disk"
             )
         return found
 
-    def _read(self, tile: Tile, buffer: np.ndarray) -> np.ndarray | None:
-        values = self.folder.read(*self._index(tile), buffer)
-        if values is None:
-            return None
-        values = values.astype(np.float64, copy=False)
+    def _read(self, tile: Tile, buffer: np.ndarray, in_steps: bool = False) -> np.ndarray | None:
+        held = self.folder.read(*self._index(tile), buffer)
+        return None if held is None else self._decoded(tile, held, in_steps)
+
+    def _encoded(self, tile: Tile, values: np.ndarray) -> np.ndarray:
+        """A tile as it is stored."""
+        if self._step is None:
+            if self.folder.dtype.itemsize == 4 and not np.abs(values).max() < np.finfo(np.float32).max:
+                raise ValueError(
+                    "the kernel has entries above 3.4e38, which float32 has no number for; use dtype='float64'"
+                )
+            return values.astype(self.folder.dtype, copy=False)
+        left, right = (np.where(step > 0, step, 1.0) for step in (self._step[tile.rows], self._step[tile.columns]))
+        steps = np.rint(values / left[:, None] / right)
+        if not np.abs(steps).max() < 2.0**31:
+            raise ValueError(
+                "the kernel has entries above √(K(x, x) K(z, z)): it is no kernel; dtype='int32' cannot hold it"
+            )
+        return steps.astype(self.folder.dtype)
+
+    def _decoded(self, tile: Tile, held: np.ndarray, in_steps: bool = False) -> np.ndarray:
+        """What is stored as numbers, with the diagonal as exact as it is in memory."""
+        values, own = held.astype(np.float64, copy=False), self._diagonal[tile.rows]
+        if self._step is not None:
+            left, right = self._step[tile.rows], self._step[tile.columns]
+            if in_steps:
+                own = np.divide(own, left**2, out=np.zeros_like(own), where=left > 0)
+            else:
+                values *= left[:, None]
+                values *= right
         if tile.on_diagonal:
-            np.fill_diagonal(values, self._diagonal[tile.rows])
+            np.fill_diagonal(values, own)
         return values
 
     def _make(self, tile: Tile, workers: Workers) -> tuple[np.ndarray, int]:
@@ -229,18 +275,7 @@ class StoredGram(AbstractHostGram):
         if tile.on_diagonal:
             values = mirrored(values)
             np.fill_diagonal(values, self._diagonal[tile.rows])
-        if self.folder.dtype.itemsize == 4 and not np.abs(values).max() < np.finfo(np.float32).max:
-            raise ValueError(
-                "the kernel has entries above 3.4e38, which float32 has no number for; use dtype='float64'"
-            )
         return values, repaired
-
-    def _squares(self, tile: Tile, values: np.ndarray) -> float:
-        """Its share of ‖H‖_F², of the numbers as they are read."""
-        held = values.astype(self.folder.dtype).astype(np.float64) if self.folder.dtype.itemsize == 4 else values
-        if tile.on_diagonal and held is not values:
-            np.fill_diagonal(held, self._diagonal[tile.rows])
-        return (1 if tile.on_diagonal else 2) * float(np.vdot(held, held))
 
     def _at_work(self) -> Workers:
         return Workers(worker_count(self._threads, self.n**2))

@@ -91,7 +91,7 @@ class TileFolder:
         buffer = self.buffer()
         tile = buffer[:-4].view(self.dtype).reshape(self.size, self.size)
         if values.shape != tile.shape:
-            tile.fill(np.nan)  # a chunk has its full size at the edge, too
+            tile.fill(_nothing(self.dtype))  # a chunk has its full size at the edge, too
         tile[: values.shape[0], : values.shape[1]] = values
         buffer[-4:] = np.frombuffer(checksum(buffer[:-4]), np.uint8)
         path = self._file(row, column)
@@ -133,6 +133,11 @@ class TileFolder:
 
     def _file(self, row: int, column: int) -> Path:
         return self.path / "c" / str(row) / str(column)
+
+
+def _nothing(dtype: np.dtype) -> Any:
+    """What stands where nothing is stored: a number that no tile has."""
+    return np.nan if dtype.kind == "f" else np.iinfo(dtype).min
 
 
 def held_bytes(path: Path) -> list[int]:
@@ -180,7 +185,7 @@ def _head(n: int, size: int, dtype: np.dtype, manifest: Mapping[str, Any]) -> by
         shape=(n, n),
         chunks=(size, size),
         dtype=dtype,
-        fill_value=np.nan,
+        fill_value=_nothing(dtype),
         compressors=[zarr.codecs.Crc32cCodec()],
         dimension_names=("row", "column"),
     )
