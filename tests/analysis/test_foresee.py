@@ -465,3 +465,38 @@ def test_the_houses_optimisers_are_read() -> None:
     assert (own.rate, own.momentum) == (0.05, 0.3)
     with pytest.raises(ValueError, match="`optimizer` has batch"):
         op.foresee(net(1), X, TWO, optimizer=op.training.SGD(1.0, batch=4))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_model_that_is_linear_in_its_weights_has_one_threshold(momentum: float) -> None:
+    torch.manual_seed(0)
+    module = nn.Linear(D, 1).double()
+    found = op.foresee(module, (X, X @ [1.0, 2.0, -1.0]), momentum=momentum)
+    inputs = np.column_stack([X, np.ones(N)])
+    by_hand = 2 * (1 + momentum) / np.linalg.eigvalsh(2 * inputs.T @ inputs / N)[-1]
+    assert found.diverges is not None
+    assert found.diverges.exact
+    assert found.diverges.lower <= by_hand <= found.diverges.upper
+    assert found.diverges.upper / found.diverges.lower < 1 + 1e-9
+    assert found.runs is None, "there is nothing to measure"
+    assert f"Training diverges above {by_hand:.3g}: this model is linear" in found.verdict.sentences[1]
+    for ratio, diverges in ((0.98, False), (1.02, True)):
+        run = torch.optim.SGD((weights := nn.Linear(D, 1).double()).parameters(), lr=ratio * by_hand, momentum=momentum)
+        losses = []
+        for _ in range(600):
+            run.zero_grad()
+            loss = ((weights(torch.tensor(X))[:, 0] - torch.tensor(X @ [1.0, 2.0, -1.0])) ** 2).mean()
+            loss.backward()
+            run.step()
+            losses.append(float(loss.detach()))
+        assert (losses[-1] > losses[0]) == diverges
+
+
+def test_what_is_linear_in_its_weights_is_seen() -> None:
+    torch.manual_seed(0)
+    frozen = nn.Sequential(nn.Linear(D, 5), nn.ReLU(), nn.Linear(5, 1)).double()
+    whole = op.foresee(frozen, (X, X[:, 0]), probe=False)
+    for weights in frozen[0].parameters():
+        weights.requires_grad_(False)
+    last = op.foresee(frozen, (X, X[:, 0]), probe=False)
+    assert (whole.diverges.exact, last.diverges.exact) == (False, True)

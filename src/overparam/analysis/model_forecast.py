@@ -10,7 +10,16 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from overparam.analysis.model_forecast_page import give_forecast_words, make_forecast_sections
-from overparam.analysis.model_law import DENSE, HORIZON, Curvature, Followed, LinearDescent, curvature_of, follow
+from overparam.analysis.model_law import (
+    DENSE,
+    HORIZON,
+    TOP_PRODUCTS,
+    Curvature,
+    Followed,
+    LinearDescent,
+    curvature_of,
+    follow,
+)
 from overparam.analysis.model_runs import RUN_STEPS, DivergenceRange, ShortRuns, make_runs, range_told, stable_rate
 from overparam.analysis.model_subject import Criterion, Subject, squashed_by, subject_of, within_memory
 from overparam.core.bracketed import Bracketed
@@ -221,7 +230,10 @@ def prepare_foresee(
     criterion, targets = criterion_of(rows, subject.outputs.shape[1], objective, str(subject.spec))
     lr = lr if lr is None else lr * _as_mean(convention, objective, criterion.targets)
     squared, law = objective == "squared", objective == "squared" and not subject.batch_norm
-    tries = squared if probe is None else bool(probe)
+    linear = (
+        law and subject.linear
+    )  # then the stable rate is the one at which training diverges: nothing is left to measure
+    tries = (squared and not linear) if probe is None else bool(probe)
     gradient, (entries, k) = _seconds(subject), (subject.outputs.size, subject.outputs.shape[1])
     of_law = gradient * (3 * k if entries <= DENSE else 500)
     parts = [Part(LAW, _law, (subject, criterion, key), (), of_law, Curvature)]
@@ -230,7 +242,8 @@ def prepare_foresee(
         parts.append(Part(RUNS, make_runs, (subject, criterion, objective, momentum), (LAW,), of_runs, ShortRuns))
     if law:
         needs = (LAW, RUNS) if tries else (LAW,)
-        parts.append(Part(DESCENT, _followed, (subject, criterion, lr, momentum), needs, 200 * gradient, Followed))
+        given = (subject, criterion, lr, momentum)
+        parts.append(Part(DESCENT, _followed, given, needs, 200 * gradient, Followed))
     about = {
         "data": rows.name, "network": str(subject.spec), "framework": subject.framework, "objective": objective,
         "lr": lr, "momentum": momentum, "probe": tries, "rows": rows.n, "preprocess": preprocess, "notes": list(rows.notes),
@@ -246,10 +259,10 @@ def prepare_foresee(
     def conclude(found: Mapping[str, Any], provenance: Provenance) -> Forecast:
         curvature, runs, followed = found[LAW], found.get(RUNS), found.get(DESCENT)
         limit = _limit(curvature, momentum)
-        diverges = (
-            range_told(runs, limit.value, momentum) if squared and not (subject.batch_norm and runs is None) else None
-        )
-        rate, rate_by = _chosen_rate(lr, curvature, momentum, runs)
+        diverges = None
+        if squared and not (subject.batch_norm and runs is None):
+            diverges = _diverges(subject, limit, momentum, runs)
+        rate, rate_by = _chosen_rate(lr, subject, limit, momentum, runs)
         steps, values, masses, reached = np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), ()
         if law:
             descent = _descent(subject, criterion, curvature, rate, momentum)
@@ -377,7 +390,7 @@ def _followed(
     curvature: Curvature,
     runs: ShortRuns | None = None,
 ) -> Followed:
-    rate, _ = _chosen_rate(lr, curvature, momentum, runs)
+    rate, _ = _chosen_rate(lr, subject, _limit(curvature, momentum), momentum, runs)
     descent = _descent(subject, criterion, curvature, rate, momentum)
     with within_memory(len(subject.samples)):
         return follow(subject, criterion, descent, curvature.vectors, work.progress)
@@ -400,14 +413,27 @@ def _limit(curvature: Curvature, momentum: float) -> Bracketed:
     return Bracketed(value, lower, upper, "rounding included", reference="fine_grained, Thm 4.1")
 
 
-def _chosen_rate(lr: float | None, curvature: Curvature, momentum: float, runs: ShortRuns | None) -> tuple[float, str]:
+def _diverges(subject: Subject, limit: Bracketed, momentum: float, runs: ShortRuns | None) -> DivergenceRange:
+    """Where training begins to diverge: of a model that is linear in its weights at the stable rate, to its own error."""
+    if subject.batch_norm or not subject.linear:
+        return range_told(runs, limit.value, momentum)
+    lower = limit.lower
+    if (
+        lower is None
+    ):  # the mean error of the largest Ritz value from a random start is no more (Kuczyński and Woźniakowski)
+        lower = limit.value * max(0.5, 1 - 2.575 * (np.log(subject.outputs.size) / (TOP_PRODUCTS - 1)) ** 2)
+    return DivergenceRange(float(lower), float(limit.upper), measured=False, exact=True)
+
+
+def _chosen_rate(
+    lr: float | None, subject: Subject, limit: Bracketed, momentum: float, runs: ShortRuns | None
+) -> tuple[float, str]:
     """The rate of the curve: the one given, else half of what neither the law nor the runs call unstable."""
     if lr is not None:
         return lr, ""
-    limit = _limit(curvature, momentum)
-    lower = range_told(runs, limit.value, momentum).lower
-    if lower < limit.value:
-        return lower / 2, "half the lower end of the range in which training begins to diverge"
+    told = _diverges(subject, limit, momentum, runs)
+    if told.lower < limit.value and not told.exact:
+        return told.lower / 2, "half the lower end of the range in which training begins to diverge"
     return limit.value / 2, "half the largest stable one"
 
 

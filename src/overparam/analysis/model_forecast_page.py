@@ -60,6 +60,8 @@ def _stable(f: Forecast) -> str:
     """The rate to begin with, and what the curvature allows."""
     with_momentum = f" with momentum {f.momentum:g}" if f.momentum else ""
     begin = f"Begin with a rate of {_rate(f.rate)}{with_momentum}: r" if f.rate_by else "R"
+    if f.diverges is not None and f.diverges.exact:
+        return f"{begin}ates up to {_rate(f.limit.value)} are stable ({_formula(f)}; full batches, the mean squared error over rows and outputs)."
     return (
         f"{begin}ates up to {_rate(f.limit.value)} are stable while the model stays near its start ({_formula(f)} of its own tangent "
         "kernel; full batches, the mean squared error over rows and outputs)."
@@ -74,6 +76,10 @@ def _diverging(f: Forecast) -> str:
         if f.runs is not None
         else "usual multiples, not measured on this model: `probe=True` measures it"
     )
+    if told.exact:
+        between = "" if _rate(told.lower) == _rate(told.upper or 0.0) else f", which lies from {_rate(told.lower)} on"
+        why = "this model is linear in its weights, so that nothing else decides"
+        return f"Training diverges above {_rate(f.limit.value)}{between}: {why}."
     if told.upper is None:
         return f"No rate up to {_rate(told.lower)} diverged ({how})."
     dead = _dead(f)
@@ -236,7 +242,11 @@ def _rates(f: Forecast) -> tuple[Block, ...]:
             f"λ_max = {number(f.lambda_max, 4)}; {certain}",
         )
     ]
-    if f.diverges is not None:
+    if f.diverges is not None and f.diverges.exact:
+        sides = (_rate(f.diverges.lower), _rate(f.diverges.upper or 0.0))
+        value = sides[0] if sides[0] == sides[1] else f"{sides[0]} to {sides[1]}"
+        rows.append(("training diverges above", value, "the stable rate itself: the model is linear in its weights"))
+    elif f.diverges is not None:
         upper = "…" if f.diverges.upper is None else _rate(f.diverges.upper)
         how = "from short runs of this model" if f.diverges.measured else "usual multiples, not measured here"
         rows.append(("training begins to diverge within", f"{_rate(f.diverges.lower)} to {upper}", how))

@@ -75,12 +75,14 @@ class ShortRuns:
 class DivergenceRange:
     """Where training begins to diverge: somewhere from `lower` to `upper` (None: no rate that was tried diverged).
 
-    measured: whether runs of the model say so, or the usual multiples of the stable rate.
+    measured: whether runs of the model say so, or the usual multiples of the stable rate. exact: the model is linear in its
+    weights, so that it diverges above the stable rate and nowhere below; the two sides are those of that rate.
     """
 
     lower: float
     upper: float | None
     measured: bool
+    exact: bool = False
 
 
 def make_runs(

@@ -110,6 +110,10 @@ def _without(q: np.ndarray, v: np.ndarray) -> np.ndarray:
     return v - q * (q * v).sum(axis=1, keepdims=True)
 
 
+LINEAR = 1e-9
+"""Share of the outputs up to which a second difference of them is rounding: that of sums of up to a million weights is less."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Subject:
@@ -154,6 +158,19 @@ class Subject:
                 f"the model's output for row {row} is NaN or infinite; look at its weights and at that row"
             )
         return u
+
+    @cached_property
+    def linear(self) -> bool:
+        """Whether the outputs are linear in the weights that are trained: second differences along far moves are rounding."""
+        w, u = self.steps.start, self.outputs
+        for move in np.random.default_rng(0).standard_normal((2, len(w))) * (1 + np.abs(w).max()):
+            ahead, behind, far = (self.steps.outputs(w + share * move) for share in (1.0, -1.0, 8.0))
+            size = LINEAR * max(float(np.abs(each).max()) for each in (u, ahead, behind, far))
+            if not (
+                np.abs(ahead + behind - 2 * u).max() <= size and np.abs(far - u - 8 * (ahead - u)).max() <= 8 * size
+            ):
+                return False
+        return True
 
     def run(self, criterion: Criterion, rate: float, momentum: float, steps: int) -> np.ndarray:
         """The losses of a short run: a copy of a module by `torch.optim.SGD`, all else by the house's own steps."""
