@@ -93,21 +93,23 @@ def existing(path: Path) -> Path:
 @functools.lru_cache(maxsize=8)
 def disk_rates(folder: Path) -> DiskRates:
     """Measured once a process and folder, with a file that is deleted again; in a second or less."""
-    content = np.zeros(TRIED, dtype=np.uint8)
+    content = np.random.default_rng(0).random(TRIED // 8).view(np.uint8)  # what a disk cannot make smaller
     path = files.temporary(folder)
+    written: list[float] = []
+    read: list[list[float]] = []
     try:
-        written = min(_seconds(functools.partial(files.write_whole, path, content.tobytes())) for _ in range(REPEATS))
-        again = min(_seconds(functools.partial(_read, path, content)) for _ in range(REPEATS))
-        first = again
-        if hasattr(os, "posix_fadvise"):
-            times = []
-            for _ in range(REPEATS):
-                _let_go(path)
-                times.append(_seconds(functools.partial(_read, path, content)))
-            first = max(again, min(times))
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            files.write_whole(path, content.data)
+            written.append(time.perf_counter() - start)
+        again = min(seconds for _ in range(REPEATS) for seconds in _read(path, content))
+        for _ in range(REPEATS if hasattr(os, "posix_fadvise") else 0):
+            _let_go(path)
+            read.append(_read(path, content))
     finally:
         path.unlink(missing_ok=True)
-    return DiskRates(TRIED / written, TRIED / first, TRIED / again)
+    anew = min((sum(seconds) for seconds in read), default=0.0)
+    return DiskRates(TRIED / min(written), min(TRIED / max(anew, 1e-9), PIECE / again), PIECE / again)
 
 
 def _let_go(path: Path) -> None:
@@ -118,17 +120,15 @@ def _let_go(path: Path) -> None:
     os.close(number)
 
 
-def _read(path: Path, buffer: np.ndarray) -> None:
-    """As tiles are read, their checksums looked at."""
+def _read(path: Path, buffer: np.ndarray) -> list[float]:
+    """As tiles are read, their checksums looked at; the seconds of each piece."""
     from overparam.engines.tile_folder import checksum
 
+    times = []
     with open(path, "rb", buffering=0) as file:
         for start in range(0, len(buffer), PIECE):
+            began = time.perf_counter()
             file.readinto(buffer[start : start + PIECE].data)
             checksum(buffer[start : start + PIECE])
-
-
-def _seconds(work: functools.partial[None]) -> float:
-    start = time.perf_counter()
-    work()
-    return max(time.perf_counter() - start, 1e-6)
+            times.append(max(time.perf_counter() - began, 1e-6))
+    return times

@@ -22,7 +22,7 @@ from overparam.engines.matrix import AbstractHostGram
 from overparam.engines.panels import Cosines, fill_block
 from overparam.engines.plan import EnginePlan
 from overparam.engines.rows_on_disk import RowsOnDisk, diagonal, rows_digest, unit_rows
-from overparam.engines.tile_folder import NAME, TileFolder, held_bytes
+from overparam.engines.tile_folder import NAME, TileFolder, held_bytes, zarr_or_line
 from overparam.engines.tiles import Tile, even_size, few_entries, made_tile, mirrored, tile_size
 from overparam.engines.workers import Workers, worker_count
 from overparam.frame.keeping import fingerprint
@@ -306,6 +306,7 @@ def tile_rows(kernel: AbstractKernel, X: np.ndarray | RowsOnDisk, get: str) -> i
 
 def disk_need(kernel: AbstractKernel, X: Any, get: str, place: str | os.PathLike[str], dtype: str) -> DiskNeed:
     """What the tiles take at a place, less what it holds."""
+    zarr_or_line()
     n, size = len(X), tile_rows(kernel, X, get)
     count = -(-n // size)
     whole = count * (count + 1) // 2 * (size**2 * np.dtype(dtype).itemsize + 4)
