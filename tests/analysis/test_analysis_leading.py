@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import mean_squared_error, r2_score
 
 import overparam as op
-from overparam.analysis import data_held
+from overparam.analysis import data_held, data_seen
 from overparam.analysis.data_estimate import error_estimate
 from overparam.analysis.data_fit import fit_rows
 from overparam.analysis.data_held import held_rows
@@ -275,3 +275,14 @@ def test_rows_made_up_by_oversampling_take_green_away():
     assert 30 < doubt.rows <= 70
     assert doubt.error.value > error.value  # the labels are by chance
     assert tone != "good"
+
+
+def test_test_rows_in_which_near_ones_were_not_looked_for_are_told_of(monkeypatch):
+    monkeypatch.setattr(data_seen, "MOST_ROWS", 90)
+    monkeypatch.setattr(data_seen, "MOST_TEST", 30)
+    (X, y), (Z, z) = rows(60, 0), rows(40, 1)
+    found = op.analyze(with_test(X, y, Z, z), kinds=False)
+    assert found.error.test_looked_at == 30
+    assert any("among the first 30 test rows alone" in said for said in found.verdict.sentences)
+    monkeypatch.setattr(data_seen, "MOST_ROWS", 100)
+    assert estimated(with_test(X, y, Z, z))[0].test_looked_at == 0

@@ -216,6 +216,8 @@ class ErrorEstimate:
     """Test rows left out because their group is among the training rows too."""
     folds: int = 0
     """Folds in which training rows left, each at once, where there are too many for a closed form; 0: they left one at a time."""
+    test_looked_at: int = 0
+    """Test rows, the first of them, in which rows nearly equal to training rows were looked for; 0 where that is all."""
     doubts: tuple[Doubt, ...] = ()
     """Other ways of leaving rows out that green has to stand."""
     cannot_tell: str = ""

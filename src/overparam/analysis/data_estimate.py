@@ -95,6 +95,7 @@ def error_estimate(
         test_rows=0 if outside is None else outside.rows,
         test_aside=aside,
         test_grouped=0 if seen is None else len(seen.grouped),
+        test_looked_at=0 if seen is None or s.data.test is None or seen.looked_at == s.data.test.n else seen.looked_at,
         folds=0 if fit.folds is None else FOLDS,
         cannot_tell=first.cannot_tell if inside.cannot_tell and not _forest_tells(s, first, rival) else "",
         doubts=_doubts(s, fitted, inside.error, () if alone is first.error else (alone,), together, held),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from overparam.analysis.data_answers import SeenRows
@@ -33,9 +31,8 @@ def seen_rows(work: Work, every: PreparedRows, fitted: Fitted) -> SeenRows | Non
         np.concatenate([np.asarray(part.X, dtype=np.float64) for part in (s.source, test.take(range(looked)))]),
     )
     nothing = np.zeros(len(both))
-    found = row_copies(Dataset(both, nothing, labels=nothing, task="regression", kind=s.source.kind))
-    # rows that overlap, or lie in one group, are no copies
-    found = replace(found, windows=None, alike=tuple(one for one in found.alike if one.why != "apart"))
+    joint = Dataset(both, nothing, labels=nothing, task="regression", kind=s.source.kind)
+    found = row_copies(joint, copies_alone=True)  # rows that overlap, or lie in one group, are none
     likely = [one for one in found.alike if one.why in ("a column", "a heap") or not one.columns]
     near = (*(rows for one in likely for rows in one.groups), *found.near)
     chances = None

@@ -349,6 +349,10 @@ def _apart(error: ErrorEstimate, copies: Copies) -> list[str]:
             f"{count_of(error.test_grouped, 'test row')} {'is' if error.test_grouped == 1 else 'are'} of groups that the training rows have too: "
             "left out of the test."
         )
+    if error.test_looked_at:
+        said.append(
+            f"Rows nearly equal to training rows were looked for among the first {error.test_looked_at:,} test rows alone; equal ones among all."
+        )
     return said
 
 

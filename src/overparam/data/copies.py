@@ -106,7 +106,9 @@ def group_numbers(n: int, groups: Sequence[Any]) -> np.ndarray:
     return np.unique(found, return_index=True)[1][found]
 
 
-def row_copies(data: Dataset | Any, equal: Sequence[np.ndarray] | None = None) -> RowCopies:
+def row_copies(
+    data: Dataset | Any, equal: Sequence[np.ndarray] | None = None, *, copies_alone: bool = False
+) -> RowCopies:
     """Equal rows, groups of rows that are one row with jitter, rows equal but for a column, and windows of a series.
 
     A row has copies where its j nearest rows are at least five times nearer than the next: d_j < d_{j+1}/5, and where so
@@ -125,6 +127,7 @@ def row_copies(data: Dataset | Any, equal: Sequence[np.ndarray] | None = None) -
     Args:
         data: a `Dataset`, or rows.
         equal: the groups of equal rows (`duplicate_groups`), where they are known.
+        copies_alone: whether windows, and groups far from all others, are not looked for.
 
     >>> X = np.random.default_rng(0).standard_normal((300, 5))
     >>> found = row_copies(np.concatenate([X, X[:2] + 1e-6, X[:1]]))
@@ -147,7 +150,7 @@ def row_copies(data: Dataset | Any, equal: Sequence[np.ndarray] | None = None) -
             AlikeRows("few columns" if found.by_chance else "a column", found.groups, found.columns)
             for found in altered_rows(X[first])
         ]
-    if around is not None:
+    if around is not None and not copies_alone:
         known = group_numbers(len(Z), [*near, *(rows for one in alike for rows in one.groups)])
         apart = parted_groups(Z, *around[:2], known)
         alike += [AlikeRows("apart", tuple(apart))] if apart else []
@@ -165,7 +168,7 @@ def row_copies(data: Dataset | Any, equal: Sequence[np.ndarray] | None = None) -
         dimension=dimension,
         steps=steps,
         alike=tuple(AlikeRows(one.why, whole(one.groups), one.columns) for one in alike),
-        windows=overlapping_windows(X) if table else None,
+        windows=overlapping_windows(X) if table and not copies_alone else None,
     )
 
 
