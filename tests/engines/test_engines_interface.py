@@ -133,7 +133,7 @@ def test_half_the_matrix_where_it_fits_and_the_whole_does_not() -> None:
 def test_unknown_choices() -> None:
     with pytest.raises(ValueError, match=r"expected 'auto', 'dense', 'half', 'stored' or 'matrix_free'"):
         gram(TwoLayer(), X, engine="fast")
-    with pytest.raises(ValueError, match=r"expected 'cpu', 'gpu', 'jax' or None"):
+    with pytest.raises(ValueError, match=r"expected 'cpu', 'gpu', 'jax', 'all' or None"):
         gram(TwoLayer(), X, device="abacus")
     with pytest.raises(ValueError, match="expected a kernel such as"):
         gram("rbf", X)

@@ -35,7 +35,7 @@ from overparam.engines.on_device import (
     put_diagonal,
     tile_starts,
 )
-from overparam.engines.plan import EnginePlan
+from overparam.engines.plan import EnginePlan, Rates
 from overparam.engines.tiles import mirrored
 
 Multiplied = Literal["bfloat16", "int8", "float32", "float64"]
@@ -223,6 +223,25 @@ def exact_way(device: Any, d: int) -> Multiplied:
             if np.array_equal(np.asarray(made), true):
                 return way
     return "float64"
+
+
+@functools.lru_cache(maxsize=4)
+def rates(device: str, kernel: AbstractInnerProductKernel, get: str, d: int) -> Rates:
+    """Measured once a process, kernel and number of columns: a product of two tiles, whole."""
+    place = pick(device)
+    tile = CPU_TILE if place.platform == "cpu" else on_device.TILE
+    pixels = np.random.default_rng(0).integers(-128, 128, (2 * tile, d), dtype=np.int8)
+    form = _Form(tile, 1, 128, exact_way(place, d), d * 255**2 >= 2**26, False)
+    function = Epilogue(kernel, get, unit=True)
+    with jax.enable_x64(True), jax.default_device(place):
+        rows, V = _measured(jnp.asarray(pixels), None, 1, 128, 2 * tile), jnp.ones((2 * tile, 1))
+
+        def product(index: int) -> Any:
+            return _row_of_tiles(rows, V, jnp.zeros_like(V), index, function, form)
+
+        both = on_device.timed(product, 1)
+    count = len(jax.devices()) if device == "all" else 1
+    return Rates(flops=np.inf, entries=2.0 * tile**2 * count / both, bytes=on_device.rates(device, kernel, get).bytes)
 
 
 class _IntegerGram(AbstractDeviceGram):

@@ -323,6 +323,10 @@ def gram(
         return _from_blocks(kernel, X, engine, get, device, threads, memory, place, tell)
     kernel = kernel.for_features(X.shape[1])
     chosen = chosen_device(device)
+    if chosen != "cpu":
+        found = _of_integers(kernel, X, engine, get, device, threads, memory)
+        if found is not None:
+            return found
     plan = make_plan(
         kernel,
         *X.shape,
@@ -344,11 +348,6 @@ def gram(
 
             return HalfGram(kernel, X[:], get, plan, threads, tell)
         return MatrixFreeGram(kernel, X, get, plan, threads)
-    from overparam.engines.integer_rows import IntegerRows
-
-    integers = IntegerRows.of(X)
-    if integers is not None:
-        return _integer_gram(kernel, X, integers, get, plan, device)
     from overparam.engines.on_device import DeviceDenseGram, DeviceMatrixFreeGram
 
     if plan.engine == "dense":
@@ -438,25 +437,20 @@ def _of_integers(
     threads: int | None,
     memory: int | float | str | None,
 ) -> AbstractGram | None:
-    """Rows of 8 bits as they are, an eighth of the memory of float64, on a device."""
+    """Rows of small integers on a device: an eighth of the memory of float64, and exact; None for others and on the CPU."""
     from overparam.engines.integer_rows import IntegerRows
 
     chosen, integers = chosen_device(device), IntegerRows.of(X)
     if chosen == "cpu" or integers is None:
         return None
-    plan = make_plan(kernel, *X.shape, engine=engine, device=chosen, threads=threads, memory=memory, get=get)
-    return _integer_gram(kernel, X, integers, get, plan, device)
-
-
-def _integer_gram(
-    kernel: AbstractInnerProductKernel, X: Any, rows: Any, get: str, plan: EnginePlan, device: str | None
-) -> AbstractGram:
-    """Of rows of small integers, on the plan's device."""
+    plan = make_plan(
+        kernel, *X.shape, engine=engine, device=chosen, threads=threads, memory=memory, get=get, integers=True
+    )
     from overparam.engines.integers_on_device import DeviceDenseIntegerGram, DeviceIntegerGram
 
     if plan.engine == "dense":
-        return DeviceDenseIntegerGram.of_kernel(kernel, X, rows, get, plan, plan.device)
-    return _on_all(DeviceIntegerGram(kernel, X, rows, get, plan, plan.device), device)
+        return DeviceDenseIntegerGram.of_kernel(kernel, X, integers, get, plan, chosen)
+    return _on_all(DeviceIntegerGram(kernel, X, integers, get, plan, chosen), device)
 
 
 def _on_all(H: Any, device: str | None) -> AbstractGram:

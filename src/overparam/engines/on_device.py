@@ -60,14 +60,15 @@ def rates(device: str, kernel: AbstractInnerProductKernel, get: str) -> Rates:
     with jax.enable_x64(True), jax.default_device(pick(device)):
         size = 4096 if jax.default_backend() != "cpu" else 1024
         A = jnp.ones((size, size))
-        multiply = _timed(jax.jit(lambda a: jnp.matmul(a, a.T, precision=PRECISION)), A)
-        read = _timed(jax.jit(lambda a: a.sum()), A)
-        epilogue = _timed(jax.jit(lambda a: function(jnp, 0.5 * a, 1.0, 1.0).sum()), A)
+        multiply = timed(jax.jit(lambda a: jnp.matmul(a, a.T, precision=PRECISION)), A)
+        read = timed(jax.jit(lambda a: a.sum()), A)
+        epilogue = timed(jax.jit(lambda a: function(jnp, 0.5 * a, 1.0, 1.0).sum()), A)
     entries = size * size * (len(jax.devices()) if device == "all" else 1)
     return Rates(flops=2.0 * size * entries / multiply, entries=entries / epilogue, bytes=8.0 * entries / read)
 
 
-def _timed(function: Callable[[Any], Any], argument: Any) -> float:
+def timed(function: Callable[[Any], Any], argument: Any) -> float:
+    """The best of three calls, in seconds, after one that compiles."""
     jax.block_until_ready(function(argument))
     best = np.inf
     for _ in range(3):

@@ -97,11 +97,12 @@ def make_plan(
     samples: Any = None,
     disk: DiskNeed | None = None,
     rows_on_disk: bool = False,
+    integers: bool = False,
 ) -> EnginePlan:
     """The plan of the engine asked for, or of the one that fits; one line where the one asked for does not.
 
     `samples` are given where the matrix is made by `kernel.block` of them on the CPU, and not from cosines; `disk` where a
-    place for tiles is named; `rows_on_disk` where the rows may stay there.
+    place for tiles is named; `rows_on_disk` where the rows may stay there; `integers` where they are 8 bits on a device.
     """
     checks.one_of(engine, "engine", ("auto", "dense", "half", "stored", "matrix_free"))
     if engine == "half" and (device != "cpu" or samples is not None):
@@ -125,8 +126,12 @@ def make_plan(
         from overparam.engines import on_device
 
         free = free_memory(on_device.pick(device))
-        small = 8 * (2 * n * d + 4 * on_device.TILE**2 + 64 * n)
+        small = (2 if integers else 16) * n * d + 8 * (4 * on_device.TILE**2 + 64 * n)
         measure = functools.partial(on_device.rates, device, kernel.for_features(d), get)
+        if integers:
+            from overparam.engines import integers_on_device
+
+            measure = functools.partial(integers_on_device.rates, device, kernel.for_features(d), get, d)
     limit = min(free, checks.byte_count(memory)) if memory is not None else int(0.8 * free)
     all_rows = rows if rows_on_disk else 0  # these read them into memory
     needed = {"dense": 8 * n * n + small + all_rows}
