@@ -38,7 +38,7 @@ PANEL = 2**25
 PANELS = 32
 TREE = 8
 """Shares that one task adds."""
-ATTEMPTS = 3
+ATTEMPTS = 6
 """How often work is begun again where no worker is left that holds its rows."""
 RETRIES = 3
 """How often a task that fails is tried again, on another worker where there is one."""
@@ -92,7 +92,7 @@ class DaskGram(AbstractHostGram):
         V = np.ascontiguousarray(V, dtype=np.float64)
 
         def ask(sent: Sent) -> Any:
-            (vectors,) = self._scatter([V])
+            vectors = self.cluster.scatter(V)
             return self._tile_rows(tile_row, (sent.kernel, self.get), (vectors,), sent, add_shares, progress or silent)
 
         made = self._asked(ask)
@@ -136,7 +136,7 @@ class DaskGram(AbstractHostGram):
             new = [UnitRows.of(part, zero=self._kernel.zero_rows) for part in new]
 
         def ask(sent: Sent) -> Any:
-            (weights,) = self._scatter([np.ascontiguousarray(C, dtype=np.float64)])
+            weights = self.cluster.scatter(np.ascontiguousarray(C, dtype=np.float64))
             asked = [self._submit(cross_rows, sent.kernel, self.get, part, weights, *sent.panels) for part in new]
             try:
                 return self.cluster.client.gather(asked)
@@ -169,12 +169,8 @@ class DaskGram(AbstractHostGram):
         for start in range(0, self.n, self._panel):
             stop = min(start + self._panel, self.n)
             rows = self._samples[start:stop] if self._rows is None else self._rows.part(start, stop)
-            panels += self._scatter([RowPanel(start, rows, diagonal[start:stop])])
-        (kernel,) = self._scatter([self._kernel])
-        return Sent(kernel, tuple(panels), self._panel)
-
-    def _scatter(self, things: list[Any]) -> list[Any]:
-        return self.cluster.client.scatter(things, broadcast=True, hash=False)
+            panels.append(self.cluster.scatter(RowPanel(start, rows, diagonal[start:stop])))
+        return Sent(self.cluster.scatter(self._kernel), tuple(panels), self._panel)
 
     def _submit(self, task: Callable[..., Any], *given: Any, priority: int = 0) -> Any:
         return self.cluster.client.submit(task, *given, pure=False, retries=RETRIES, priority=priority)

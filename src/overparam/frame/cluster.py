@@ -137,6 +137,14 @@ class Cluster:
                 f"no worker came to the scheduler at {self.address} in {duration(WAIT)}; start some: `dask worker {self.address}`"
             ) from None
 
+    def scatter(self, thing: Any) -> Any:
+        """Send data to every worker there is; one that comes later gets them from another."""
+        try:
+            (where,) = self.client.scatter([thing], broadcast=True, hash=False)
+        except (ValueError, KeyError) as error:  # how dask says that a worker left while it was being sent to
+            raise ConnectionError(f"workers left: {error}") from error
+        return where
+
     def is_back(self) -> bool:
         """Whether the scheduler answers, which a client that lost it waits for a little."""
         until = time.monotonic() + 2 * SECONDS
@@ -167,6 +175,9 @@ class Cluster:
         here = about_here()
         with self.lost():
             found = self.client.run(about_here, on_error="return")
+        found = {
+            address: there for address, there in found.items() if not isinstance(there, OSError)
+        }  # it has just left
         for address, there in found.items():
             if isinstance(there, BaseException):
                 why = _line(there)

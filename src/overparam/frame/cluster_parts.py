@@ -146,8 +146,7 @@ class Errands:
                 if len(packed) < LARGE:
                     return value
                 with self._cluster.lost():
-                    (where,) = self._cluster.client.scatter([packed], broadcast=True, hash=False)
-                self._sent[id(value)] = value, where
+                    self._sent[id(value)] = value, self._cluster.scatter(packed)
             large.append(self._sent[id(value)][1])
             return Elsewhere(len(large) - 1)
 
