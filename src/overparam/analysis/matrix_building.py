@@ -96,7 +96,10 @@ class BuiltGram(AbstractAnswer):
             {"what": "near-parallel pairs, made exactly", "value": number(self.repaired)},
             {"what": "one product", "value": duration(self.product_seconds)},
         ]
-        found = [self.verdict.section, Section("The matrix", (table({"what": "", "value": ""}, rows),))]
+        found = [
+            self.verdict.section,
+            Section("The matrix", (table({"what": "what", "value": "of this matrix"}, rows),)),
+        ]
         if self.notes:
             found.append(Section("What was done", tuple(map(Text, self.notes))))
         return tuple(found)
@@ -224,7 +227,7 @@ def prepare_build_gram(
         dtype=dtype,
         details={"kernel": str(spec)} | ({} if cost.disk is None else {"free_disk": byte_size(cost.disk.free)}),
     )
-    provenance = Provenance(asked, seed=key, dtype=dtype)
+    provenance = Provenance(asked, seed=key)
     return Job(
         "gram", parts, conclude, plan=plan, provenance=provenance, timed=timed, place=place, progress=progress,
         device=device,
