@@ -26,9 +26,11 @@ from overparam.analysis.comparison_machines import COSTS
 from overparam.analysis.comparison_methods import (
     ALL_MEMBERS,
     AROUND,
+    DECAYS,
     DEPTHS,
     FAMILIES,
     NETWORKS,
+    RATES,
     RECORDS,
     WIDTHS,
     Trained,
@@ -54,7 +56,7 @@ from overparam.analysis.comparison_verdict import (
     paired_gap,
 )
 from overparam.analysis.folds import FOLDS
-from overparam.analysis.host_networks import BATCH, DECAYS, RATES
+from overparam.analysis.host_networks import BATCH
 from overparam.core.checks import positive, whole_number
 from overparam.core.deprecated import accepts_old
 from overparam.core.machine import free_memory

@@ -16,7 +16,7 @@ import numpy as np
 from overparam.analysis.comparison_data import Choice, SplitRows, repeats
 from overparam.analysis.comparison_machines import COSTS, best_machine, machine_outputs, ridge_error
 from overparam.analysis.folds import Folds
-from overparam.analysis.host_networks import BATCH, CURVATURE_ROWS, CURVATURE_STEPS, DECAYS, MOMENTUM, RATES
+from overparam.analysis.host_networks import BATCH, CURVATURE_ROWS, CURVATURE_STEPS, MOMENTUM
 from overparam.core.network import AbstractNetwork
 from overparam.core.progress import Progress
 from overparam.core.words import count_of
@@ -40,6 +40,10 @@ AROUND = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Ridges tried there, times the best of the size below."""
 DISTANCE_ROWS = 1_000
 NETWORKS = ("two-layer", "three-layer", "residual")
+RATES = (2.0, 0.7, 0.2)
+"""Rates tried, over the largest curvature of the mean loss at the start."""
+DECAYS = (1e-3, 1e-2)
+"""Weight decays tried."""
 RECORDS = 20
 """Lengths of training that the validation rows may choose from; the rate falls to a tenth after half the steps."""
 LOWERINGS, LOWERED_BY = 3, 3.0

@@ -11,13 +11,15 @@ from overparam.analysis.comparison_data import SEVERAL_BELOW
 from overparam.analysis.comparison_methods import (
     ALL_MEMBERS,
     AROUND,
+    DECAYS,
     FAMILIES,
+    RATES,
     RECORDS,
     WIDTHS,
 )
 from overparam.analysis.comparison_verdict import CONFIDENCE, FINE, one_kernel
 from overparam.analysis.data_page import data_notes
-from overparam.analysis.host_networks import BATCH, DECAYS, MOMENTUM, RATES
+from overparam.analysis.host_networks import BATCH, MOMENTUM
 from overparam.core.sections import Block, Figure, Line, Mark, Scale, Section, Series, Table, Text, series
 from overparam.core.words import count_of, duration, percent, points
 
