@@ -68,7 +68,8 @@ class DiskNeed:
     def product_seconds(self, n: int, rate: float, spare: int) -> float:
         """To read all tiles once and multiply them, at `rate` bytes a second; `spare` bytes of memory hold what was read."""
         rates = self._rates
-        worked = self.whole / rates.read_again + 8.0 * n**2 / rate
+        passes = 1.0 if self.dtype == "float64" else 2.5  # the others are made float64, in twice the bytes
+        worked = passes * self.whole / rates.read_again + 8.0 * n**2 / rate
         return worked if self.whole < 0.8 * spare else max(worked, self.whole / rates.read)
 
     @property

@@ -234,9 +234,12 @@ def losses() -> tuple[type[BaseException], ...]:
     """What dask raises where workers or the scheduler are gone."""
     import concurrent.futures
 
-    from distributed import CancelledError, KilledWorker
+    from distributed import CancelledError, KilledWorker, client
 
-    return CancelledError, concurrent.futures.CancelledError, KilledWorker, OSError
+    closed = getattr(
+        client, "ClosedClientError", KilledWorker
+    )  # of newer versions: the scheduler went while it was told
+    return CancelledError, concurrent.futures.CancelledError, KilledWorker, closed, OSError
 
 
 def _connected(distributed: Any, address: str) -> Any:
