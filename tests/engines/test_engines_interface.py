@@ -130,6 +130,16 @@ def test_half_the_matrix_where_it_fits_and_the_whole_does_not() -> None:
         gram(TwoLayer(), big, "half", device="jax")
 
 
+def test_half_in_single_precision_is_within_what_it_says() -> None:
+    H = gram(TwoLayer(), X, "half", dtype="float32", device="cpu")
+    V = np.random.default_rng(2).standard_normal((30, 3))
+    away = np.linalg.norm(H @ V - TRUE @ V, axis=0)
+    assert np.all(away <= (H.rounding + H.product_rounding) * np.linalg.norm(V, axis=0))
+    assert away.max() > 1e-9  # it is single precision
+    assert np.linalg.norm(H.dense() - TRUE, 2) <= H.rounding
+    assert abs(H.square_sum() - np.sum(TRUE**2)) <= 1e-6 * np.sum(TRUE**2)
+
+
 def test_unknown_choices() -> None:
     with pytest.raises(ValueError, match=r"expected 'auto', 'dense', 'half', 'stored' or 'matrix_free'"):
         gram(TwoLayer(), X, engine="fast")

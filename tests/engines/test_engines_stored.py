@@ -367,7 +367,7 @@ def test_auto_takes_the_disk_where_memory_is_short(tmp_path: Path, monkeypatch: 
 def test_what_does_not_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"engine='stored' needs `place`"):
         gram(TwoLayer(), X, "stored")
-    with pytest.raises(ValueError, match=r"dtype='float32' is of tiles on disk"):
+    with pytest.raises(ValueError, match=r"dtype='float32' is of half a matrix"):
         gram(TwoLayer(), X, dtype="float32")
     with pytest.raises(ValueError, match=r"`dtype` is 'half'; expected 'float64', 'float32' or 'int32'"):
         gram(TwoLayer(), X, "stored", place=tmp_path, dtype="half")

@@ -41,6 +41,21 @@ def test_all_folds_at_once_are_the_closed_form_and_the_refits(engine: Any, devic
     assert np.abs(rough.outputs - refits).max() > 1e-6
 
 
+def test_steps_in_single_precision_end_at_the_same_certified_numbers() -> None:
+    H, ridge = gram(TwoLayer(), X, "matrix_free", device="cpu"), 1e-2
+    rough = gram(TwoLayer(), X, "half", dtype="float32", device="cpu")
+    exact = leave_folds_out(H, Y, FOLDS, ridge, columns=25, all_rows=True)
+    found = leave_folds_out(H, Y, FOLDS, ridge, columns=25, all_rows=True, rough=rough, tol=1e-7)
+    assert found.converged  # residuals are those of H, and start again from it until they are as small as asked
+    assert found.residual <= 1e-7
+    assert np.all(np.abs(found.outputs - exact.outputs) <= found.within + exact.within)
+    assert found.bracket is not None
+    assert exact.bracket is not None
+    assert found.bracket.lower <= exact.bracket.upper
+    assert exact.bracket.lower <= found.bracket.upper
+    assert found.bracket.width <= 1e-6 * found.bracket.value
+
+
 def test_one_output_and_folds_by_name() -> None:
     H = gram(TwoLayer(), X, device="cpu")
     names = np.array(list("abcde"))[FOLDS]

@@ -26,7 +26,7 @@ def row_limit(device: str | None) -> int:
         from overparam.engines.on_device import pick
 
         return int(np.sqrt(free_memory(pick(place)) / 8 / 3.3))
-    return int(min(CPU_ROWS, np.sqrt(0.75 * available_memory() / 4)))
+    return int(min(CPU_ROWS, np.sqrt(0.75 * available_memory() / 2.5)))
 
 
 def factor_limit(device: str | None) -> int:

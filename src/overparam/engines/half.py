@@ -1,4 +1,4 @@
-"""The half engine on the CPU: row panels of the lower triangle in float64, half the memory of `dense`, used twice a product."""
+"""The half engine on the CPU: row panels of the lower triangle, half the memory of `dense` or a quarter, used twice a product."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from overparam.engines.workers import Workers, worker_count
 
 @final
 class HalfGram(AbstractHostGram):
-    """H as its lower triangle, for matrices of which half fits in memory: products cost what those of `dense` do."""
+    """H as its lower triangle, for matrices of which half fits in memory: products cost what those of `dense` do.
+
+    In float32 entries are rounded to it, and products panel by panel, which are added in float64: `rounding` and
+    `product_rounding` count both.
+    """
 
     def __init__(
         self,
@@ -27,6 +31,7 @@ class HalfGram(AbstractHostGram):
         plan: EnginePlan | None,
         threads: int | None,
         progress: Progress,
+        dtype: str = "float64",
     ) -> None:
         self.kernel, self.X, self.get, self.plan = kernel, X, get, plan
         self.n, self._threads = len(X), threads
@@ -39,13 +44,14 @@ class HalfGram(AbstractHostGram):
                 panel = np.empty((stop - start, stop))
                 self.repaired += fill_panel(kernel, rows, start, stop, panel, get, workers)
                 panel[np.arange(stop - start), np.arange(start, stop)] = diagonal[start:stop]
-                self._panels.append(panel)
+                self._panels.append(panel.astype(dtype, copy=False))
                 progress((stop / self.n) ** 2, 1.0, "Gram matrix")
-        self._cosines, self._diagonal = Cosines(rows, threads), diagonal
+        self._cosines, self._diagonal, self._dtype = Cosines(rows, threads), diagonal, np.dtype(dtype)
 
     def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
-        tell, rows = progress or silent, np.ascontiguousarray(V.T)  # few rows by many columns: BLAS is twice as fast so
-        result = np.zeros_like(rows)
+        tell = progress or silent
+        rows = np.ascontiguousarray(V.T, dtype=self._dtype)  # few rows by many columns: BLAS is twice as fast so
+        result = np.zeros(rows.shape)
         with blas_threads(self._threads):
             for panel in self._panels:
                 height, stop = panel.shape
@@ -55,6 +61,15 @@ class HalfGram(AbstractHostGram):
                     result[:, :start] += rows[:, start:stop] @ panel[:, :start]
                 tell((stop / self.n) ** 2, 1.0, "product")
         return np.ascontiguousarray(result.T)
+
+    @property
+    def rounding(self) -> float:
+        """With |E_ij| ≤ 2⁻²⁴|H_ij|, and ‖|H|‖ ≤ tr H, in float32."""
+        return super().rounding + (0.0 if self._dtype.itemsize == 8 else 2.0**-24 * float(self._diagonal.sum()))
+
+    @property
+    def product_rounding(self) -> float:
+        return super().product_rounding * float(np.finfo(self._dtype).eps / np.finfo(float).eps)
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()
@@ -69,7 +84,8 @@ class HalfGram(AbstractHostGram):
 
     def square_sum(self) -> float:
         total = 0.0
-        for panel in self._panels:
+        for held in self._panels:
+            panel = held.astype(np.float64, copy=False)
             start = panel.shape[1] - len(panel)
             left, square = panel[:, :start], panel[:, start:]
             total += 2 * float(np.einsum("ij,ij->", left, left)) + float(np.einsum("ij,ij->", square, square))

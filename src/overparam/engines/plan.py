@@ -98,11 +98,13 @@ def make_plan(
     disk: DiskNeed | None = None,
     rows_on_disk: bool = False,
     integers: bool = False,
+    dtype: str = "float64",
 ) -> EnginePlan:
     """The plan of the engine asked for, or of the one that fits; one line where the one asked for does not.
 
     `samples` are given where the matrix is made by `kernel.block` of them on the CPU, and not from cosines; `disk` where a
-    place for tiles is named; `rows_on_disk` where the rows may stay there; `integers` where they are 8 bits on a device.
+    place for tiles is named; `rows_on_disk` where the rows may stay there; `integers` where they are 8 bits on a device; `dtype`
+    is that of half a matrix.
     """
     checks.one_of(engine, "engine", ("auto", "dense", "half", "stored", "matrix_free"))
     if engine == "half" and (device != "cpu" or samples is not None):
@@ -138,7 +140,7 @@ def make_plan(
     if disk is not None and (engine == "stored" or disk.missing <= disk.free):
         needed["stored"] = 8 * held + disk.memory(n)
     if device == "cpu" and samples is None:
-        needed["half"] = 4 * n * (n + 512) + small + all_rows
+        needed["half"] = np.dtype(dtype).itemsize * n * (n + 512) // 2 + small + all_rows
     needed["matrix_free"] = small
     reason = "asked for"
     if engine == "auto":

@@ -27,6 +27,9 @@ class ConjugateGradients:
     With `kept`, (n, f) of 0 and 1, the systems are m H m + ridge, m the rows kept, f of them side by side in the columns: Y has
     those of every system, 0 in rows that it does not keep. `image` is H Z, rows that are not kept included; None where a
     finished solve was read.
+
+    `rough` is a matrix near H with cheaper products, where the same arrays lie: steps are made with it, while residuals, and so
+    what is certified, stay those of H.
     """
 
     def __init__(
@@ -39,7 +42,9 @@ class ConjugateGradients:
         place: str | os.PathLike[str] | None,
         progress: Progress,
         kept: np.ndarray | None = None,
+        rough: AbstractGram | None = None,
     ) -> None:
+        self._rough = H if rough is None else rough
         self._gram, self._ridge, self._tell = H, ridge, progress
         self.products, self._last = 0, np.inf
         self.image: Any = None
@@ -87,7 +92,7 @@ class ConjugateGradients:
                     if time.monotonic() - self._saved > SAVE_EVERY:
                         self.save()
                 stepped = self.products > before
-                made = self._times(self.Z)
+                made = self._times(self.Z, self._gram)
                 self.image = made
                 self._begin(self._Y - self._of(made, self.Z), exact=True)
                 worst = float(np.max(self._relative(), initial=0.0))
@@ -117,7 +122,7 @@ class ConjugateGradients:
         self._exact, self._counted = exact, self.products
 
     def _step(self, tol: float) -> None:
-        AP = self._of(self._times(self._P), self._P)
+        AP = self._of(self._times(self._P, self._rough), self._P)
         curved = self._dots(self._P, AP)
         live = (self._relative() > tol) & (self._steep > 0)
         if np.any(live & ~(curved > 0)):
@@ -134,10 +139,10 @@ class ConjugateGradients:
         self.Z, self.R, self._P, self._steep = Z, R, P, np.where(live, steep, self._steep)
         self._exact, self._counted = False, self.products  # what a stop in the next product goes on from
 
-    def _times(self, V: Any) -> Any:
+    def _times(self, V: Any, H: AbstractGram) -> Any:
         """H V, counted."""
         done = self.products
-        made = self._gram.product(V, lambda share, total, what: self._tell(done + share, None, "products with H"))
+        made = H.product(V, lambda share, total, what: self._tell(done + share, None, "products with H"))
         self.products += 1
         self._tell(self.products, None, "products with H")
         return made

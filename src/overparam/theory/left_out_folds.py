@@ -13,7 +13,7 @@ from overparam.core.bracketed import Bracketed
 from overparam.core.progress import Progress, silent
 from overparam.core.words import count_of
 from overparam.data import generator
-from overparam.engines.matrix import as_gram
+from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.cholesky import negligible
 from overparam.spectrum.conjugate_gradients import ConjugateGradients
 from overparam.spectrum.linear_systems import certificate
@@ -55,6 +55,7 @@ def leave_folds_out(
     columns: int | None = None,
     max_products: int | None = None,
     key: Any = 0,
+    rough: AbstractGram | None = None,
     place: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> FoldsLeftOut:
@@ -78,6 +79,8 @@ def leave_folds_out(
         columns: of H in the preconditioner; None takes 6√n, or what fits in memory. They are drawn with `key`.
         max_products: most products with H.
         key: an int or a JAX key.
+        rough: a matrix near H whose products are cheaper, such as `gram(kernel, X, "half", dtype="float32")`: steps are made
+            with it, and the residuals that decide, and bound what is left, with H.
         place: a folder from which it goes on after a stop.
         progress: called with the products done.
 
@@ -109,7 +112,7 @@ def leave_folds_out(
     labels = y.reshape(H.n, -1)
     k = labels.shape[1]
     Y = (kept[:, :, None] * labels[:, None, :]).reshape(H.n, -1)
-    gradients = ConjugateGradients(H, Y, ridge, taken, key, place, progress or silent, kept)
+    gradients = ConjugateGradients(H, Y, ridge, taken, key, place, progress or silent, kept, rough)
     gradients.run(ridge, tol, None, most)
     Z, R = H.to_host(gradients.Z), H.to_host(gradients.R)
     sizes, left, z = (np.linalg.norm(part, axis=0) for part in (Y, R, Z))
