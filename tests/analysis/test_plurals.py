@@ -1,11 +1,14 @@
 """One of a thing is not several: what is said of tiny data, in the terminal, on the page and in messages."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import overparam as op
+from overparam.analysis.data_kinds import judge_kinds, kinds_sentence
+from overparam.core.bracketed import Interval
 
 ONE = re.compile(r"(?<![\d.,/=^−-])\b1 (?!is\b|was\b|has\b|does\b|less\b|plus\b|times\b|class\b)[a-z]+s\b")
 
@@ -56,3 +59,12 @@ def test_of_messages(ask, line):
     with pytest.raises(ValueError, match=line) as caught:
         ask()
     assert ONE.findall(str(caught.value)) == []
+
+
+def test_of_a_lead_of_one_point_and_of_trees():
+    groups, rows = np.arange(60), np.zeros(60)
+    apart = {"trees": rows + (groups % 3 == 0), "kernel": rows + (groups % 3 == 1) + (groups == 0)}
+    found = judge_kinds(apart, {"trees": "", "kernel": ""}, groups, 0.9, classes=True, seed=0)
+    words = kinds_sentence(replace(found, difference=Interval(0.01, -0.2, 0.2, 0.95)), True)
+    assert "trees have 33% wrong" in words
+    assert "1 point more" in words

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from overparam.analysis.data_telling import sides
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Figure, Section, Table, Text, Tone, Verdict, series
-from overparam.core.words import as_sure_as, count_of, listed, quoted
+from overparam.core.words import as_sure_as, count_of, listed, quoted, with_noun
 
 if TYPE_CHECKING:
     from overparam.analysis.data_difference import Difference
@@ -90,9 +90,9 @@ def _error_words(d: Difference, before: Interval, after: Interval, change: Inter
     else:
         return (
             f"The {what} on {d.error_of} is {one} before and {other} after: no change that these rows can tell "
-            f"({lower} to {upper} points)."
+            f"({lower} to {with_noun(upper, 'point')})."
         )
-    size = f"a change of {value} points, 95% interval {lower} to {upper}"
+    size = f"a change of {with_noun(value, 'point')}, 95% interval {lower} to {upper}"
     return f"The {what} on {d.error_of} {told} from {one} to {other}: {size}."
 
 

@@ -21,7 +21,7 @@ from overparam.analysis.host_networks import BATCH, FEW_FORMS, FORMS, LENGTHS, R
 from overparam.core.bracketed import Interval
 from overparam.core.machine import blas_threads
 from overparam.core.sections import Block, Figure, Line, Table, Text, series
-from overparam.core.words import as_sure_as, count_of, listed
+from overparam.core.words import as_sure_as, count_of, listed, with_noun
 from overparam.data import generator
 from overparam.frame import Work
 from overparam.theory import linear_regression
@@ -29,6 +29,8 @@ from overparam.theory import linear_regression
 SAID: dict[str, str] = {
     "kernel": "a tuned kernel", "network": "a trained network", "trees": "trees", "linear": "a linear model",
 }  # fmt: skip
+HAVE: dict[str, str] = {"trees": "have"}
+"""The verb where it is not "has"."""
 WIDTH, LEAST_STEPS, EPOCHS = 128, 400, 40
 """Neurons of the network; steps of training, or as many as go over the rows so often."""
 MOST_WEIGHTS = 2_400_000
@@ -234,14 +236,14 @@ def kinds_sentence(k: Kinds, classes: bool) -> str:
     wrong = f"{has(first)} wrong" if classes else has(first)
     if k.best == "none":
         few = f"none of {len(k.tried)} does clearly better than guessing"
-        return f"Best kind of model: {few}; {SAID[k.leading]} has {wrong} in five folds."
+        return f"Best kind of model: {few}; {SAID[k.leading]} {HAVE.get(k.leading, 'has')} {wrong} in five folds."
     behind = _behind(k.difference, classes)
     if k.best != "cannot tell":
         words = (
             f"Best kind of model: {SAID[k.leading]}, {wrong} in five folds; next {SAID[k.next]}, {has(close)}, {behind}"
         )
         return f"{words}; then {with_error(others)}." if others else f"{words}."
-    words = f"Best kind of model: cannot tell. In five folds {SAID[k.leading]} has {wrong}, {SAID[k.next]} {has(close)}, {behind}"
+    words = f"Best kind of model: cannot tell. In five folds {SAID[k.leading]} {HAVE.get(k.leading, 'has')} {wrong}, {SAID[k.next]} {has(close)}, {behind}"
     level = [one for one in others if one.behind is not None and one.behind.lower <= 0]
     far = [one for one in others if one not in level]
     words += f"; nor is there a clear difference to {with_error(level)}" if level else ""
@@ -249,10 +251,11 @@ def kinds_sentence(k: Kinds, classes: bool) -> str:
 
 
 def _behind(found: Interval, classes: bool) -> str:
-    unit, name = (100.0, " points") if classes else (1.0, "")
+    unit = 100.0 if classes else 1.0
     said = as_sure_as(unit * found.width, share=False)
+    value = said(unit * found.value)
     return (
-        f"{said(unit * found.value)}{name} {'more' if classes else 'less'} "
+        f"{with_noun(value, 'point') if classes else value} {'more' if classes else 'less'} "
         f"({found.level:.0%}: {said(unit * found.lower)} to {said(unit * found.upper)})"
     )
 

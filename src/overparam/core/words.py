@@ -192,6 +192,15 @@ def count_of(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def with_noun(said: str, noun: str) -> str:
+    """A number that is said already, with its noun.
+
+    >>> with_noun("1", "point"), with_noun("0.5", "point"), with_noun("−1", "point")
+    ('1 point', '0.5 points', '−1 point')
+    """
+    return f"{said} {noun if said.lstrip('+−') == '1' else noun + 's'}"
+
+
 def duration(seconds: float | None, *, rough: bool = False) -> str:
     """A time span in the units that suit it; `rough` gives two digits, for what is only foreseen.
 
