@@ -142,7 +142,7 @@ def _on_test(g: Growth, classes: bool, test: Interval) -> str:
 def growth_blocks(g: Growth, classes: bool, test: Interval | None = None) -> tuple[Block, ...]:
     """The figure: measured points, the fitted curve and its band to four times the rows; the test set's error, where it leads."""
     of = "training rows left out" if test is not None else "rows left out"
-    measure = f"error on {of}" if classes else f"1 − R² on {of}"
+    measure = f"wrong of {of}" if classes else f"variance unexplained of {of}"
     drawn = [
         series(
             "measured",

@@ -11,6 +11,7 @@ from overparam.analysis.data_controls import make_controls
 from overparam.analysis.data_growth import growth_blocks
 from overparam.analysis.data_kinds import kinds_blocks
 from overparam.analysis.data_labels import worst_labels
+from overparam.analysis.data_overview import in_percent, overview
 from overparam.analysis.data_telling import cut, explained_words, sides
 from overparam.analysis.data_thumbnails import show
 from overparam.core.bracketed import Bracketed, Interval
@@ -37,7 +38,7 @@ def make_sections(a: Analysis) -> tuple[Section, ...]:
         Section("Is the data right?", _problems(a)),
         Section("Is more data worth it?", _growth(a)),
         Section("What happens when I train?", _training(a)),
-        *(() if a.kinds is None else (Section("Which kind of model?", kinds_blocks(a.kinds, a.task != "regression")),)),
+        *_kinds(a),
         Section(f"Can a wide network learn these {_what(a)}?", _learn(a), folded=True),
         Section("How fast?", _fast(a), folded=True),
         Section("What the theory promises on new data", _new(a), folded=True),
@@ -46,11 +47,22 @@ def make_sections(a: Analysis) -> tuple[Section, ...]:
     if a.noise is not None:
         sections.append(Section("What would noise in the labels do?", _noise(a), folded=True))
     sections.append(Section("What was done", _done(a), folded=True))
-    return tuple(sections)
+    return sections[0], overview(a, sections[1:]), *sections[1:]
 
 
 def _growth(a: Analysis) -> tuple[Block, ...]:
-    return growth_blocks(a.growth, a.task != "regression", None if a.error.left_out is None else a.error.interval)
+    test = None if a.error.left_out is None else a.error.interval
+    return _with_percent(growth_blocks(a.growth, a.task != "regression", test))
+
+
+def _kinds(a: Analysis) -> tuple[Section, ...]:
+    if a.kinds is None:
+        return ()
+    return (Section("Which kind of model?", _with_percent(kinds_blocks(a.kinds, a.task != "regression"))),)
+
+
+def _with_percent(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    return tuple(in_percent(block) if isinstance(block, Figure) else block for block in blocks)
 
 
 def _training(a: Analysis) -> tuple[Block, ...]:
@@ -124,7 +136,7 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
     figure = Figure(
         "Errors to expect on new rows",
         "Points with 95% intervals. Those of the tuned kernel include the choice of kernel and ridge.",
-        "estimated", measure, tuple(series_), lines=lines,
+        "how it was found", measure, tuple(series_), lines=lines,
     )  # fmt: skip
     words = (
         f"The best of {count_of(e.kernels_tried, 'kernel')} and their ridges by the mean square on rows left out: {e.kernel}, ridge "
@@ -132,7 +144,11 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
     )
     words += "".join(f" {note[0].upper()}{note[1:]}." for note in e.notes)
     untold = () if not e.cannot_tell else (Text(f"This cannot be told from these rows: {e.cannot_tell}.", "warning"),)
-    blocks: list[Block] = [*untold, figure, Table(("The error", measure, "from", "to", ""), tuple(rows), words)]
+    blocks: list[Block] = [
+        *untold,
+        in_percent(figure),
+        Table(("The error", measure, "from", "to", ""), tuple(rows), words),
+    ]
     kinds = (
         ("balanced error: every class counted alike", "balanced", measured),
         ("AUC: a row of a class put before one of another", "auc", _plainly),
