@@ -65,13 +65,13 @@ def _answer(a: Analysis, title: str) -> str:
     if title == "How well will a model do here?":
         return "Cannot be told from these rows." if a.error.cannot_tell else "The lower the better, with 95% intervals."
     if title == "Is the data right?":
-        issues = count_of(a.labels.issues, "label" if a.labels.classes else "target")
-        told = f"{issues} rather wrong than right." if a.labels.issues else "None is rather wrong than right."
+        what = "label" if a.labels.classes else "target"
+        told = f"{count_of(a.labels.issues, what) if a.labels.issues else f'No {what}'} rather wrong than right."
         return f"Left of 0 another label is likelier. {told}" if a.labels.classes else told
     if title == "Is more data worth it?":
         return {"helps": "It should help.", "hardly helps": "Hardly."}.get(a.growth.verdict, "Cannot be told.")
     if title == "Which kind of model?" and a.kinds is not None:
-        words = {"none": "None is clearly better than guessing.", "cannot tell": "Cannot be told."}
+        words = {"none": "No kind is clearly better than guessing.", "cannot tell": "Cannot be told."}
         return words.get(a.kinds.best, f"Best: {'trees' if a.kinds.best == 'trees' else f'the {a.kinds.best}'}.")
     return "Of a very wide network, on these labels and on others."
 
