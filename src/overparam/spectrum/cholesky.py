@@ -14,13 +14,16 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs  # pyright: ignore[report
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from overparam.core import checks
-from overparam.core.machine import available_memory
+from overparam.core.machine import available_memory, blas_threads
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.eigenvectors import operator
 from overparam.spectrum.rules import EPS
 
 if TYPE_CHECKING:
     from overparam.spectrum.on_device import DeviceFactor
+
+THREADS_FAIL = 16_000
+"""Rows from which on a factor is made by one thread: OpenBLAS's threaded one ends the process there."""
 
 
 @final
@@ -150,5 +153,6 @@ def factor_values(H: AbstractGram, shift: float, sign: float = 1.0) -> np.ndarra
     if sign != 1.0:
         A *= sign
     A.ravel(order="K")[:: H.n + 1] += shift
-    L, info = dpotrf(A, lower=1, clean=0, overwrite_a=1)
+    with blas_threads(1 if H.n >= THREADS_FAIL else None):
+        L, info = dpotrf(A, lower=1, clean=0, overwrite_a=1)
     return None if info else L
