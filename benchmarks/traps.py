@@ -113,6 +113,10 @@ def judged_by_balance(a: Analysis) -> str:
     return "" if a.error.balanced is not None and a.error.auc is not None else "balanced error or AUC is missing"
 
 
+def doubts(kind: Any) -> Check:
+    return lambda a: "" if a.error.doubt(kind) is not None else f"there is no doubt of the kind {kind!r}"
+
+
 def _frame(columns: dict[str, Sequence[Any]]) -> str:
     """A table as people have it: a file."""
     place = Path(tempfile.mkdtemp()) / "table.csv"
@@ -376,6 +380,63 @@ def copies_of_signal(random: np.random.Generator) -> Made:
     return (*written_twice(X, signal(X, random, 1.0), 0.0, random), {})
 
 
+def persons(mixed: bool, wide: float = 0.2) -> Callable[[np.random.Generator], Made]:
+    """Six rows of each of forty persons, with a coin for each, and no column that says who."""
+
+    def make(random: np.random.Generator) -> Made:
+        who = np.repeat(np.arange(40), 6)
+        X, y = random.normal(size=(40, 8))[who] + wide * random.normal(size=(240, 8)), coin(random, 40)[who]
+        order = random.permutation(240) if mixed else np.arange(240)
+        return X[order], y[order], {}
+
+    return make
+
+
+def frames(random: np.random.Generator) -> Made:
+    """Thirty frames of each of twelve recordings that wander, with a coin for each, in any order."""
+    X = np.vstack(
+        [2 * random.normal(size=20) + np.cumsum(0.3 * random.normal(size=(30, 20)), axis=0) for _ in range(12)]
+    )
+    order = random.permutation(360)
+    return X[order], np.repeat(coin(random, 12), 30)[order], {}
+
+
+def widely_jittered(jitter: float, columns: int) -> Callable[[np.random.Generator], Made]:
+    def make(random: np.random.Generator) -> Made:
+        return (*written_twice(_table(random, 150, columns), coin(random, 150), jitter, random), {})
+
+    return make
+
+
+def made_up(random: np.random.Generator) -> Made:
+    """More rows of the rare class, each between one of them and one of its five nearest."""
+    X, y = _table(random, 300, 6), coin(random, 300, 0.12)
+    few = X[y == "yes"]
+    near = np.argsort(np.linalg.norm(few[:, None] - few, axis=2), axis=1)[:, 1:6]
+    one = random.integers(len(few), size=230)
+    other = near[one, random.integers(5, size=230)]
+    made = few[one] + random.uniform(size=(230, 1)) * (few[other] - few[one])
+    return np.vstack([X, made]), np.concatenate([y, np.full(230, "yes")]), {}
+
+
+def nearly_leaked(count: int) -> Callable[[np.random.Generator], Made]:
+    """Columns that are the label but for three rows in a hundred."""
+
+    def make(random: np.random.Generator) -> Made:
+        X, y = _table(random, 1_000, 3), coin(random, 1_000)
+        table = {f"x{j}": X[:, j].tolist() for j in range(3)}
+        for column in ("status", "closed")[:count]:
+            table[column] = np.where((y == "yes") != (random.uniform(size=1_000) < 0.03), 1, 0).tolist()
+        return _frame(table | {"label": y.tolist()}), None, {"label": "label"}
+
+    return make
+
+
+def short_windows(random: np.random.Generator) -> Made:
+    X = np.lib.stride_tricks.sliding_window_view(random.normal(size=243), 4).copy()
+    return X, np.repeat(coin(random, 12), 20), {}
+
+
 def real_table(name: str) -> Callable[[np.random.Generator], Made]:
     return lambda random: (f"uci/{name}", None, {})
 
@@ -437,6 +498,18 @@ TRAPS = (
     Trap("a target of noise, every row twice", copied_target, "not green; copies found", both(not_green, has_copies)),
     Trap("five constant columns and a rule in the sixth", constant_columns, "under 10% wrong", between(0.0, 0.1)),
     Trap("eight rows, labels in turn", tiny, "not green", not_green),
+    Trap("a coin for each of 40 persons, rows in order", persons(False), "not green", not_green),
+    Trap("a coin for each of 40 persons, rows in any order", persons(True), "not green", not_green),
+    Trap("a coin for each of 40 persons, far from alike, rows in order", persons(False, 0.5), "not green; said", both(not_green, doubts("in order"))),
+    Trap("a coin for each of 12 recordings, frames in any order", frames, "not green", not_green),
+    *(
+        Trap(f"coin labels, {columns} columns, copies jittered by {jitter:g}", widely_jittered(jitter, columns), "not green", not_green)
+        for jitter, columns in ((0.15, 10), (0.3, 10), (0.3, 30))
+    ),
+    Trap("coin labels, rare rows made up between others", made_up, "not green; said", both(not_green, doubts("made up"))),
+    Trap("a column that is the label in 97% of rows", nearly_leaked(1), "the column named; not green", both(names_leak("status"), not_green)),
+    Trap("two columns that are the label in 97% of rows", nearly_leaked(2), "both named; not green", both(names_leak("status"), names_leak("closed"), not_green)),
+    Trap("noise in windows of four columns, a coin for 20 in turn", short_windows, "not green; windows found", both(not_green, has_windows)),
 )  # fmt: skip
 
 
