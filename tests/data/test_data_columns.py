@@ -203,6 +203,12 @@ def test_good_columns_are_no_leaks():
         assert not kinds(load(name), "leak")
 
 
+def test_a_rule_in_the_one_column_that_varies_is_no_leak():
+    X = np.ones((200, 6))
+    X[:, 2] = np.random.default_rng(1).normal(size=200)
+    assert not kinds(load((X, X[:, 2] > 0)), "leak")
+
+
 def test_random_columns_are_neither_leaks_nor_orders():
     for i in range(60):
         n, d, k = 20 + 5 * i, 2 + i, 2 + i % 3

@@ -172,7 +172,7 @@ def _stands_out(
     wrong = (1.0 - np.abs(_thresholds(X, codes)[1]).max(axis=0)) / 2  # balanced, in either direction
     least: dict[str, int] = {}
     for column in map(int, np.argsort(wrong, kind="stable")):
-        if names[column] not in known:
+        if names[column] not in known and wrong[column] < 0.5:  # constant columns are no others to compare with
             least.setdefault(names[column], column)
     if len(X) < 2 * LEAST_ROWS:
         return {}
