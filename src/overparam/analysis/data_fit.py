@@ -56,6 +56,7 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
             task=task,
             key=s.seed,
             device=work.device,
+            cluster=work.cluster,
             progress=lambda done, total, what: work.progress(
                 start + (stop - start) * done / (total or 1.0), 1.0, what + which
             ),

@@ -73,8 +73,9 @@ class FittedRows:
     def __init__(
         self, X: np.ndarray, y: np.ndarray, groups: np.ndarray, task: Literal["classes", "regression"],
         kernels: Mapping[str, tuple[AbstractKernel, str]], device: str | None, units: np.ndarray | None = None,
+        cluster: Any = None,
     ) -> None:  # fmt: skip
-        self.X, self.y, self.groups, self.kernels, self.device = X, y, groups, kernels, device
+        self.X, self.y, self.groups, self.kernels, self.device, self.cluster = X, y, groups, kernels, device, cluster
         self.task: Literal["classes", "regression"] = task
         self.first, self.same = equal_rows(X)
         columns = y.reshape(len(y), -1)
@@ -93,7 +94,9 @@ class FittedRows:
     def of(self, chosen: np.ndarray) -> FittedRows:
         """Some rows, in the units of all."""
         groups = np.unique(self.groups[chosen], return_inverse=True)[1]
-        return FittedRows(self.X[chosen], self.y[chosen], groups, self.task, self.kernels, self.device, self.units)
+        return FittedRows(
+            self.X[chosen], self.y[chosen], groups, self.task, self.kernels, self.device, self.units, self.cluster
+        )
 
     def at_ridges(self, name: str, guess: float | None = None) -> AtRidges:
         """One kernel with all ridges of the grid; or with a guess, and two around it, each costing a factor."""
@@ -152,6 +155,8 @@ class FittedRows:
         """Of all rows: that of residuals, and on a CPU half of it in float32 for the steps, which takes a quarter of the memory
         and half the time; the ridge has to be well above what that rounds away."""
         kernel, get = self.kernels[name]
+        if self.cluster is not None:
+            return gram(kernel, self.X, "dask", get=get, cluster=self.cluster), None
         where = chosen_device(self.device)
         fits = 2.2 * len(self.X) ** 2 < 0.8 * available_memory() and isinstance(kernel, AbstractInnerProductKernel)
         if where == "cpu" and fits and ridge >= SINGLE_RIDGE * float(np.mean(kernel.diagonal(self.X, get))):

@@ -206,6 +206,7 @@ def tuned_fit(
     task: Literal["auto", "classes", "regression"] = "auto",
     key: int = 0,
     device: str | None = None,
+    cluster: Any = None,
     progress: Progress | None = None,
 ) -> TunedFit:
     """The kernel and ridge with the least mean square on rows left out, fitted to all rows.
@@ -223,6 +224,7 @@ def tuned_fit(
         task: whether `y` are classes; "auto" looks at them.
         key: of the rows that are drawn where there are many.
         device: as in `gram`, for more than 4,000 rows.
+        cluster: as in `gram`, for the products with more than 12,000 rows.
         progress: called with the work done.
 
     >>> X = np.linspace(-1, 1, 20)[:, None]
@@ -246,7 +248,7 @@ def tuned_fit(
     named = {name: given if isinstance(given, tuple) else (given, "ntk") for name, given in kernels.items()}
     for kernel, _ in named.values():
         require_kernel(kernel)
-    fitter = FittedRows(X, y, numbers, "classes" if classes else "regression", named, device)
+    fitter = FittedRows(X, y, numbers, "classes" if classes else "regression", named, device, cluster=cluster)
     n = len(X)
     with blas_threads(1 if n <= ONE_THREAD else None):
         return _search(fitter, n, key, tell)
