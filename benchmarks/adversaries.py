@@ -1,7 +1,7 @@
 """What newer adversaries find beyond older ones: `python benchmarks/adversaries.py BEFORE AFTER`, two results of one study of laws.
 
 For every law, on the widths that both studies have: what the adversary found at one radius in the newer result over what
-it found in the older, the mean of the logarithms over widths. The table goes to benchmarks/results/adversaries.json, under
+it found in the older, or the other way round for lower bounds, the mean of the logarithms over widths. The table goes to benchmarks/results/adversaries.json, under
 the name of the study.
 """
 
@@ -36,6 +36,8 @@ def compared(before: Path, after: Path) -> list[dict[str, Any]]:
     for law in old.keys() & new.keys():
         widths = sorted(old[law].keys() & new[law].keys())
         ratios = [new[law][m] / old[law][m] for m in widths if old[law][m] > 0]
+        if "lower bound" in law or "critical" in law:  # there the smaller is the worse
+            ratios = [1 / ratio for ratio in ratios]
         if ratios:
             rows.append(
                 {"law": law, "widths": widths, "gain": float(np.exp(np.mean(np.log(ratios)))), "most": max(ratios)}

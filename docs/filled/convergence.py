@@ -105,6 +105,7 @@ def adversaries(result: Result) -> dict[str, str]:
         "laws": table(["law", "found, over before", "ω", "m", "L", "n", "constant"], lines),
         "holds": whole(sum(row["holds"] for row in rows)),
         "audits": whole(sum(row["audits"] for row in rows)),
+        "lower": digits(against["gradient lower bound"]["constant"], 2),
         "widths_signs": others["Convolutional sign changes"],
         "widths_backward": others["Residual backward stability"],
         "widths_residual": others["Residual sign changes"],
