@@ -61,7 +61,7 @@ def test_brackets_from_few_products_hold(name, products):
     fast, exact = (f(STEPS, 1.5 / q.bounds.upper) for f in (lambda *of: predict_movement(q, *of), c.movement))
     if q.bounds.lower == 0:
         assert not np.all(fast.certified)
-        assert "1/λ_max" in fast.reason
+        assert "bound on λ_max" in fast.reason
     assert np.all(fast.lower <= exact * (1 + 1e-7) + 1e-12)
     assert np.all(exact <= fast.upper * (1 + 1e-7) + 1e-12)
 
@@ -83,6 +83,13 @@ def test_an_unstable_rate_is_said():
     assert curve.status == "unstable"
     assert np.isinf(curve.values[1])
     assert not np.any(curve.certified)
+
+
+def test_why_a_side_is_missing_is_said():
+    """At the edge of divergence it is the rate, though λ_min is known."""
+    H = np.diag([1.0, 2.0])
+    q = quadrature(H, [1.0, 1.0])
+    assert "2/λ_max or more" in laziness(q, 5, 1.0, width=100, kappa=1.0).reason
 
 
 def test_an_explicit_loop_of_the_linear_model():

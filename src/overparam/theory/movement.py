@@ -163,9 +163,18 @@ def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stabi
         lower = np.clip(lower, 0.0, None)
         values[output] = np.where(grown, np.inf, np.clip(value, lower, upper))
         lowers[output], uppers[output] = np.where(grown, 0.0, lower), np.where(grown, np.inf, upper)
-    return over_outputs(
-        values, lowers, uppers, "not certified: the rate is above 1/λ_max and no positive bound on λ_min is known"
-    )
+    return over_outputs(values, lowers, uppers, f"not certified: {_why_not(past, q.bounds.lower)}")
+
+
+def _why_not(past: float, least: float) -> str:
+    """Why a side is missing, for a rate of (1 + past)/λ_max, `past` 0 where it is less."""
+    if past >= 1:
+        return "the rate is 2/λ_max or more to rounding, where steps may grow"
+    if past:
+        return "the rate is above 1 over the bound on λ_max, and no positive bound on λ_min is known"
+    if least <= 0:
+        return "no positive bound on λ_min is known, and so late what is 0 to rounding would look as if it had moved"
+    return "so late what rounding did to the matrix may be all that moves"
 
 
 def _spread(q: Quadrature, output: int, rule: Rule, steps: np.ndarray, rate: float, value: np.ndarray) -> np.ndarray:
