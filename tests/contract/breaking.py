@@ -53,6 +53,7 @@ STOPPED, REMADE = "test_stopped_it_goes_on_and_ends_in_the_same_numbers", "test_
 SHARED, FORMS = "test_questions_that_differ_in_a_function_share_no_part", "test_data_comes_in_all_its_forms"
 BAD_DATA, BAD_OPTION = "test_bad_data_is_one_line", "test_bad_options_are_one_line"
 COMMAND = "test_the_command_line_asks_the_same_question"
+CLUSTER, NAMED = "test_the_numbers_are_those_without_a_cluster", "test_the_command_line_names_a_cluster"
 
 BREAKS = (
     Break(
@@ -165,7 +166,15 @@ BREAKS = (
     ),
     Break(
         f"{STOPPED}[analyze]", "finished parts are not kept", "frame/job.py",
-        "        if keeping.place is not None:\n            values, arrays", "        if False:\n            values, arrays",
+        "        if keeping.place is not None:\n            mark =", "        if False:\n            mark =",
+    ),
+    Break(
+        f"{CLUSTER}[audit]", "no part is made on the cluster", "frame/job.py",
+        "                if self._cluster is not None:\n                    from", "                if False:\n                    from",
+    ),
+    Break(
+        NAMED, "the cluster that was named is not used", "cli/driver.py",
+        "            if given.cluster is not None:\n                job =", "            if False:\n                job =",
     ),
     Break(
         f"{STOPPED}[analyze]", "kept parts are made again", "frame/job.py",

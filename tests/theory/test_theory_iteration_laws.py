@@ -270,7 +270,7 @@ def test_iterations_needed_with_the_polynomial_spelled_out():
         (lambda: iteration_law(([0, 1], [1.0, 0.5]), "squared").steps_to(0), "`epsilon` is 0; expected a number > 0"),
         (
             lambda: linear_rate(([0, 1], [1.0, 0.0])),
-            "1 records from step 0 on have a loss above rounding; a rate needs two",
+            "a rate needs two records with a loss above rounding from step 0 on, got 1",
         ),
         (lambda: linear_rate(([1, 0], [1.0, 2.0])), "steps ≥ 0 and rising"),
         (lambda: DescentLaw("concave"), "`kind` is 'concave'"),

@@ -160,7 +160,7 @@ def prepare_analyze(
         preprocess: "auto" scales image rows to norm 1, and standardises tables, divides by √d and appends 1;
             "none", "unit", "standardise", … as `op.data.preprocess`.
         max_rows: most training rows to use; more are subsampled with classes in proportion. None takes
-            60,000 on a CPU, fewer where half of their matrix does not fit in memory, and what fits on an accelerator.
+            20,000 on a CPU, fewer where half of their matrix does not fit in memory, and what fits on an accelerator.
             Above 12,000 rows the error is that of five folds, by products with the matrix alone; above 10,000 on a CPU the
             numbers of the theory are of 10,000 of the rows.
         kinds: whether to compare kinds of model (a kernel, a network, trees, a linear model) in five folds.

@@ -11,8 +11,8 @@ from overparam.engines.plan import make_plan
 from overparam.kernels import TwoLayer
 from overparam.theory.tuning import BY_PRODUCTS
 
-CPU_ROWS = 60_000
-"""More rows than this are subsampled on a CPU unless asked for: products with their matrix take minutes together."""
+CPU_ROWS = 20_000
+"""More rows than this are subsampled on a CPU unless `max_rows` asks for them: these take about four minutes on two cores."""
 FACTOR_ROWS = 10_000
 """Rows that the theory's numbers are of on a CPU, drawn of more: they take factors, which cost n³."""
 SYSTEMS = 6

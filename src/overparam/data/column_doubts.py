@@ -193,7 +193,8 @@ def _stands_out(
 def _lines(X: np.ndarray, targets: np.ndarray) -> Iterator[tuple[int, float]]:
     """Columns of which a target is a straight line in most rows, to three digits, and in what share of them."""
     pairs = generator(0, 53).integers(len(X), size=(2, LINES))
-    for y in np.asarray(targets, dtype=np.float64).reshape(len(targets), -1).T:
+    X, targets = _of_size_one(X), _of_size_one(np.asarray(targets, dtype=np.float64).reshape(len(targets), -1))
+    for y in targets.T:
         rise, spread = y[pairs[0]] - y[pairs[1]], float(y.std())
         run = X[pairs[0]] - X[pairs[1]]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -204,6 +205,12 @@ def _lines(X: np.ndarray, targets: np.ndarray) -> Iterator[tuple[int, float]]:
             on = np.abs(off - np.median(off)) <= 1e-3 * spread
             if slope and on.mean() >= EXACT and len(np.unique(y[on])) > 10:
                 yield column, float(on.mean())
+
+
+def _of_size_one(X: np.ndarray) -> np.ndarray:
+    """Columns over their largest number, so that squares of any of them stay within float64."""
+    sizes = np.abs(X).max(axis=0, initial=0.0)
+    return X / np.where(sizes > 0, sizes, 1.0)
 
 
 def _thresholds(X: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

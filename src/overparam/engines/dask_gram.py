@@ -223,7 +223,7 @@ def row_heights(X: Any, blocks: bool, accelerators: bool = False) -> tuple[int, 
     """Rows of a tile row, which is a task, and of a panel, which is what travels: by the shape of the rows alone.
 
     >>> row_heights(np.empty((10_000, 784)), False), row_heights(np.empty((1000, 4)), True)
-    ((256, 5120), (32, 1024))
+    ((256, 10240), (32, 1024))
     """
     n = len(X)
     tile = max(32, min(ROWS, n // 64)) if blocks else max(256, min(2 * ROWS, n // 64), n // 2048)

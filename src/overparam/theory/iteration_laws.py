@@ -9,7 +9,6 @@ import numpy as np
 
 from overparam.core import sections
 from overparam.core.bracketed import Assumption, checked
-from overparam.core.words import count_of
 from overparam.theory.descent_laws import WORDS, AccuracyLaw, DescentLaw, accuracy_law, fit_constant, share_explained
 
 Pace = Literal["faster", "as the law", "slower"]
@@ -328,7 +327,7 @@ def linear_rate(run: Any, *, since: int = 0, until: int | None = None, floor: fl
     used = (steps >= since) & (steps <= last) & np.isfinite(loss) & (loss > max(lowest, 0.0))
     if used.sum() < 2 or steps[used][0] == steps[used][-1]:
         raise ValueError(
-            f"{count_of(int(used.sum()), 'record')} from step {since} on have a loss above rounding; a rate needs two"
+            f"a rate needs two records with a loss above rounding from step {since} on, got {int(used.sum())}"
         )
     slope, intercept, error, r_squared = straight_line(steps[used].astype(np.float64), np.log(loss[used]))
     return LinearRate(-slope, error, intercept, r_squared, int(steps[used][0]), int(steps[used][-1]))
