@@ -16,7 +16,7 @@ import numpy as np
 from record import median_seconds, save
 
 import overparam as op
-from overparam.engines import on_device
+from overparam.engines import device_gram
 from overparam.engines.matrix import gram
 
 TwoLayer = op.kernels.TwoLayer
@@ -103,7 +103,7 @@ def main(folder: str | None = None) -> None:
         {
             "what": f"matrix-free product, n = {len(big):,}, d = {d}, float64",
             "seconds": round(seconds, 2),
-            "tile": on_device.TILE,
+            "tile": device_gram.TILE,
         }
     )
     save(

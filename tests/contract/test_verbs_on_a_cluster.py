@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from contract_cases import VERBS, answer, rows
 from test_verbs import same
+from tests.clusters import two_workers
 
 import overparam as op
 from overparam.cli import run
@@ -20,16 +20,7 @@ distributed = pytest.importorskip("distributed", reason="dask.distributed is not
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        ) as started,
-        distributed.Client(started, set_as_default=False) as connected,
-    ):
+    with two_workers() as connected:
         yield connected
 
 

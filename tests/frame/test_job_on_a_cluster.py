@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.clusters import two_workers
 
 from overparam.core.progress import Interrupted
 from overparam.core.provenance import Provenance
@@ -70,16 +71,7 @@ def job(how: str = "", place: Path | None = None, lock: Any = None, told: list[A
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        ) as started,
-        distributed.Client(started, set_as_default=False) as connected,
-    ):
+    with two_workers() as connected:
         yield connected
 
 

@@ -23,7 +23,7 @@ def row_limit(device: str | None) -> int:
     """Rows that fit: half of their matrix on a CPU; on an accelerator the matrix and two factors."""
     place = chosen_device(device)
     if place == "gpu":
-        from overparam.engines.on_device import pick
+        from overparam.engines.device_gram import pick
 
         return int(np.sqrt(free_memory(pick(place)) / 8 / 3.3))
     return int(min(CPU_ROWS, np.sqrt(0.75 * available_memory() / 2.5)))

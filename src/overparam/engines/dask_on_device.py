@@ -12,7 +12,7 @@ import numpy as np
 from overparam.core.angles import NEAR_PARALLEL
 from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.engines.dask_tasks import ALONE, RowPanel, Share, one_blas_thread, ranges
-from overparam.engines.on_device import PRECISION, Epilogue
+from overparam.engines.device_gram import PRECISION, Epilogue
 from overparam.engines.panels import UnitRows, exact_values
 
 SIDE = 8192

@@ -28,7 +28,6 @@ class DenseGram(AbstractHostGram):
         self.plan = plan
         self.kernel, self.X, self.get, self.repaired = None, None, "ntk", None
         self._threads = threads
-        self._cosines: Cosines | None = None
 
     @classmethod
     def of_kernel(
@@ -116,15 +115,3 @@ class DenseGram(AbstractHostGram):
 
     def square_sum(self) -> float:
         return float(sum(np.vdot(part, part) for part in np.array_split(self.values, max(1, self.n // 512))))
-
-    def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
-        if self._cosines is None:
-            return super().sampled_cosines(rows)
-        return self._cosines.sampled(rows)
-
-    def close_pairs(
-        self, threshold: float, moment: int, most: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-        if self._cosines is None:
-            return super().close_pairs(threshold, moment, most)
-        return self._cosines.close_pairs(threshold, moment, most)

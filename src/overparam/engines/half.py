@@ -90,11 +90,3 @@ class HalfGram(AbstractHostGram):
             left, square = panel[:, :start], panel[:, start:]
             total += 2 * float(np.einsum("ij,ij->", left, left)) + float(np.einsum("ij,ij->", square, square))
         return total
-
-    def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
-        return self._cosines.sampled(rows)
-
-    def close_pairs(
-        self, threshold: float, moment: int, most: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-        return self._cosines.close_pairs(threshold, moment, most)

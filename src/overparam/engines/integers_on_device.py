@@ -21,10 +21,9 @@ from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
 from overparam.core.words import count_of
-from overparam.engines import on_device
+from overparam.engines import device_gram, on_device
 from overparam.engines.cross import require_alike
-from overparam.engines.integer_rows import IntegerRows
-from overparam.engines.on_device import (
+from overparam.engines.device_gram import (
     AbstractDeviceGram,
     AbstractStoredGram,
     Epilogue,
@@ -35,6 +34,7 @@ from overparam.engines.on_device import (
     put_diagonal,
     tile_starts,
 )
+from overparam.engines.integer_rows import IntegerRows
 from overparam.engines.plan import EnginePlan, Rates
 from overparam.engines.tiles import mirrored
 
@@ -229,7 +229,7 @@ def exact_way(device: Any, d: int) -> Multiplied:
 def rates(device: str, kernel: AbstractInnerProductKernel, get: str, d: int) -> Rates:
     """Measured once a process, kernel and number of columns: a product of two tiles, whole."""
     place = pick(device)
-    tile = CPU_TILE if place.platform == "cpu" else on_device.TILE
+    tile = CPU_TILE if place.platform == "cpu" else device_gram.TILE
     pixels = np.random.default_rng(0).integers(-128, 128, (2 * tile, d), dtype=np.int8)
     form = _Form(tile, 1, 128, exact_way(place, d), d * 255**2 >= 2**26, False)
     function = Epilogue(kernel, get, unit=True)
@@ -239,7 +239,7 @@ def rates(device: str, kernel: AbstractInnerProductKernel, get: str, d: int) -> 
         def product(index: int) -> Any:
             return _row_of_tiles(rows, V, jnp.zeros_like(V), index, function, form)
 
-        both = on_device.timed(product, 1)
+        both = device_gram.timed(product, 1)
     count = len(jax.devices()) if device == "all" else 1
     return Rates(flops=np.inf, entries=2.0 * tile**2 * count / both, bytes=on_device.rates(device, kernel, get).bytes)
 
@@ -273,7 +273,7 @@ class _IntegerGram(AbstractDeviceGram):
         self._device = pick(device)
         self.kernel = self._kernel = kernel.for_features(d)
         self._function = Epilogue(self._kernel, get, unit=rows.unit is None)
-        tile = on_device.tile_size(self.n, CPU_TILE if self._device.platform == "cpu" else on_device.TILE)
+        tile = device_gram.tile_size(self.n, CPU_TILE if self._device.platform == "cpu" else device_gram.TILE)
         way = multiplied or exact_way(self._device, d)
         self._integers = rows
         self._rows = self._on_device(rows.pixels, -self.n % tile)

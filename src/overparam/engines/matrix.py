@@ -8,7 +8,7 @@ import functools
 import os
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf  # pyright: ignore[reportAttributeAccessIssue]
@@ -22,6 +22,9 @@ from overparam.core.words import byte_size, count_of
 from overparam.engines.cross import require_alike, require_kernel
 from overparam.engines.plan import EnginePlan, make_plan
 from overparam.engines.rows_on_disk import rows_on_disk
+
+if TYPE_CHECKING:
+    from overparam.engines.panels import Cosines
 
 EngineName = Literal["auto", "dense", "half", "stored", "matrix_free", "dask"]
 
@@ -176,7 +179,9 @@ class AbstractGram(abc.ABC):
 
 
 class AbstractHostGram(AbstractGram):
-    """A matrix whose products are made by NumPy."""
+    """A matrix whose products are made by NumPy; `_cosines` is set where it is of rows whose angles the kernel is one of."""
+
+    _cosines: Cosines | None = None
 
     @property
     def xp(self) -> ModuleType:
@@ -188,6 +193,18 @@ class AbstractHostGram(AbstractGram):
 
     def to_device(self, V: np.ndarray) -> np.ndarray:
         return np.asarray(V, dtype=np.float64)
+
+    def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
+        if self._cosines is None:
+            return super().sampled_cosines(rows)
+        return self._cosines.sampled(rows)
+
+    def close_pairs(
+        self, threshold: float, moment: int, most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        if self._cosines is None:
+            return super().close_pairs(threshold, moment, most)
+        return self._cosines.close_pairs(threshold, moment, most)
 
     def _require_room(self) -> None:
         """Raise where the whole matrix would not fit in memory."""
@@ -504,7 +521,7 @@ def _from_blocks(
     H = DenseGram.of_blocks(kernel, X, get, plan, tiles, threads)
     if chosen == "cpu":
         return H
-    from overparam.engines.on_device import DeviceValuesGram
+    from overparam.engines.device_gram import DeviceValuesGram
 
     return DeviceValuesGram(H, chosen)
 

@@ -78,14 +78,6 @@ class MatrixFreeGram(AbstractHostGram):
         assert self._square_sum is not None
         return self._square_sum
 
-    def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
-        return self._cosines.sampled(rows)
-
-    def close_pairs(
-        self, threshold: float, moment: int, most: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-        return self._cosines.close_pairs(threshold, moment, most)
-
 
 @final
 class RecomputedGram(AbstractHostGram):

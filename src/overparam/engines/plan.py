@@ -125,10 +125,10 @@ def make_plan(
         small = 8 * (held + panel_height(n) * n + 64 * n)
         measure = functools.partial(cpu_rates, kernel.for_features(d), get, threads)
     else:
-        from overparam.engines import on_device
+        from overparam.engines import device_gram, on_device
 
-        free = free_memory(on_device.pick(device))
-        small = (2 if integers else 16) * n * d + 8 * (4 * on_device.TILE**2 + 64 * n)
+        free = free_memory(device_gram.pick(device))
+        small = (2 if integers else 16) * n * d + 8 * (4 * device_gram.TILE**2 + 64 * n)
         measure = functools.partial(on_device.rates, device, kernel.for_features(d), get)
         if integers:
             from overparam.engines import integers_on_device

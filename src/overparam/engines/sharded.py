@@ -17,9 +17,10 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from overparam.core.progress import Progress
-from overparam.engines import on_device
+from overparam.engines import device_gram, on_device
+from overparam.engines.device_gram import AbstractDeviceGram, Epilogue, added
 from overparam.engines.integers_on_device import CPU_TILE, DeviceIntegerGram, values_of
-from overparam.engines.on_device import AbstractDeviceGram, DeviceMatrixFreeGram, Epilogue, added
+from overparam.engines.on_device import DeviceMatrixFreeGram
 
 AXIS = "rows"
 
@@ -36,13 +37,13 @@ class _Tiles(NamedTuple):
         """Values, near-parallel cosines cut where rows are no integers, and |ρ|, which is 0 where they are."""
         if self.form is not None:
             return values_of(left, right, self.function, self.form), jnp.zeros((1, 1))
-        rho = jnp.clip(jnp.matmul(left.U, right.U.T, precision=on_device.PRECISION), -1.0, 1.0)
+        rho = jnp.clip(jnp.matmul(left.U, right.U.T, precision=device_gram.PRECISION), -1.0, 1.0)
         cut = on_device.cut_cosines(rho)
         return self.function(jnp, cut, left.norms[:, None], right.norms[None, :]), jnp.abs(rho)
 
 
 def _times(values: Any, V: Any) -> Any:
-    return jnp.matmul(values, V, precision=on_device.PRECISION)
+    return jnp.matmul(values, V, precision=device_gram.PRECISION)
 
 
 def _own_tiles(rows: Any, V: Any, tiles: _Tiles) -> tuple[Any, Any]:
@@ -130,9 +131,9 @@ class ShardedGram(AbstractDeviceGram):
         self.repaired, self._device, self._diagonal = one.repaired, jax.local_devices()[0], one.diagonal()
         self._mesh = Mesh(np.asarray(jax.devices()), (AXIS,))
         count = self._mesh.size
-        most = CPU_TILE if self._device.platform == "cpu" else on_device.TILE
+        most = CPU_TILE if self._device.platform == "cpu" else device_gram.TILE
         share = -(-self.n // count)
-        tile = on_device.tile_size(share, most)
+        tile = device_gram.tile_size(share, most)
         self._padded = count * (-(-share // tile) * tile)
         self._everywhere = NamedSharding(self._mesh, PartitionSpec())
         self._shares = NamedSharding(self._mesh, PartitionSpec(AXIS))

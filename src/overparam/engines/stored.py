@@ -180,18 +180,6 @@ class StoredGram(AbstractHostGram):
         """Steps are multiplied in twice."""
         return super().product_rounding if self._step is None else self._sums_of(self.n + 4)
 
-    def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
-        if self._cosines is None:
-            return super().sampled_cosines(rows)
-        return self._cosines.sampled(rows)
-
-    def close_pairs(
-        self, threshold: float, moment: int, most: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-        if self._cosines is None:
-            return super().close_pairs(threshold, moment, most)
-        return self._cosines.close_pairs(threshold, moment, most)
-
     @cached_property
     def _cosines(self) -> Cosines | None:
         return None if self._rows is None else Cosines(self._rows, self._threads)
