@@ -121,15 +121,15 @@ def test_thinning_keeps_extremes_gaps_and_sparse_parts():
 def test_labels_of_lines_do_not_meet():
     lines = [(x, "a label of some length") for x in (10.0, 20.0, 300.0, 310.0, 590.0)]
     labels, rows = above(lines, 0, 600)
-    boxes = [(a.left, a.left + len(a.words) * 6.6, a.row) for a in labels]
+    boxes = [(left, left + len(words) * 6.6, row) for words, left, row, _ in labels]
     for i, (a, b, row) in enumerate(boxes):
         assert a >= 0
         assert b <= 610
         assert all(row != r or b <= c or d <= a for c, d, r in boxes[:i])
     assert rows <= 4
     placed = beside([(50.0, "one"), (52.0, "two"), (54.0, "three"), (2.0, "top")], (0, 0, 600, 300), [])
-    assert len({(label.left > 300, round(label.row / 14)) for label in placed}) == 4
-    assert placed[-1].row - 11 >= 0
+    assert len({(left > 300, round(base / 14)) for _, left, base, _ in placed}) == 4
+    assert placed[-1][2] - 11 >= 0
 
 
 def test_ticks_are_round():

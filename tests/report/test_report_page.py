@@ -17,7 +17,7 @@ from plotly.offline import get_plotlyjs
 from overparam.core import folder
 from overparam.core.folder import Parts
 from overparam.core.sections import Figure, Section, Table, Text, from_json, picture, series, to_json
-from overparam.report import bundle, render_fragment, render_page, write_page
+from overparam.report import interactive, render_fragment, render_page, write_page
 from overparam.report.interactive import embedded, points_a_series
 
 LIMIT, USUAL = 3_000_000, 2_000_000
@@ -89,11 +89,11 @@ def test_plotly_is_packed_as_anyone_can_unpack_it(page):
     digits = (codes - 35 - (codes > ord("<"))).reshape(-1, 2)
     bits = (digits @ [91, 1])[:, None] >> np.arange(12, -1, -1) & 1
     packed = np.packbits(bits.astype(np.uint8).ravel()[: bits.size // 8 * 8]).tobytes()
-    unpacked = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[bundle.FILTER]).decompress(packed)
+    unpacked = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[interactive.FILTER]).decompress(packed)
     assert int(size) == len(unpacked)
     assert unpacked.decode() == get_plotlyjs()
-    again = lzma.compress(unpacked, lzma.FORMAT_RAW, filters=[bundle.FILTER])
-    assert bundle.as_text(again) == text
+    again = lzma.compress(unpacked, lzma.FORMAT_RAW, filters=[interactive.FILTER])
+    assert interactive.as_text(again) == text
 
 
 def test_headings_are_in_order(page):
@@ -229,7 +229,7 @@ def test_without_plotly_one_line_names_the_install(monkeypatch, example):
 
 
 def test_a_python_without_lzma_says_so_when_a_page_is_asked_for(monkeypatch, example):
-    bundle._packed.cache_clear()
+    interactive._packed.cache_clear()
     monkeypatch.setitem(sys.modules, "lzma", None)
     with pytest.raises(ImportError, match="needs Python's lzma module"):
         render_page(example)

@@ -1,14 +1,14 @@
-"""Text, tables, pictures and legends as HTML; everything a result says is escaped here."""
+"""Text, tables, pictures, legends and the controls of a page as HTML; everything a result says is escaped here."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict
 from html import escape
 from numbers import Real
 from typing import Any
 
-from overparam.core.sections import Figure, Picture, Pictures, Table, Text
+from overparam.core.sections import Controls, Dial, Figure, Picture, Pictures, Table, Text
 from overparam.core.words import notation, number
 from overparam.report import style
 from overparam.report.axes import Canvas
@@ -27,6 +27,17 @@ _STATES = {
     **dict.fromkeys(("not checked", "out of range", "not measured"), ("warning", "○")),
 }
 """The words every assumption and every law gets; a sign beside the colour, for those who do not see it."""
+SLIDER = 1000
+"""Places of a slider; along them a dial goes evenly in its logarithm, that of the noise evenly."""
+DIALS = (
+    ("loss", "training loss, over its start"),
+    ("tenth", "steps until 10% of it is left"),
+    ("hundredth", "steps until 1% of it is left"),
+    ("moved", "distance the weights move"),
+    ("lazy", "laziness"),
+    ("flips", "ReLU signs that flip"),
+)
+"""What is computed, for the labels as they are and with noise."""
 
 
 def text(block: Text, large: bool = False) -> str:
@@ -60,9 +71,9 @@ def table(block: Table, samples: bool = True, most_rows: int = MOST_ROWS) -> str
         return _left_out("A table with rows of the data", block.caption, "was")
     numeric = [_is_numeric(block, i) for i in range(len(block.columns))]
     rows, cards = block.rows[:most_rows], _is_broad_on_a_phone(block.columns, block.rows[:most_rows], numeric)
-    form = Form(tuple(map(str, block.columns)), tuple(numeric), cards, exact=block.sortable or bool(block.file))
-    heads = "".join(_head(name, numeric[i], cards) for i, name in enumerate(form.columns))
-    inside = "".join(f"<tr{form.role('row')}>{_cells(row, form)}</tr>" for row in rows)
+    columns, exact = list(map(str, block.columns)), block.sortable or bool(block.file)
+    heads = "".join(_head(name, numeric[i], cards) for i, name in enumerate(columns))
+    inside = "".join(f"<tr{_role('row', cards)}>{_cells(row, columns, numeric, cards, exact)}</tr>" for row in rows)
     more = ""
     if len(block.rows) > most_rows:
         more = f"The first {most_rows:,} of {len(block.rows):,} rows; result.json has all of them."
@@ -77,26 +88,12 @@ def table(block: Table, samples: bool = True, most_rows: int = MOST_ROWS) -> str
     file = f' data-file="{escape(block.file)}"' if block.file else ""
     return (
         f'<figure class="{classes}"{file}><div class="scroll" tabindex="0" role="region" '
-        f'aria-label="{escape(_clip(block.caption or "Table"))}"><table{form.role("table")}>'
-        f"<thead{form.role('rowgroup')}><tr{form.role('row')}>{heads}</tr></thead>"
-        f"<tbody{form.role('rowgroup')}>{inside}</tbody></table></div>"
+        f'aria-label="{escape(_clip(block.caption or "Table"))}"><table{_role("table", cards)}>'
+        f"<thead{_role('rowgroup', cards)}><tr{_role('row', cards)}>{heads}</tr></thead>"
+        f"<tbody{_role('rowgroup', cards)}>{inside}</tbody></table></div>"
         + (f"<figcaption>{shown(caption)}</figcaption>" if caption else "")
         + "</figure>"
     )
-
-
-@dataclass(frozen=True)
-class Form:
-    """How the cells of a table are written: whether as `cards` on a phone, and with their `exact` values beside."""
-
-    columns: tuple[str, ...]
-    numeric: tuple[bool, ...]
-    cards: bool
-    exact: bool
-
-    def role(self, name: str) -> str:
-        """Cards are no table to a browser's eye; the roles say that they are."""
-        return f' role="{name}"' if self.cards else ""
 
 
 def pictures(block: Pictures, samples: bool = True) -> str:
@@ -152,10 +149,7 @@ def _is_numeric(block: Table, column: int) -> bool:
 def _head(name: str, is_number: bool, cards: bool) -> str:
     # A head breaks between words, not within "leave-one-out", before its column gets wider.
     width = min(max((len(word) for word in name.split()), default=0), 16)
-    role = ' role="columnheader"' if cards else ""
-    return (
-        f'<th scope="col"{role}{_number_class(is_number)}><span style="min-width:{width}ch">{escape(name)}</span></th>'
-    )
+    return f'<th scope="col"{_role("columnheader", cards)}{_number_class(is_number)}><span style="min-width:{width}ch">{escape(name)}</span></th>'
 
 
 def _number_class(is_number: bool) -> str:
@@ -168,18 +162,24 @@ def _length_class(value: Any) -> str:
     return ' class="long-text"' if isinstance(value, str) and len(value) > 20 else ""
 
 
-def _cells(row: tuple[Any, ...], form: Form) -> str:
+def _role(name: str, cards: bool) -> str:
+    """Cards are no table to a browser's eye; the roles say that they are."""
+    return f' role="{name}"' if cards else ""
+
+
+def _cells(row: tuple[Any, ...], columns: list[str], numeric: list[bool], cards: bool, exact: bool) -> str:
+    """The cells of a row: on a phone as `cards`, with their `exact` values beside where they are sorted or filed."""
     cells = []
     for i, value in enumerate(row):
-        is_number = form.numeric[i] if i < len(form.numeric) else False
-        exact = f' data-value="{escape(_exact(value))}"' if form.exact else ""
-        label = f' data-label="{escape(form.columns[i])}"' if form.cards and i < len(form.columns) else ""
+        is_number = numeric[i] if i < len(numeric) else False
+        own = f' data-value="{escape(_exact(value))}"' if exact else ""
+        label = f' data-label="{escape(columns[i])}"' if cards and i < len(columns) else ""
         if i == 0 and not is_number:
-            cells.append(f'<th scope="row"{form.role("rowheader")}{exact}{_length_class(value)}>{_cell(value)}</th>')
+            cells.append(f'<th scope="row"{_role("rowheader", cards)}{own}{_length_class(value)}>{_cell(value)}</th>')
         else:
             classes = _number_class(is_number) or _length_class(value)
-            inside = f"<span>{_cell(value)}</span>" if form.cards else _cell(value)  # one thing beside its label
-            cells.append(f"<td{form.role('cell')}{label}{exact}{classes}>{inside}</td>")
+            inside = f"<span>{_cell(value)}</span>" if cards else _cell(value)  # one thing beside its label
+            cells.append(f"<td{_role('cell', cards)}{label}{own}{classes}>{inside}</td>")
     return "".join(cells)
 
 
@@ -225,3 +225,58 @@ def caption(drawn: Canvas) -> str:
     words = [drawn.figure.caption] if drawn.figure.caption else []
     words += [f"{name}: {shown:,} of {there:,} points drawn." for name, shown, there in drawn.left_out]
     return shown(" ".join(words))
+
+
+def controls(block: Controls, index: int) -> str:
+    """The controls of one block; everything that needs the script is hidden until it runs."""
+    names = {
+        "rate": (f"Learning rate ({block.loss})", block.rate, "any"),
+        "steps": ("Steps", block.steps, "1"),
+        "width": ("Width of the network", block.width, "1"),
+        "kappa": ("Initial scale κ of the weights", block.kappa, "any"),
+        "noise": ("Share of labels drawn at random", block.noise, "any"),
+    }
+    dials = "".join(
+        _dial(f"dial-{index}-{name}", name, words, dial, step)
+        for name, (words, dial, step) in names.items()
+        if dial is not None
+    )
+    sides = ("labels", "noisy") if block.noise is not None else ("labels",)
+    heads = {"labels": "these labels", "noisy": "with noise"}
+    cells = "".join(
+        f'<tr><th scope="row">{words}</th>'
+        + "".join(
+            f'<td class="number"><output aria-live="off" data-of="{side}-{name}">–</output></td>' for side in sides
+        )
+        + "</tr>"
+        for name, words in DIALS
+    )
+    columns = "".join(f'<th scope="col" class="number">{_swatch(side)}{heads[side]}</th>' for side in sides)
+    caption = f"<figcaption>{shown(block.caption)}</figcaption>" if block.caption else ""
+    return (
+        f'<figure class="controls" data-controls="{index}"><h3>{escape(block.title)}</h3>'
+        f'<div class="live" hidden><div class="dials" role="group" aria-label="{escape(block.title)}">{dials}</div>'
+        '<p class="stable"><output data-of="state"></output></p><div class="curve"></div>'
+        f"<table><thead><tr><td></td>{columns}</tr></thead><tbody>{cells}</tbody></table></div>"
+        f'<div class="without">{table(block.still)}</div>{caption}</figure>'
+    )
+
+
+def _dial(place: str, name: str, words: str, dial: Dial, step: str) -> str:
+    start = f"{dial.start:.0f}" if dial.start.is_integer() else f"{dial.start:.4g}"  # the script starts from all digits
+    return (
+        f'<div class="dial" data-dial="{name}"><label for="{place}">{escape(words)}</label>'
+        f'<input type="number" id="{place}" step="{step}" min="0" value="{start}" autocomplete="off">'
+        f'<input type="range" min="0" max="{SLIDER}" step="1" aria-label="{escape(words)}"></div>'
+    )
+
+
+def _swatch(side: str) -> str:
+    ink = {"labels": "true", "noisy": "random"}[side]
+    return f'<svg width="22" height="8" viewBox="0 0 22 8" aria-hidden="true"><path d="M1 4H21" fill="none" stroke-width="2.6" class="s-{ink}"/></svg> '
+
+
+def controls_json(block: Controls) -> dict[str, Any]:
+    """What the script needs of a block."""
+    told = asdict(block)
+    return {name: value for name, value in told.items() if name not in ("title", "caption", "still")}

@@ -77,15 +77,12 @@ def render_svg(figure: Figure, limit: int = 600, *, size: Point = (WIDTH, HEIGHT
     # The first series is the one a figure is about: it is drawn last, on top.
     parts += [_points(s, look, sheet) for s, look in reversed(pairs) if s.mark == "points"]
     parts += [_curve(s, look, sheet) for s, look in reversed(pairs) if s.mark == "line"]
-    for label in placed:  # each led to from its line
-        base = sheet.top - ROW * label.row
-        parts += [
-            _rule(label.at, base - 14, label.at, sheet.top, "soft", _DOTS),
-            _label(label.left, base - 4, label.words),
-        ]
+    for words, left, row, at in placed:  # each led to from its line
+        base = sheet.top - ROW * row
+        parts += [_rule(at, base - 14, at, sheet.top, "soft", _DOTS), _label(left, base - 4, words)]
     if levels:
         box = (sheet.left, sheet.top, sheet.right, sheet.low)
-        parts += [_label(label.left, label.row, label.words) for label in beside(levels, box, _obstacles(sheet))]
+        parts += [_label(left, base, words) for words, left, base, _ in beside(levels, box, _obstacles(sheet))]
     return as_svg(figure.title, size, 12, [*parts, *legend])
 
 
@@ -282,14 +279,8 @@ def _symbol_path(symbol: str, x: float, y: float, r: float) -> str:
 # Labels of reference lines: clear of each other, the edges and the data
 
 
-@dataclass(frozen=True)
-class Label:
-    """A label with its left end, its baseline or row, and the place of its line."""
-
-    words: str
-    left: float
-    row: float
-    at: float
+Label = tuple[str, float, float, float]
+"""A label: its words, left end, baseline or row, and the place of its line."""
 
 
 def above(lines: Iterable[tuple[float, str]], left: float, right: float) -> tuple[list[Label], int]:
@@ -298,7 +289,7 @@ def above(lines: Iterable[tuple[float, str]], left: float, right: float) -> tupl
     Taken from the right: a line further left then passes beside the labels already placed.
     """
     rows: list[list[tuple[float, float]]] = []
-    labels = []
+    labels: list[Label] = []
     for at, words in sorted(lines, reverse=True):
         words = cut(words, int((right - left) / CHARACTER))
         width = len(words) * CHARACTER + 8
@@ -308,7 +299,7 @@ def above(lines: Iterable[tuple[float, str]], left: float, right: float) -> tupl
         if row == len(rows):
             rows.append([])
         rows[row].append((min(start, at), max(start + width, at)))
-        labels.append(Label(words, start, row, at))
+        labels.append((words, start, row, at))
     return labels, len(rows)
 
 
@@ -321,7 +312,7 @@ def beside(
     """
     left, top, right, bottom = box
     taken: list[tuple[float, float, float]] = []
-    labels = []
+    labels: list[Label] = []
     for at, words in lines:
         words = cut(words, int(0.8 * (right - left) / CHARACTER))
         width = len(words) * CHARACTER
@@ -334,7 +325,7 @@ def beside(
                 if cost < least:
                     best, least = (start, base), cost
         taken.append((best[0], best[0] + width, best[1]))
-        labels.append(Label(words, best[0], best[1], at))
+        labels.append((words, *best, at))
     return labels
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from overparam.core.sections import Figure, Series, Surface
 from overparam.core.words import number
@@ -19,6 +22,13 @@ NUMBERS_A_PAGE = 80_000
 
 _SYMBOLS = {"circle": "circle", "square": "square", "triangle": "triangle-up", "diamond": "diamond", "cross": "x"}
 _ORDER = {"bars": 0, "points": 1, "line": 2}
+FILTER = {"id": 0x4000000000000001, "preset": 1, "dict_size": 1 << 23, "lc": 3, "lp": 0, "pb": 0}
+"""`lzma.FILTER_LZMA1` as `unpack.js` reads it; a number, since some builds of Python have no lzma and need no page.
+
+Deflate, which browsers know, makes a page of more than 2 MB; higher presets take seconds.
+"""
+_DIGITS = np.array([code for code in range(35, 127) if code != ord("<")], dtype=np.uint8)
+"""91 characters, none of which can end a script element; 91² is a little more than 2¹³."""
 
 
 def points_a_series(figures: Sequence[Figure]) -> int:
@@ -189,3 +199,40 @@ def _short(value: float | None) -> float | int | None:
         return None
     rounded = float(f"{value:.6g}")
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e6 else rounded
+
+
+def plotly_bundle() -> tuple[str, str]:
+    """The program of the installed plotly, and the same packed to text that a page can carry: a third of its size."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ImportError(
+            "the page needs plotly to draw its figures; `pip install plotly`, then `overparam report FOLDER`"
+        ) from None
+    try:
+        return _packed(get_plotlyjs())
+    except ModuleNotFoundError:
+        raise ImportError(
+            "the page needs Python's lzma module, without which this Python was built; use another build, then "
+            "`overparam report FOLDER`"
+        ) from None
+
+
+@lru_cache(maxsize=1)
+def _packed(program: str) -> tuple[str, str]:
+    """Once in a process: it takes half a second."""
+    import lzma
+
+    return program, as_text(lzma.compress(program.encode(), format=lzma.FORMAT_RAW, filters=[FILTER]))
+
+
+def as_text(data: bytes) -> str:
+    """Bytes as characters of ASCII, 13 bits in two of them.
+
+    >>> as_text(b"abc"), len(as_text(bytes(13)))
+    ('F9>r', 16)
+    """
+    bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8))
+    bits = np.concatenate([bits, np.zeros(-len(bits) % 13, dtype=np.uint8)]).reshape(-1, 13)
+    values = bits @ (1 << np.arange(12, -1, -1))
+    return _DIGITS[np.column_stack(np.divmod(values, 91)).ravel()].tobytes().decode("ascii")

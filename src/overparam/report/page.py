@@ -20,10 +20,8 @@ from overparam.core.sections import Controls, Figure, Pictures, Section, Surface
 from overparam.core.words import MISSING, byte_size, duration, number
 from overparam.report import blocks, style
 from overparam.report.axes import Canvas, canvas
-from overparam.report.bundle import plotly_bundle
 from overparam.report.drawing import render_svg
-from overparam.report.interactive import embedded, plotly_of, points_a_series, surface_json
-from overparam.report.live import controls, controls_json
+from overparam.report.interactive import embedded, plotly_bundle, plotly_of, points_a_series, surface_json
 from overparam.report.surface_drawing import render_surface_svg, thinned
 
 CARD_POINTS, CARD_ROWS = 200, 20
@@ -48,7 +46,7 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
 
     def draw(block: Figure | Surface | Controls) -> str:
         if isinstance(block, Controls):
-            return controls(block, next(dials))
+            return blocks.controls(block, next(dials))
         return _surface(*next(reliefs)) if isinstance(block, Surface) else _figure(*next(numbered))
 
     body = "".join(_section(section, index, draw, samples) for index, section in enumerate(sections))
@@ -61,10 +59,10 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
         "controls.js": bool(live),
     }
     early, scripts = style.packaged("theme.js"), [style.packaged(name) for name, is_so in needed.items() if is_so]
-    allowed = [early, *scripts, *([plotly.program] if plotly else [])]
+    allowed = [early, *scripts, *(plotly[:1] if plotly else ())]
     data: dict[str, list[Any]] = {"figures": [plotly_of(drawn) for drawn in canvases]}
     data |= {"surfaces": [surface_json(surface) for surface in surfaces]} if surfaces else {}
-    data |= {"controls": [controls_json(block) for block in live]} if live else {}
+    data |= {"controls": [blocks.controls_json(block) for block in live]} if live else {}
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(allowed)}">\n'
@@ -77,7 +75,7 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
             f'<script type="application/json" id="{kind}">{embedded(told)}</script>\n' for kind, told in data.items()
         )
         + (
-            f'<script type="text/plain" id="plotly" data-size="{plotly.size}">{plotly.text}</script>\n'
+            f'<script type="text/plain" id="plotly" data-size="{len(plotly[0].encode())}">{plotly[1]}</script>\n'
             if plotly
             else ""
         )

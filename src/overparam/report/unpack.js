@@ -1,5 +1,5 @@
 // Unpacks plotly, which the page carries as text, and starts it: `overparamPlotly` is a promise of it.
-// The text is an LZMA stream (lc = 3, lp = 0, pb = 0), 13 bits in every two characters; `bundle.py` packs it. The page's
+// The text is an LZMA stream (lc = 3, lp = 0, pb = 0), 13 bits in every two characters; `interactive.py` packs it. The page's
 // policy names the hash of the program, so that nothing but the very same text would run.
 const overparamPlotly = (() => {
   "use strict";
