@@ -42,11 +42,11 @@ def test_the_exponent_in_m_is_that_of_the_values_at_one_radius(result, place):
     (row,) = [r for r in result.values["rows"]["two layers"] if r["law"].endswith("network less pseudo network")
               and r["moment"] == "adversarial"]  # fmt: skip
     points, job = [], prepare_reproduce(STUDY, settings=TINY, place=place)
-    for name, (_, m, _) in TINY.audits().items():
+    for name, (cell, _) in TINY.audits("two layers").items():
         for one in job.make(name).findings:
             if (one.law.name, one.moment) == (row["law"], "adversarial"):
                 points += [
-                    (np.log(w), np.log(m), np.log(v)) for w, v in zip(one.omegas, one.values, strict=True) if v > 0
+                    (np.log(w), np.log(cell.m), np.log(v)) for w, v in zip(one.omegas, one.values, strict=True) if v > 0
                 ]
     omega, size, value = np.array(points).T
     joint = np.linalg.lstsq(np.column_stack([omega, size, np.ones(len(omega))]), value, rcond=None)[0]

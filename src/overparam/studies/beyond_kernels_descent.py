@@ -30,14 +30,28 @@ from overparam.data import whole_cube
 from overparam.frame import Part, Work
 from overparam.networks import ThreeLayerResNet
 from overparam.studies.beyond_kernels_theorem1 import Theorem1Settings
-from overparam.studies.convergence_laws import constants, rows_in, tables
-from overparam.studies.measured_laws import Cell, Row, arrays_of, curves_of, findings_of, summarise
+from overparam.studies.convergence_laws import constants, law_figure, rows_in, tables
+from overparam.studies.measured_laws import (
+    SHOWN,
+    Cell,
+    Row,
+    arrays_of,
+    curves_of,
+    each_seed,
+    how_many_hold,
+    measured_in,
+    star,
+    summarise,
+)
 from overparam.studies.study import Arrays, Found, Study, Values, planned
 
 AXES = ("m", "alpha")
 LABELS = {"m": "m, width", "alpha": "α"}
 DRAWN = (ERR.name, DIAMONDS.name, SPADES.name, CLUBS.name)
 """Err and its three parts, in the order of their curves."""
+PARTS = ("err", "diamonds", "spades", "clubs")
+STARS = ("built", "fitted")
+"""What W* and V* are: built as the lemmas do, and the least that fit."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +76,12 @@ class DescentSettings:
 
     def cells(self) -> tuple[Cell, ...]:
         """Every (m, α), each once, with the axes it belongs to."""
-        m, alpha = self.base
-        found: dict[tuple[int, float], list[str]] = {}
-        for width in self.widths:
-            found.setdefault((width, alpha), []).append("m")
-        for one in self.alphas:
-            found.setdefault((m, one), []).append("alpha")
-        return tuple(Cell(m, 0, 2**self.d, tuple(axes), alpha=alpha) for (m, alpha), axes in found.items())
+        base = {"L": 0, "n": 2**self.d, **dict(zip(AXES, self.base, strict=True))}
+        return star(("m", self.widths, base), ("alpha", self.alphas, base))
 
     def runs(self) -> dict[str, tuple[Cell, int]]:
         """Every run, a network and a seed, by the name of its part."""
-        pairs = [(cell, seed) for cell in self.cells() for seed in range(self.seeds)]
-        return {f"m = {cell.m}, α = {cell.alpha:g}, seed {seed}": (cell, seed) for cell, seed in pairs}
+        return each_seed(self.cells(), AXES, self.seeds)
 
     def theorem(self, cell: Cell) -> Theorem1Settings:
         """Theorem 1 at this width and α: its target, steps, rates and initial weights."""
@@ -132,7 +140,7 @@ def one_run(work: Work, own: Theorem1Settings, constant: float, seed: int, key: 
         steps=run.steps,
         error=seen[0]["error"],
         gap=seen[0]["base_gap"],
-        parts=np.array([[one[name] for name in ("err", "diamonds", "spades", "clubs")] for one in seen]),
+        parts=np.array([[one[name] for name in PARTS] for one in seen]),
         norms=np.array([[np.linalg.norm(star.W), np.linalg.norm(star.V)] for star in stars]),
         moved=np.array([run.moved_w.max(), run.moved_v.max()]),
         mean=float(run.squares.mean()),
@@ -145,23 +153,23 @@ def one_run(work: Work, own: Theorem1Settings, constant: float, seed: int, key: 
 
 def conclude(settings: DescentSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits along both axes, a row a law; and for every network the means over seeds of what the sum (D.4) is made of."""
-    runs = settings.runs().items()
-    measured = [one for name, (cell, seed) in runs for one in findings_of(found[name].findings, cell, seed)]
+    runs = settings.runs()
+    measured = measured_in(found, runs)
     rows = summarise(measured, AXES)
     cells, arrays = [], arrays_of(rows, AXES)
     for cell in settings.cells():
-        own = [found[name] for name, (of, _) in runs if of == cell]
+        own = [found[name] for name, (of, _) in runs.items() if of == cell]
         told: dict[str, Any] = {"m": cell.m, "alpha": cell.alpha, "steps": settings.theorem(cell).steps(cell.alpha)}
         told |= {"mean": _mean(one.mean for one in own), "last": _mean(one.error[-1] for one in own)}
         told |= {"moved_w": max(float(one.moved[0]) for one in own), "moved_v": max(float(one.moved[1]) for one in own)}
         told |= {"heart": max(one.heart for one in own), "defect": max(one.defect for one in own)}
-        for i, star in enumerate(("built", "fitted")):
-            told[f"errs_{star}"] = _mean(one.errs[i] for one in own)
-            told[f"norm_w_{star}"], told[f"norm_v_{star}"] = (_mean(one.norms[i, j] for one in own) for j in (0, 1))
-            told[f"right_{star}"] = _mean(one.right[i].sum() for one in own)
-            told[f"way_{star}"] = _mean(one.right[i, :2].sum() for one in own)
-            for j, part in enumerate(("err", "diamonds", "spades", "clubs")):
-                told[f"{part}_{star}"] = _mean(one.parts[i, j].max() for one in own)
+        for i, kind in enumerate(STARS):
+            told[f"errs_{kind}"] = _mean(one.errs[i] for one in own)
+            told[f"norm_w_{kind}"], told[f"norm_v_{kind}"] = (_mean(one.norms[i, j] for one in own) for j in (0, 1))
+            told[f"right_{kind}"] = _mean(one.right[i].sum() for one in own)
+            told[f"way_{kind}"] = _mean(one.right[i, :2].sum() for one in own)
+            for j, part in enumerate(PARTS):
+                told[f"{part}_{kind}"] = _mean(one.parts[i, j].max() for one in own)
         cells.append(told)
         name = f"m={cell.m},alpha={cell.alpha:g}"
         arrays[f"{name}/steps"] = own[0].steps
@@ -180,11 +188,9 @@ def _mean(values: Any) -> float:
 def claims(settings: DescentSettings, values: Values) -> list[Text]:
     """How many findings hold, how good W* and V* are, what Err is made of, what the sum promises, and where the run goes."""
     rows, cells = rows_in(values["rows"]), values["cells"]
-    held, audits = sum(row.holds for row in rows), sum(row.audits for row in rows)
     failing = [f"{_short(row)} ({row.holds} of {row.audits})" for row in rows if row.holds < row.audits]
-    opening = f"{held} of {audits} findings hold: with the law's own constant, or with one of at most 10." + (
-        f" Not everywhere: {', '.join(failing)}." if failing else ""
-    )
+    allowed = ": with the law's own constant, or with one of at most 10."
+    allowed += f" Not everywhere: {', '.join(failing)}." if failing else ""
     wide = max(values["cells"], key=lambda own: own["m"])
     first, second = (_named(rows, law.name, "built") for law in (FIRST, SECOND))
     rest, err = (_named(rows, law.name, "fitted") for law in (REST, ERR))
@@ -215,7 +221,7 @@ def claims(settings: DescentSettings, values: Values) -> list[Text]:
         "beyond Lemma D.2 its errors as they are stand for α̃²; 𝔏_G is the largest slope of G seen; expectations are over all corners of the cube."
     )
     return [
-        Text(opening, "good" if held == audits else "warning"),
+        how_many_hold(rows, after=allowed),
         *(Text(words) for words in (exact, stars, parts_of, promised, region, about)),
     ]
 
@@ -254,34 +260,32 @@ def _along(settings: DescentSettings, arrays: Arrays) -> tuple[Figure, ...]:
     m, alpha = max(settings.widths), settings.base[1]
     name, drawn = f"m={m},alpha={alpha:g}", []
     steps = arrays[f"{name}/steps"]
-    for i, star in enumerate(("built", "fitted")):
+    for i, kind in enumerate(STARS):
         shown = [
             series(label, steps[1:], curve[1:])
             for label, curve in zip(("Err", "♢", "♠", "♣"), arrays[f"{name}/parts"][i], strict=True)
         ]
         shown.append(series("H − out", steps[1:], arrays[f"{name}/error"][1:], dashed=True))
-        drawn.append(
-            Figure(f"Err along a run, W* and V* {star}", f"m = {m:,}, α = {alpha:g}; means over the cube and over seeds.",
-                   "step", "mean square", tuple(shown), "log", "log", small=True)
-        )  # fmt: skip
+        words = f"m = {m:,}, α = {alpha:g}; means over the cube and over seeds."
+        drawn.append(law_figure(f"Err along a run, W* and V* {kind}", words, "step", "mean square", shown))
     return tuple(drawn)
 
 
 def _against(found: Sequence[Mapping[str, Any]], axis: str) -> tuple[Figure, ...]:
     """The largest of a run, mean over seeds: Err and its parts."""
     drawn = []
-    for star in ("built", "fitted"):
+    for kind in STARS:
         shown = [
             series(name.removeprefix(PREFIX), curve["sizes"], curve["values"])
             for name in DRAWN
             for curve in found
-            if (curve["law"], curve["axis"]) == (f"{name}, W* and V* {star}", axis)
+            if (curve["law"], curve["axis"]) == (f"{name}, W* and V* {kind}", axis)
         ]
         if shown:
+            title = f"Err against {SHOWN.get(axis, axis)}, W* and V* {kind}"
             drawn.append(
-                Figure(f"Err against {axis if axis == 'm' else 'α'}, W* and V* {star}", "The largest along a run, mean over seeds.",
-                       LABELS[axis], "mean square", tuple(shown), "log", "log", small=True)
-            )  # fmt: skip
+                law_figure(title, "The largest along a run, mean over seeds.", LABELS[axis], "mean square", shown)
+            )
     return tuple(drawn)
 
 

@@ -35,7 +35,16 @@ from overparam.functions import series as power_series
 from overparam.functions.existence import fitted_slope
 from overparam.networks import BiasedTwoLayer, ThreeLayer
 from overparam.studies.convergence_laws import constants, rows_in, tables
-from overparam.studies.measured_laws import Cell, arrays_of, audited, findings_of, summarise
+from overparam.studies.measured_laws import (
+    Cell,
+    arrays_of,
+    audited,
+    each_seed,
+    how_many_hold,
+    measured_in,
+    star,
+    summarise,
+)
 from overparam.studies.study import Arrays, Found, Study, Values, mean_and_error
 
 D = 4
@@ -73,17 +82,14 @@ class LemmaSettings:
     seeds: int
     effort: str
 
-    def audits(self) -> dict[str, tuple[str, Cell, int]]:
-        """Network, sizes and seed of every audit, by the name of its part."""
-        found = {}
-        for name, widths in self.widths:
-            cells = {(m, self.samples[0]): ["m"] for m in widths}
-            for n in self.samples:
-                cells.setdefault((widths[0], n), []).append("n")
-            for (m, n), axes in cells.items():
-                for seed in range(self.seeds):
-                    found[f"{name}, m = {m}, n = {n}, seed {seed}"] = name, Cell(m, 0, n, tuple(axes)), seed
-        return found
+    def audits(self, name: str) -> dict[str, tuple[Cell, int]]:
+        """Sizes and seed of every audit of a network, by the name of its part."""
+        n = self.samples[0]
+        cells = star(
+            ("m", dict(self.widths)[name], {"L": 0, "n": n}),
+            ("n", self.samples, {"m": dict(self.widths)[name][0], "L": 0}),
+        )
+        return {f"{name}, {part}": own for part, own in each_seed(cells, AXES, self.seeds).items()}
 
 
 def rows_of_target(n: int, key: int, seed: int) -> Dataset:
@@ -104,11 +110,12 @@ def parts(settings: LemmaSettings, key: int, device: str | None) -> list[Part]:
         found.append(Part(f"existence, τ = {tau:g}", existence, (settings, tau, widths, key), seconds=seconds))
     found += [Part(f"run, m = {m}", run_with_built, (settings, m, key), seconds=1 + m / 5e3) for m in settings.built]
     networks: Mapping[str, Any] = {"two layers": BiasedTwoLayer, "three layers": ThreeLayer}
-    for part, (name, cell, seed) in settings.audits().items():
-        laws = LAWS[name] if "m" in cell.axes else LAWS[name][:1]
-        rows = rows_of_target(cell.n, key, seed)
-        of = (networks[name](cell.m), rows, key + seed, (0.03, 0.1, 0.3), EFFORTS[settings.effort], laws)
-        found.append(Part(part, audited, of, seconds=8.0 if "m" in cell.axes else 1.0, gives=Audit))
+    for name, _ in settings.widths:
+        for part, (cell, seed) in settings.audits(name).items():
+            laws = LAWS[name] if "m" in cell.axes else LAWS[name][:1]
+            rows = rows_of_target(cell.n, key, seed)
+            of = (networks[name](cell.m), rows, key + seed, (0.03, 0.1, 0.3), EFFORTS[settings.effort], laws)
+            found.append(Part(part, audited, of, seconds=8.0 if "m" in cell.axes else 1.0, gives=Audit))
     return found
 
 
@@ -208,12 +215,7 @@ def conclude(settings: LemmaSettings, found: Found) -> tuple[Values, Arrays]:
         for m in settings.built
         for name in COMPARATORS
     ]
-    rows = {}
-    for name, _ in settings.widths:
-        own = [(part, cell, seed) for part, (kind, cell, seed) in settings.audits().items() if kind == name]
-        rows[name] = summarise(
-            [one for part, cell, seed in own for one in findings_of(found[part].findings, cell, seed)], AXES
-        )
+    rows = {name: summarise(measured_in(found, settings.audits(name)), AXES) for name, _ in settings.widths}
     values = {
         "intervals": intervals(),
         "information": [row for one in carried for row in one],
@@ -242,8 +244,8 @@ def _chain(settings: LemmaSettings, found: Found) -> list[dict[str, float]]:
     for m in dict(settings.widths).get("three layers", ()):
         details = [
             finding.detail
-            for part, (name, cell, _) in settings.audits().items()
-            if (name, cell.m) == ("three layers", m) and "m" in cell.axes
+            for part, (cell, _) in settings.audits("three layers").items()
+            if cell.m == m and "m" in cell.axes
             for finding in found[part].findings
             if finding.law.name == CHAIN_TERMS.name and len(finding.values)
         ]
@@ -339,14 +341,7 @@ def claims(settings: LemmaSettings, values: Values) -> list[Text]:
             )
         )  # fmt: skip
     for name, stored in values["rows"].items():
-        rows = rows_in(stored)
-        held, audits = sum(row.holds for row in rows), sum(row.audits for row in rows)
-        found.append(
-            Text(
-                f"{name[:1].upper()}{name[1:]}: {held} of {audits} findings hold.",
-                "good" if held == audits else "warning",
-            )
-        )
+        found.append(how_many_hold(rows_in(stored), f"{name[:1].upper()}{name[1:]}: "))
     widest = [run for run in values["runs"] if run["m"] == max(settings.built)]
     told = "; ".join(
         f"W̃ {run['comparator']}: {run['L_G']:.3g} ≤ "
@@ -407,7 +402,7 @@ def outline(settings: LemmaSettings) -> str:
     largest = max(m1 * m2 for _, widths in settings.products for m1, m2 in widths)
     return (
         f"m₁ up to {max(settings.carriers):,} of Lemma 5.2, m₁m₂ up to {largest:,} of Lemma 5.6, "
-        f"{len(settings.audits())} audits, {settings.seeds} seeds"
+        f"{sum(len(settings.audits(name)) for name, _ in settings.widths)} audits, {settings.seeds} seeds"
     )
 
 

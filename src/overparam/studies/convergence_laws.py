@@ -11,7 +11,7 @@ import numpy as np
 
 from overparam.audits import EFFORTS, Audit
 from overparam.audits.measurements import chosen
-from overparam.core.sections import Figure, Role, Section, Table, Text, series
+from overparam.core.sections import Figure, Role, Section, Series, Table, Text, series
 from overparam.core.words import decimal, listed, number, with_error
 from overparam.frame import Part
 from overparam.networks import FullyConnected
@@ -24,9 +24,12 @@ from overparam.studies.measured_laws import (
     arrays_of,
     audited,
     curves_of,
-    findings_of,
+    each_seed,
+    how_many_hold,
     load_rows,
+    measured_in,
     rows_of,
+    star,
     summarise,
 )
 from overparam.studies.study import Arrays, Found, Scale, Study, Values
@@ -67,21 +70,12 @@ class LawsSettings:
 
     def cells(self) -> tuple[Cell, ...]:
         """Every (m, L, n), each once, with the axes it belongs to."""
-        m, L, n = self.base
-        _, wide_L, wide_n = self.base_of_widths or self.base
-        found: dict[tuple[int, int, int], list[str]] = {}
-        for width in self.widths:
-            found.setdefault((width, wide_L, wide_n), []).append("m")
-        for depth in self.depths:
-            found.setdefault((m, depth, n), []).append("L")
-        for rows in self.samples:
-            found.setdefault((m, L, rows), []).append("n")
-        return tuple(Cell(*sizes, tuple(axes)) for sizes, axes in found.items())
+        base, wide = (dict(zip(AXES, sizes, strict=True)) for sizes in (self.base, self.base_of_widths or self.base))
+        return star(("m", self.widths, wide), ("L", self.depths, base), ("n", self.samples, base))
 
     def audits(self) -> dict[str, tuple[Cell, int]]:
         """Every audit, a network and a seed, by the name of its part."""
-        pairs = [(cell, seed) for cell in self.cells() for seed in range(self.seeds)]
-        return {f"m = {c.m}, L = {c.L}, n = {c.n}, seed {seed}": (c, seed) for c, seed in pairs}
+        return each_seed(self.cells(), AXES, self.seeds)
 
 
 def parts(settings: LawsSettings, key: int, device: str | None) -> list[Part]:
@@ -103,8 +97,7 @@ def seconds(cell: Cell) -> float:
 
 def conclude(settings: LawsSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits over the networks of each axis, a row a law and moment."""
-    audits = settings.audits().items()
-    measured = [one for name, (cell, seed) in audits for one in findings_of(found[name].findings, cell, seed)]
+    measured = measured_in(found, settings.audits())
     rows = summarise(measured)
     cells = [[cell.m, cell.L, cell.n] for cell in settings.cells()]
     values = {"rows": [row.to_json() for row in rows], "cells": cells, "curves": curves_of(measured)}
@@ -145,9 +138,8 @@ def page(settings: LawsSettings, values: Values, arrays: Arrays) -> tuple[Sectio
 
 def frank(rows: Sequence[Row]) -> list[Text]:
     """What agrees, what is looser than the law, what contradicts it, with numbers."""
-    held, audits = sum(row.holds for row in rows), sum(row.audits for row in rows)
-    opening = f"{held:,} of {audits:,} findings hold: with the law's own constant, or with one of at most 10 (at least 1/10 for lower bounds)."
-    found = [Text(opening, "good" if held == audits else "warning")]
+    allowed = ": with the law's own constant, or with one of at most 10 (at least 1/10 for lower bounds)."
+    found = [how_many_hold(rows, after=allowed)]
     adversarial = [row for row in rows if row.moment == "adversarial" and row.side == "upper"]
     for axis, name in (("omega", "ω"), ("L", "L"), ("m", "m"), ("n", "n")):
         small, large = "loose, the law being the larger power", "steeper than the law over these sizes"
@@ -268,27 +260,31 @@ def constants(rows: Sequence[Row]) -> Table:
     )
 
 
+def by_moment(curves: Sequence[Mapping[str, Any]], what: str = "values") -> tuple[list[Series], Mapping[str, Any]]:
+    """The curves of one law, each in the look of its moment, and the hardest of them."""
+    own = sorted(curves, key=lambda curve: list(MOMENTS).index(curve["moment"]))
+    drawn = [(*MOMENTS[curve["moment"]], curve["sizes"], curve[what]) for curve in own]
+    return [series(name, x, [v if v > 0 else np.nan for v in y], role=role) for name, role, x, y in drawn], own[-1]
+
+
+def law_figure(title: str, words: str, x: str, y: str, shown: Sequence[Series]) -> Figure:
+    """A small figure of one law, both axes logarithmic."""
+    return Figure(f"{title[:1].upper()}{title[1:]}", words, x, y, tuple(shown), "log", "log", small=True)
+
+
 def _figures(found: Sequence[Mapping[str, Any]]) -> tuple[Figure, ...]:
     """For every law and axis where there are several sizes: the mean over seeds at one radius, beside the bound."""
     drawn = []
     labels = {"m": "m, width", "L": "L, depth", "n": "n, samples"}
     for law, axis in dict.fromkeys((curve["law"], curve["axis"]) for curve in found if curve["law"] in DRAWN):
-        own = {curve["moment"]: curve for curve in found if (curve["law"], curve["axis"]) == (law, axis)}
-        shown = [
-            series(name, own[moment]["sizes"], [v if v > 0 else np.nan for v in own[moment]["values"]], role=role)
-            for moment, (name, role) in MOMENTS.items()
-            if moment in own
-        ]
-        moment = next(moment for moment in reversed(MOMENTS) if moment in own)
-        last, bound = own[moment], np.array(own[moment]["bounds"], float)
+        shown, last = by_moment([curve for curve in found if (curve["law"], curve["axis"]) == (law, axis)])
+        bound = np.array(last["bounds"], float)
         top = float(np.nanmax([v for v in shown[-1].y if v is not None] or [np.nan]))
         line = bound * top / bound.max()  # the law's slope, through the largest of the last curve
         shown.append(series("the law's slope", last["sizes"], line, role="muted", dashed=True))
-        where = f"at ω = {AT:g}" if moment in ("random", "adversarial") else ""
-        drawn.append(
-            Figure(f"{law[:1].upper()}{law[1:]} against {axis}", f"{last['statement']} ({last['reference']}) {where}".strip() + ".",
-                   labels[axis], "measured", tuple(shown), "log", "log", small=True)
-        )  # fmt: skip
+        where = f"at ω = {AT:g}" if last["moment"] in ("random", "adversarial") else ""
+        words = f"{last['statement']} ({last['reference']}) {where}".strip() + "."
+        drawn.append(law_figure(f"{law} against {axis}", words, labels[axis], "measured", shown))
     return tuple(drawn)
 
 

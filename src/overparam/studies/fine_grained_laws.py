@@ -23,7 +23,7 @@ from overparam.core.words import decimal, listed, number, with_error
 from overparam.data import Dataset, as_dataset
 from overparam.frame import Part
 from overparam.networks import TwoLayer
-from overparam.studies.convergence_laws import MOMENTS, constants, rows_in, tables
+from overparam.studies.convergence_laws import MOMENTS, by_moment, constants, law_figure, rows_in, tables
 from overparam.studies.measured_laws import (
     SHOWN,
     Cell,
@@ -32,8 +32,11 @@ from overparam.studies.measured_laws import (
     arrays_of,
     audited,
     curves_of,
-    findings_of,
+    each_seed,
+    how_many_hold,
+    measured_in,
     slope_along,
+    star,
     summarise,
 )
 from overparam.studies.study import Arrays, Found, Study, Values
@@ -72,20 +75,12 @@ class FineGrainedSettings:
 
     def cells(self) -> tuple[Cell, ...]:
         """Every (m, κ, n), each once, with the axes it belongs to."""
-        m, kappa, n = self.base
-        found: dict[tuple[int, float, int], list[str]] = {}
-        for width in self.widths:
-            found.setdefault((width, kappa, n), []).append("m")
-        for scale in self.scales:
-            found.setdefault((m, scale, n), []).append("kappa")
-        for rows in self.samples:
-            found.setdefault((m, kappa, rows), []).append("n")
-        return tuple(Cell(m, 0, n, tuple(axes), kappa) for (m, kappa, n), axes in found.items())
+        base = {"L": 0, **dict(zip(AXES, self.base, strict=True))}
+        return star(("m", self.widths, base), ("kappa", self.scales, base), ("n", self.samples, base))
 
     def audits(self) -> dict[str, tuple[Cell, int]]:
         """Every audit, a network and a seed, by the name of its part."""
-        pairs = [(cell, seed) for cell in self.cells() for seed in range(self.seeds)]
-        return {f"m = {c.m}, κ = {c.kappa:g}, n = {c.n}, seed {seed}": (c, seed) for c, seed in pairs}
+        return each_seed(self.cells(), AXES, self.seeds)
 
 
 def sphere_rows(n: int, inputs: int, seed: Sequence[int]) -> Dataset:
@@ -112,8 +107,7 @@ def seconds(cell: Cell, inputs: int) -> float:
 
 def conclude(settings: FineGrainedSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits along the three axes, a row a law and moment; and what the theorems say of the widest networks."""
-    audits = settings.audits().items()
-    measured = [one for name, (cell, seed) in audits for one in findings_of(found[name].findings, cell, seed)]
+    measured = measured_in(found, settings.audits())
     rows = summarise(measured, AXES)
     values = {
         "rows": [row.to_json() for row in rows],
@@ -144,11 +138,9 @@ def _headline(measured: Sequence[Measured]) -> list[dict[str, float]]:
 def claims(settings: FineGrainedSettings, values: Values) -> list[Text]:
     """How many findings hold, how the powers stand to the laws', how loose the bounds are, and what the theorems' sums are made of."""
     rows = rows_in(values["rows"])
-    held, audits = sum(row.holds for row in rows), sum(row.audits for row in rows)
-    opening = f"{held:,} of {audits:,} findings hold: with the law's own constant, or with one of at most 10."
     upper = sorted((row for row in rows if row.side == "upper"), key=lambda row: row.constant)
     return [
-        Text(opening, "good" if held == audits else "warning"),
+        how_many_hold(rows, after=": with the law's own constant, or with one of at most 10."),
         *(_powers(rows, axis) for axis in AXES),
         Text(
             "Measured over bound, the largest over all networks, where that is nearest to 1: "
@@ -234,24 +226,16 @@ def _figures(found: Sequence[Mapping[str, Any]], axis: str) -> tuple[Figure, ...
     drawn = []
     own = [curve for curve in found if curve["axis"] == axis]
     for law in dict.fromkeys(curve["law"] for curve in own):
-        shown, last = [], None
-        for moment, (name, role) in MOMENTS.items():
-            curve = next((one for one in own if (one["law"], one["moment"]) == (law, moment)), None)
-            if curve is not None:
-                shown.append(series(name, curve["sizes"], [v if v > 0 else np.nan for v in curve["values"]], role=role))
-                last = curve
-        if last is None:
-            continue
+        shown, last = by_moment([curve for curve in own if curve["law"] == law])
         bound, top = np.array(last["bounds"], float), float(last["values"][-1])
         if top > 0 and np.isfinite(bound).all() and bound[-1] > 0:
             times = number(bound[-1] / top, 2)
             label = f"the bound divided by {times}" if axis == "m" else "the bound's slope"
             shown.append(series(label, last["sizes"], bound * (top / bound[-1]), role="muted", dashed=True))
         title = law.removeprefix(PREFIX)
-        drawn.append(
-            Figure(f"{title[:1].upper()}{title[1:]} against {SHOWN.get(axis, axis)}", f"{last['statement']} ({last['reference']}). Mean over seeds.",
-                   LABELS[axis], BY_NAME[law].quantity, tuple(shown), "log", "log", small=True)
-        )  # fmt: skip
+        words = f"{last['statement']} ({last['reference']}). Mean over seeds."
+        heading = f"{title} against {SHOWN.get(axis, axis)}"
+        drawn.append(law_figure(heading, words, LABELS[axis], BY_NAME[law].quantity, shown))
     return tuple(drawn)
 
 

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from overparam.audits import EFFORTS, Audit
-from overparam.core.sections import Figure, Section, Text, series
+from overparam.core.sections import Figure, Section, Text
 from overparam.data import Dataset
 from overparam.frame import Part
 from overparam.networks import BiasedTwoLayer, Convolutional, Residual, ThreeLayer, ThreeLayerResNet
 from overparam.studies.convergence_laws import (
     MOMENTS,
     SMALL_OMEGAS,
+    by_moment,
     constants,
     frank,
+    law_figure,
     rows_in,
     sorted_by_gap,
     tables,
@@ -28,9 +30,12 @@ from overparam.studies.measured_laws import (
     Row,
     arrays_of,
     audited,
-    findings_of,
+    each_seed,
+    how_many_hold,
     load_rows,
+    measured_in,
     rows_of,
+    star,
     summarise,
 )
 from overparam.studies.study import Arrays, Found, Study, Values
@@ -77,28 +82,34 @@ class WidthSettings:
     seeds: int
     effort: str
 
-    def audits(self) -> dict[str, tuple[str, int, int]]:
-        """Network, width and seed of every audit, by the name of its part."""
-        cells = [(name, m, seed) for name, widths in self.widths for m in widths for seed in range(self.seeds)]
-        return {f"{name}, m = {m}, seed {seed}": (name, m, seed) for name, m, seed in cells}
+    def audits(self, name: str) -> dict[str, tuple[Cell, int]]:
+        """Sizes and seed of every audit of a network, by the name of its part."""
+        cells = star(("m", dict(self.widths)[name], {"L": KINDS[name][0], "n": self.n}))
+        return {f"{name}, {part}": own for part, own in each_seed(cells, ("m",), self.seeds).items()}
 
 
 def parts(settings: WidthSettings, key: int, device: str | None) -> list[Part]:
     """The audit of every network at every width, for every seed."""
     data = load_rows(settings.data, settings.n * settings.seeds)
     found = []
-    for part, (name, m, seed) in settings.audits().items():
-        rows = rows_of(data, settings.n, seed, key)
-        of = (network(name, m, rows), rows, key + seed, settings.omegas, EFFORTS[settings.effort], KINDS[name][1])
-        found.append(Part(part, audited, of, seconds=3 + m / 200, gives=Audit))
+    for name, _ in settings.widths:
+        for part, (cell, seed) in settings.audits(name).items():
+            rows = rows_of(data, settings.n, seed, key)
+            of = (
+                network(name, cell.m, rows),
+                rows,
+                key + seed,
+                settings.omegas,
+                EFFORTS[settings.effort],
+                KINDS[name][1],
+            )
+            found.append(Part(part, audited, of, seconds=3 + cell.m / 200, gives=Audit))
     return found
 
 
 def conclude(settings: WidthSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits over the widths of each network."""
-    measured: dict[str, list[Measured]] = {name: [] for name, _ in settings.widths}
-    for part, (name, m, seed) in settings.audits().items():
-        measured[name] += findings_of(found[part].findings, Cell(m, KINDS[name][0], settings.n, ("m",)), seed)
+    measured = {name: measured_in(found, settings.audits(name)) for name, _ in settings.widths}
     rows = {name: summarise(own) for name, own in measured.items()}
     arrays = arrays_of([row for own in rows.values() for row in own], ("m",))
     values = {
@@ -146,31 +157,22 @@ def page(settings: WidthSettings, values: Values, arrays: Arrays) -> tuple[Secti
 
 def _sentence(name: str, rows: list[Row]) -> Text:
     """How many findings hold, and how the powers of m stand to those of the laws."""
-    held, audits = sum(row.holds for row in rows), sum(row.audits for row in rows)
     hardest = [row for row in rows if row.side == "upper" and row.moment in ("adversarial", "start")]
     looser, alike, beyond, rough = map(len, sorted_by_gap(hardest, "m"))
-    return Text(
-        f"{name[:1].upper()}{name[1:]}: {held:,} of {audits:,} findings hold. Of the powers of m, {alike} are those of the law, {looser} smaller, "
-        f"{beyond} larger over these widths" + (f", {rough} too rough to tell." if rough else "."),
-        "good" if held == audits else "warning",
+    after = (
+        f". Of the powers of m, {alike} are those of the law, {looser} smaller, {beyond} larger over these widths"
+        + (f", {rough} too rough to tell." if rough else ".")
     )
+    return how_many_hold(rows, f"{name[:1].upper()}{name[1:]}: ", after)
 
 
 def _figures(found: Sequence[Mapping[str, Any]]) -> tuple[Figure, ...]:
     """For every law: what was measured over its bound, against the width; level where the law has the right power of m."""
     drawn = []
     for law in dict.fromkeys(curve["law"] for curve in found):
-        own = [curve for curve in found if curve["law"] == law]
-        curves = []
-        for curve in own:
-            name, role = MOMENTS[curve["moment"]]
-            means = [mean if mean > 0 else np.nan for mean in curve["means"]]
-            curves.append(series(name, curve["sizes"], means, role=role))
-        statement = f"{own[0]['statement']} ({own[0]['reference']})"
-        drawn.append(
-            Figure(f"{law[:1].upper()}{law[1:]}", f"{statement}. Mean over seeds.", "m, width", "measured over bound",
-                   tuple(curves), "log", "log", small=True)
-        )  # fmt: skip
+        shown, last = by_moment([curve for curve in found if curve["law"] == law], "means")
+        words = f"{last['statement']} ({last['reference']}). Mean over seeds."
+        drawn.append(law_figure(law, words, "m, width", "measured over bound", shown))
     return tuple(drawn)
 
 

@@ -14,8 +14,10 @@ import numpy as np
 
 from overparam.audits import Audit, Effort, audit
 from overparam.audits.laws import Finding, mean_exponent
+from overparam.core.sections import Text
 from overparam.data import Dataset, load
 from overparam.frame import Work
+from overparam.studies.study import Found
 
 AXES = ("m", "L", "n")
 SHOWN = {"omega": "ω", "kappa": "κ", "alpha": "α"}
@@ -42,6 +44,30 @@ class Cell:
         ('m = 1,000, L = 2, n = 5', 'm = 8, κ = 0.1')
         """
         return ", ".join(f"{SHOWN.get(axis, axis)} = {getattr(self, axis):,}" for axis in axes)
+
+
+def star(*along: tuple[str, Sequence[float], Mapping[Any, float]]) -> tuple[Cell, ...]:
+    """Every network once, with the axes it lies on, from each axis, its sizes and what the other sizes are along it.
+
+    >>> [(c.m, c.n, c.axes) for c in star(("m", (8, 16), {"L": 2, "n": 5}), ("n", (5,), {"m": 8, "L": 2}))]
+    [(8, 5, ('m', 'n')), (16, 5, ('m',))]
+    """
+    found: dict[Cell, list[str]] = {}
+    for axis, sizes, others in along:
+        for size in sizes:
+            sized: dict[str, Any] = {**others, axis: size}
+            found.setdefault(Cell(**sized, axes=()), []).append(axis)
+    return tuple(replace(cell, axes=tuple(axes)) for cell, axes in found.items())
+
+
+def each_seed(cells: Sequence[Cell], axes: Sequence[str], seeds: int) -> dict[str, tuple[Cell, int]]:
+    """Every audit, a network and a seed, by the name of its part.
+
+    >>> list(each_seed([Cell(1000, 2, 5, ("m",), 0.1)], ("m", "kappa"), 2))
+    ['m = 1000, κ = 0.1, seed 0', 'm = 1000, κ = 0.1, seed 1']
+    """
+    named = {", ".join(f"{SHOWN.get(axis, axis)} = {getattr(cell, axis):g}" for axis in axes): cell for cell in cells}
+    return {f"{name}, seed {seed}": (cell, seed) for name, cell in named.items() for seed in range(seeds)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +146,11 @@ def findings_of(findings: Sequence[Finding], cell: Cell, seed: int) -> list[Meas
     return found
 
 
+def measured_in(found: Found, audits: Mapping[str, tuple[Cell, int]]) -> list[Measured]:
+    """What the audits found, a part a network and seed."""
+    return [one for part, (cell, seed) in audits.items() for one in findings_of(found[part].findings, cell, seed)]
+
+
 def load_rows(name: str, count: int) -> Dataset:
     """A data set of which so many rows are needed: the large ones are not read whole."""
     return load(name, train=count) if name in ("mnist", "fashion-mnist") else load(name)
@@ -144,6 +175,12 @@ def summarise(measured: Sequence[Measured], axes: Sequence[str] = AXES) -> list[
         for (law, _), own in groups.items()
         if any(len(one.values) for one in own) and any(one.constant is not None for one in own)
     ]
+
+
+def how_many_hold(rows: Sequence[Row], before: str = "", after: str = ".") -> Text:
+    """How many findings hold, between other words: a warning where some do not."""
+    held, audits = sum(row.holds for row in rows), sum(row.audits for row in rows)
+    return Text(f"{before}{held:,} of {audits:,} findings hold{after}", "good" if held == audits else "warning")
 
 
 def arrays_of(rows: Sequence[Row], axes: Sequence[str] = AXES) -> dict[str, np.ndarray]:
