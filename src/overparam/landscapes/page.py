@@ -6,20 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from overparam.core.sections import (
-    Block,
-    Figure,
-    Line,
-    Scale,
-    Section,
-    Surface,
-    Table,
-    Text,
-    Verdict,
-    series,
-    surface,
-    table,
-)
+from overparam.core import sections
+from overparam.core.sections import Block, Section, Verdict
 from overparam.core.words import number, percent
 from overparam.landscapes.curvature import still_falling
 
@@ -160,7 +148,7 @@ def make_landscape_sections(found: Landscape) -> tuple[Section, ...]:
     return tuple(part for part in parts if part.blocks)
 
 
-def _surface(found: Landscape, view: View) -> Surface:
+def _surface(found: Landscape, view: View) -> sections.Surface:
     x_label, y_label = _names(found, view)
     if found.plane == "gradient-curvature":
         x_label, y_label = f"distance along the {x_label}", f"distance along {y_label}"
@@ -172,13 +160,13 @@ def _surface(found: Landscape, view: View) -> Surface:
         caption += " 1 is as far as each filter of the weights is long."
     else:
         caption += " The line is the run, seen from above."
-    return surface(
+    return sections.surface(
         f"The objective {moment(view)}", caption, view.x, view.y, view.values, x_label=x_label, y_label=y_label, z_label="F",
         z_scale=scale, marked=(0.0, 0.0, view.here), path=view.path,
     )  # fmt: skip
 
 
-def _scale(values: np.ndarray) -> Scale:
+def _scale(values: np.ndarray) -> sections.Scale:
     """Logarithmic where the heights differ much and all are positive."""
     there = values[np.isfinite(values)]
     return "log" if len(there) and there.min() > 0 and there.max() > LOG_FROM * there.min() else "linear"
@@ -191,7 +179,7 @@ def _falls(found: Landscape) -> tuple[Block, ...]:
             rows.append((moment(view), name, view.here, float(view.least[i]), float(view.decreases[i]),
                          float(view.distance[i]), float(view.curvatures[i])))  # fmt: skip
     down = ", of the gradient downhill" if found.plane == "gradient-curvature" else ""
-    falls = Table(
+    falls = sections.Table(
         ("when", "direction", "F here", "least F along it", "share gone", "at distance", "curvature here"),
         tuple(rows),
         "Both ways along each direction, at distances from a hundred-thousandth of ‖w‖ to ‖w‖, evenly in their logarithm. "
@@ -200,17 +188,19 @@ def _falls(found: Landscape) -> tuple[Block, ...]:
     return (falls, *(_lines(found, view) for view in found.views))
 
 
-def _lines(found: Landscape, view: View) -> Figure:
+def _lines(found: Landscape, view: View) -> sections.Figure:
     curves = []
     for i, name in enumerate(_names(found, view)):
         for sign, word in ((1, "forwards"), (-1, "backwards")):
             there = sign * view.distances[i] > 0
             order = np.argsort(np.abs(view.distances[i][there]))
             x, y = np.abs(view.distances[i][there])[order], view.lines[i][there][order]
-            curves.append(series(f"{name}, {word}", x, y, role="true" if i == 0 else "random", dashed=sign < 0))
-    return Figure(
+            curves.append(
+                sections.series(f"{name}, {word}", x, y, role="true" if i == 0 else "random", dashed=sign < 0)
+            )
+    return sections.Figure(
         f"Along each direction, {moment(view)}", "F against the distance walked.", "distance", "F", tuple(curves), "log",
-        _scale(view.lines), (Line("F here", y=view.here),),
+        _scale(view.lines), (sections.Line("F here", y=view.here),),
     )  # fmt: skip
 
 
@@ -243,14 +233,18 @@ def _curvature(found: Landscape) -> tuple[Block, ...]:
             f"Of the direction that Oja's method found: E vᵀ∇²F(w + σξ)v with σ = {found.smoothing:.3g} on fresh noise, and "
             "vᵀ∇²F(w)v. Derivatives are taken where they exist: the kinks of ReLUs themselves are not counted."
         )
-        blocks.append(Table(heads, rows, words))
+        blocks.append(sections.Table(heads, rows, words))
         curves = tuple(
-            series(moment(v), np.arange(1, len(v.history) + 1), v.history, role="accent")
+            sections.series(moment(v), np.arange(1, len(v.history) + 1), v.history, role="accent")
             for v in curved
             if len(v.history)
         )
         words = "vᵀ∇²F(w + σξ)v at every step, each with noise of its own."
-        blocks.append(Figure("Oja's method on its way", words, "step", "curvature", curves, lines=(Line("0", y=0.0),)))
+        blocks.append(
+            sections.Figure(
+                "Oja's method on its way", words, "step", "curvature", curves, lines=(sections.Line("0", y=0.0),)
+            )
+        )
     if found.layers:
         columns = {
             "name": "layer", "size": "weights", "smallest": "smallest eigenvalue", "smallest_error": "± ",
@@ -259,7 +253,7 @@ def _curvature(found: Landscape) -> tuple[Block, ...]:
         words = (
             f"Each layer's own block of the Hessian {moment(found.last)}, by Lanczos; ±: an eigenvalue is that close."
         )
-        blocks.append(table(columns, map(vars, found.layers), words))
+        blocks.append(sections.table(columns, map(vars, found.layers), words))
     return tuple(blocks)
 
 
@@ -290,4 +284,4 @@ def _done(found: Landscape) -> tuple[Block, ...]:
         words += (
             f" Directions: the principal ones of {len(found.last.path):,} recorded weights, the last in the middle."
         )
-    return (Text(words),)
+    return (sections.Text(words),)

@@ -8,20 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from overparam.audits import beyond_kernels_d_descent
 from overparam.audits.beyond_kernels import resnet_case
-from overparam.audits.beyond_kernels_d_descent import (
-    CLUBS,
-    DIAMONDS,
-    ERR,
-    FIRST,
-    PREFIX,
-    REST,
-    SECOND,
-    SPADES,
-    regret_sides,
-    run_laws,
-    star_laws,
-)
 from overparam.audits.beyond_kernels_run import algorithm_1, built, fitted, truth_on
 from overparam.audits.laws import Finding
 from overparam.core.sections import Figure, Section, Text, series, table
@@ -29,25 +17,20 @@ from overparam.core.words import number, with_error
 from overparam.data import whole_cube
 from overparam.frame import Part, Work
 from overparam.networks import ThreeLayerResNet
+from overparam.studies import measured_laws
 from overparam.studies.beyond_kernels_theorem1 import Theorem1Settings
 from overparam.studies.convergence_laws import constants, law_figure, rows_in, tables
-from overparam.studies.measured_laws import (
-    SHOWN,
-    Cell,
-    Row,
-    arrays_of,
-    curves_of,
-    each_seed,
-    how_many_hold,
-    measured_in,
-    star,
-    summarise,
-)
+from overparam.studies.measured_laws import Cell, Row, star
 from overparam.studies.study import Arrays, Found, Study, Values, planned
 
 AXES = ("m", "alpha")
 LABELS = {"m": "m, width", "alpha": "α"}
-DRAWN = (ERR.name, DIAMONDS.name, SPADES.name, CLUBS.name)
+DRAWN = (
+    beyond_kernels_d_descent.ERR.name,
+    beyond_kernels_d_descent.DIAMONDS.name,
+    beyond_kernels_d_descent.SPADES.name,
+    beyond_kernels_d_descent.CLUBS.name,
+)
 """Err and its three parts, in the order of their curves."""
 PARTS = ("err", "diamonds", "spades", "clubs")
 STARS = ("built", "fitted")
@@ -81,7 +64,7 @@ class DescentSettings:
 
     def runs(self) -> dict[str, tuple[Cell, int]]:
         """Every run, a network and a seed, by the name of its part."""
-        return each_seed(self.cells(), AXES, self.seeds)
+        return measured_laws.each_seed(self.cells(), AXES, self.seeds)
 
     def theorem(self, cell: Cell) -> Theorem1Settings:
         """Theorem 1 at this width and α: its target, steps, rates and initial weights."""
@@ -133,7 +116,9 @@ def one_run(work: Work, own: Theorem1Settings, constant: float, seed: int, key: 
     samples = target.inputs(own.steps(alpha), key=[key, seed, own.d, 3])
     run = algorithm_1(case, target, samples, own.rates(alpha)[0], stars)
     complexity = target.complexity(C=constant)
-    findings = run_laws(run) + [one for star in stars for one in star_laws(run, star, complexity)]
+    findings = beyond_kernels_d_descent.run_laws(run) + [
+        one for star in stars for one in beyond_kernels_d_descent.star_laws(run, star, complexity)
+    ]
     seen = [run.seen[star.name] for star in stars]
     return AlongARun(
         findings=tuple(findings),
@@ -145,7 +130,7 @@ def one_run(work: Work, own: Theorem1Settings, constant: float, seed: int, key: 
         moved=np.array([run.moved_w.max(), run.moved_v.max()]),
         mean=float(run.squares.mean()),
         errs=np.array([run.errs[star.name].mean() for star in stars]),
-        right=np.array([regret_sides(run, star)[1][-1] for star in stars]),
+        right=np.array([beyond_kernels_d_descent.regret_sides(run, star)[1][-1] for star in stars]),
         defect=float(max(run.defect(star.name).max() for star in stars)),
         heart=float((run.hearts / np.maximum(run.squares, np.finfo(float).tiny)).max()),
     )
@@ -154,9 +139,9 @@ def one_run(work: Work, own: Theorem1Settings, constant: float, seed: int, key: 
 def conclude(settings: DescentSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits along both axes, a row a law; and for every network the means over seeds of what the sum (D.4) is made of."""
     runs = settings.runs()
-    measured = measured_in(found, runs)
-    rows = summarise(measured, AXES)
-    cells, arrays = [], arrays_of(rows, AXES)
+    measured = measured_laws.measured_in(found, runs)
+    rows = measured_laws.summarise(measured, AXES)
+    cells, arrays = [], measured_laws.arrays_of(rows, AXES)
     for cell in settings.cells():
         own = [found[name] for name, (of, _) in runs.items() if of == cell]
         told: dict[str, Any] = {"m": cell.m, "alpha": cell.alpha, "steps": settings.theorem(cell).steps(cell.alpha)}
@@ -177,7 +162,11 @@ def conclude(settings: DescentSettings, found: Found) -> tuple[Values, Arrays]:
             np.mean([getattr(one, what) for one in own], axis=0) for what in ("error", "gap")
         )
         arrays[f"{name}/parts"] = np.mean([one.parts for one in own], axis=0)
-    values = {"rows": [row.to_json() for row in rows], "cells": cells, "curves": curves_of(measured, AXES)}
+    values = {
+        "rows": [row.to_json() for row in rows],
+        "cells": cells,
+        "curves": measured_laws.curves_of(measured, AXES),
+    }
     return values, arrays
 
 
@@ -192,8 +181,12 @@ def claims(settings: DescentSettings, values: Values) -> list[Text]:
     allowed = ": with the law's own constant, or with one of at most 10."
     allowed += f" Not everywhere: {', '.join(failing)}." if failing else ""
     wide = max(values["cells"], key=lambda own: own["m"])
-    first, second = (_named(rows, law.name, "built") for law in (FIRST, SECOND))
-    rest, err = (_named(rows, law.name, "fitted") for law in (REST, ERR))
+    first, second = (
+        _named(rows, law.name, "built") for law in (beyond_kernels_d_descent.FIRST, beyond_kernels_d_descent.SECOND)
+    )
+    rest, err = (
+        _named(rows, law.name, "fitted") for law in (beyond_kernels_d_descent.REST, beyond_kernels_d_descent.ERR)
+    )
     most = max(own["defect"] for own in cells)
     exact = (
         f"Fact D.4 and the telescoped identity hold to {number(most, 2)} of their terms at every recorded step of every run. A step's ♡ is at most "
@@ -221,7 +214,7 @@ def claims(settings: DescentSettings, values: Values) -> list[Text]:
         "beyond Lemma D.2 its errors as they are stand for α̃²; 𝔏_G is the largest slope of G seen; expectations are over all corners of the cube."
     )
     return [
-        how_many_hold(rows, after=allowed),
+        measured_laws.how_many_hold(rows, after=allowed),
         *(Text(words) for words in (exact, stars, parts_of, promised, region, about)),
     ]
 
@@ -231,7 +224,7 @@ def _named(rows: Sequence[Row], law: str, star: str) -> Row:
 
 
 def _short(row: Row) -> str:
-    return row.law.removeprefix(PREFIX)
+    return row.law.removeprefix(beyond_kernels_d_descent.PREFIX)
 
 
 def _power(row: Row, axis: str) -> str:
@@ -276,13 +269,13 @@ def _against(found: Sequence[Mapping[str, Any]], axis: str) -> tuple[Figure, ...
     drawn = []
     for kind in STARS:
         shown = [
-            series(name.removeprefix(PREFIX), curve["sizes"], curve["values"])
+            series(name.removeprefix(beyond_kernels_d_descent.PREFIX), curve["sizes"], curve["values"])
             for name in DRAWN
             for curve in found
             if (curve["law"], curve["axis"]) == (f"{name}, W* and V* {kind}", axis)
         ]
         if shown:
-            title = f"Err against {SHOWN.get(axis, axis)}, W* and V* {kind}"
+            title = f"Err against {measured_laws.SHOWN.get(axis, axis)}, W* and V* {kind}"
             drawn.append(
                 law_figure(title, "The largest along a run, mean over seeds.", LABELS[axis], "mean square", shown)
             )

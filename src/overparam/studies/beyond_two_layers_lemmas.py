@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from overparam import functions
 from overparam.audits import EFFORTS, Audit
 from overparam.audits.beyond_two_layers_convergence import STEPS, algorithm_1_with_terms, fitted
 from overparam.audits.beyond_two_layers_convergence import TERMS as CHAIN_TERMS
@@ -19,32 +20,12 @@ from overparam.core.sections import Figure, Section, Text, series, table
 from overparam.core.words import number, with_error
 from overparam.data import Dataset, TwoLayerTarget, as_dataset, padded_inputs
 from overparam.frame import Part, Work
-from overparam.functions import (
-    SmoothProduct,
-    SmoothTarget,
-    existence_weights,
-    indicator_function,
-    information_out_of_randomness,
-    interval_partition,
-    polynomial,
-    printed_mean,
-    product_error_against_width,
-    product_plan,
-)
 from overparam.functions import series as power_series
 from overparam.functions.existence import fitted_slope
 from overparam.networks import BiasedTwoLayer, ThreeLayer
+from overparam.studies import measured_laws
 from overparam.studies.convergence_laws import constants, rows_in, tables
-from overparam.studies.measured_laws import (
-    Cell,
-    arrays_of,
-    audited,
-    each_seed,
-    how_many_hold,
-    measured_in,
-    star,
-    summarise,
-)
+from overparam.studies.measured_laws import Cell
 from overparam.studies.study import Arrays, Found, Study, Values, mean_and_error
 
 D = 4
@@ -85,11 +66,11 @@ class LemmaSettings:
     def audits(self, name: str) -> dict[str, tuple[Cell, int]]:
         """Sizes and seed of every audit of a network, by the name of its part."""
         n = self.samples[0]
-        cells = star(
+        cells = measured_laws.star(
             ("m", dict(self.widths)[name], {"L": 0, "n": n}),
             ("n", self.samples, {"m": dict(self.widths)[name][0], "L": 0}),
         )
-        return {f"{name}, {part}": own for part, own in each_seed(cells, AXES, self.seeds).items()}
+        return {f"{name}, {part}": own for part, own in measured_laws.each_seed(cells, AXES, self.seeds).items()}
 
 
 def rows_of_target(n: int, key: int, seed: int) -> Dataset:
@@ -115,28 +96,28 @@ def parts(settings: LemmaSettings, key: int, device: str | None) -> list[Part]:
             laws = LAWS[name] if "m" in cell.axes else LAWS[name][:1]
             rows = rows_of_target(cell.n, key, seed)
             of = (networks[name](cell.m), rows, key + seed, (0.03, 0.1, 0.3), EFFORTS[settings.effort], laws)
-            found.append(Part(part, audited, of, seconds=8.0 if "m" in cell.axes else 1.0, gives=Audit))
+            found.append(Part(part, measured_laws.audited, of, seconds=8.0 if "m" in cell.axes else 1.0, gives=Audit))
     return found
 
 
 def intervals() -> dict[str, float]:
     """Constants of Lemma A.4 at τ = 1/100 over y in [−1, 1], and how far its printed signs are off."""
     tau, y = 0.01, np.linspace(-1, 1, 4001)
-    sets = interval_partition(y, tau)
+    sets = functions.interval_partition(y, tau)
     moved = 2 * (np.abs(np.diff(sets.low)) + np.abs(np.diff(sets.high)))
     near = y[(y >= 0) & (sets.low == 0)]
     return {
         "longest": float((sets.high - sets.low).max() / tau),
         "slope": float(moved.max() / (y[1] - y[0])),
         "span": 2 * float(sets.high.max()),
-        "printed": max(float(one) - printed_mean(float(one), tau) for one in near) / tau,
+        "printed": max(float(one) - functions.printed_mean(float(one), tau) for one in near) / tau,
     }
 
 
 def information(work: Work, settings: LemmaSettings, m1: int, key: int) -> dict[str, np.ndarray]:
     """Lemma 5.2 for φ(z) = z at every start, in both directions: what R is made of, times √(m₁m₂), and the moments of ρ
     and B."""
-    h = indicator_function(power_series("identity"), EPSILON, constant=CLIP)
+    h = functions.indicator_function(power_series("identity"), EPSILON, constant=CLIP)
     X, m2 = padded_inputs(16, D, key=[key, 7]), settings.neurons
     found: dict[str, np.ndarray] = {}
     for place, (name, direction) in enumerate(DIRECTIONS.items()):
@@ -146,7 +127,7 @@ def information(work: Work, settings: LemmaSettings, m1: int, key: int) -> dict[
             W = rng.standard_normal((m1, D)) / math.sqrt(m1)
             b = _biases(rng, m1)
             V = rng.standard_normal((m2, m1)) / math.sqrt(m2)
-            one = information_out_of_randomness(h, direction, W, b, V, X)
+            one = functions.information_out_of_randomness(h, direction, W, b, V, X)
             every = np.concatenate([one.remainders, one.remainder[None]]) * math.sqrt(m1 * m2)
             squares.append((every**2).mean(axis=(1, 2)))
             z, B = one.rho / one.deviation, one.rest * math.sqrt(m2)
@@ -162,14 +143,14 @@ def existence(
 ) -> dict[str, np.ndarray]:
     """Lemma 5.6 for (w1·x)(1 + ½ w2·x): errors and norms of W*, V* at every pair of widths."""
     E = np.eye(D)
-    line, factor, one = power_series("identity"), polynomial([1.0, 0.5]), np.ones(1)
-    target = SmoothProduct(line, line, factor, E[:1], E[1:2], one, one)
-    plan = product_plan(target, tau=tau, epsilon=EPSILON, clip=CLIP)
-    curve = product_error_against_width(
+    line, factor, one = power_series("identity"), functions.polynomial([1.0, 0.5]), np.ones(1)
+    target = functions.SmoothProduct(line, line, factor, E[:1], E[1:2], one, one)
+    plan = functions.product_plan(target, tau=tau, epsilon=EPSILON, clip=CLIP)
+    curve = functions.product_error_against_width(
         plan, widths, padded_inputs(32, D, key=[key, 8]), key=key, repeats=settings.repeats
     )
-    square = SmoothProduct(polynomial([0.0, 0.0, 1.0]), line, factor, E[:1], E[1:2], one, one)
-    squared = product_plan(square, tau=tau, epsilon=EPSILON, clip=CLIP)
+    square = functions.SmoothProduct(functions.polynomial([0.0, 0.0, 1.0]), line, factor, E[:1], E[1:2], one, one)
+    squared = functions.product_plan(square, tau=tau, epsilon=EPSILON, clip=CLIP)
     found = {
         "errors": curve.errors, "standard_errors": curve.standard_errors, "means": curve.means, "noisy": curve.noisy,
         "size": np.array(curve.size), "slope": np.array([curve.slope, curve.slope_error]),
@@ -183,7 +164,7 @@ def run_with_built(work: Work, settings: LemmaSettings, m: int, key: int) -> dic
     """Algorithm 1 on 16 rows of (w1·x)(w2·x), ε_a = 0.1: the terms of (431) with W̃ of Lemma G.1 and with a fitted one,
     a row a start."""
     E, scale = np.eye(D), 0.1
-    target = SmoothTarget([power_series("identity")], E[:1], E[1:2], np.ones((1, 1)))
+    target = functions.SmoothTarget([power_series("identity")], E[:1], E[1:2], np.ones((1, 1)))
     rows: dict[str, list[list[float]]] = {name: [] for name in COMPARATORS}
     for start in range(settings.starts):
         rng = np.random.default_rng([key, m, start, 9])
@@ -192,7 +173,9 @@ def run_with_built(work: Work, settings: LemmaSettings, m: int, key: int) -> dic
             rng.standard_normal((m, D)) / math.sqrt(m), _biases(rng, m), scale * rng.standard_normal((1, m)), m**-0.5
         )
         y, rate = target(X), 1 / (m * scale**2)
-        built = existence_weights(target, learner.W, learner.a, b0=learner.b, output_scale=scale, epsilon=EPSILON).W
+        built = functions.existence_weights(
+            target, learner.W, learner.a, b0=learner.b, output_scale=scale, epsilon=EPSILON
+        ).W
         for name, comparator in zip(COMPARATORS, (built, fitted(learner, X, y)), strict=True):
             run = algorithm_1_with_terms(learner, X, y, comparator, rate, STEPS, np.random.default_rng([key, start]))
             rows[name].append([run.held.mean(), *run.mean_bounds(STEPS).values(), run.real.min(), run.apart[-1]])
@@ -215,7 +198,10 @@ def conclude(settings: LemmaSettings, found: Found) -> tuple[Values, Arrays]:
         for m in settings.built
         for name in COMPARATORS
     ]
-    rows = {name: summarise(measured_in(found, settings.audits(name)), AXES) for name, _ in settings.widths}
+    rows = {
+        name: measured_laws.summarise(measured_laws.measured_in(found, settings.audits(name)), AXES)
+        for name, _ in settings.widths
+    }
     values = {
         "intervals": intervals(),
         "information": [row for one in carried for row in one],
@@ -228,7 +214,7 @@ def conclude(settings: LemmaSettings, found: Found) -> tuple[Values, Arrays]:
         "chain": _chain(settings, found),
         "rows": {name: [row.to_json() for row in own] for name, own in rows.items()},
     }
-    arrays = arrays_of([row for own in rows.values() for row in own], AXES)
+    arrays = measured_laws.arrays_of([row for own in rows.values() for row in own], AXES)
     kept = {f"{part}/{name}": array for part in found if part.startswith(("information", "existence", "run"))
             for name, array in found[part].items()}  # fmt: skip
     return values, arrays | kept
@@ -341,7 +327,7 @@ def claims(settings: LemmaSettings, values: Values) -> list[Text]:
             )
         )  # fmt: skip
     for name, stored in values["rows"].items():
-        found.append(how_many_hold(rows_in(stored), f"{name[:1].upper()}{name[1:]}: "))
+        found.append(measured_laws.how_many_hold(rows_in(stored), f"{name[:1].upper()}{name[1:]}: "))
     widest = [run for run in values["runs"] if run["m"] == max(settings.built)]
     told = "; ".join(
         f"W̃ {run['comparator']}: {run['L_G']:.3g} ≤ "

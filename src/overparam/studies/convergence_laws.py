@@ -15,23 +15,8 @@ from overparam.core.sections import Figure, Role, Section, Series, Table, Text, 
 from overparam.core.words import decimal, listed, number, with_error
 from overparam.frame import Part
 from overparam.networks import FullyConnected
-from overparam.studies.measured_laws import (
-    AT,
-    AXES,
-    SHOWN,
-    Cell,
-    Row,
-    arrays_of,
-    audited,
-    curves_of,
-    each_seed,
-    how_many_hold,
-    load_rows,
-    measured_in,
-    rows_of,
-    star,
-    summarise,
-)
+from overparam.studies import measured_laws
+from overparam.studies.measured_laws import Cell, Row
 from overparam.studies.study import Arrays, Found, Scale, Study, Values
 
 MOMENTS: dict[str, tuple[str, Role]] = {
@@ -70,23 +55,25 @@ class LawsSettings:
 
     def cells(self) -> tuple[Cell, ...]:
         """Every (m, L, n), each once, with the axes it belongs to."""
-        base, wide = (dict(zip(AXES, sizes, strict=True)) for sizes in (self.base, self.base_of_widths or self.base))
-        return star(("m", self.widths, wide), ("L", self.depths, base), ("n", self.samples, base))
+        base, wide = (
+            dict(zip(measured_laws.AXES, sizes, strict=True)) for sizes in (self.base, self.base_of_widths or self.base)
+        )
+        return measured_laws.star(("m", self.widths, wide), ("L", self.depths, base), ("n", self.samples, base))
 
     def audits(self) -> dict[str, tuple[Cell, int]]:
         """Every audit, a network and a seed, by the name of its part."""
-        return each_seed(self.cells(), AXES, self.seeds)
+        return measured_laws.each_seed(self.cells(), measured_laws.AXES, self.seeds)
 
 
 def parts(settings: LawsSettings, key: int, device: str | None) -> list[Part]:
     """The audit of every network for every seed, on rows of the seed's own where there are as many."""
-    data = load_rows(settings.data, max(cell.n for cell in settings.cells()) * settings.seeds)
+    data = measured_laws.load_rows(settings.data, max(cell.n for cell in settings.cells()) * settings.seeds)
     found = []
     for name, (cell, seed) in settings.audits().items():
-        rows = rows_of(data, cell.n, seed, key)
+        rows = measured_laws.rows_of(data, cell.n, seed, key)
         network = FullyConnected(cell.m, cell.L + 1, outputs=rows.k)
         of = (network, rows, key + seed, settings.omegas, EFFORTS[settings.effort], settings.laws)
-        found.append(Part(name, audited, of, seconds=seconds(cell), gives=Audit))
+        found.append(Part(name, measured_laws.audited, of, seconds=seconds(cell), gives=Audit))
     return found
 
 
@@ -97,11 +84,11 @@ def seconds(cell: Cell) -> float:
 
 def conclude(settings: LawsSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits over the networks of each axis, a row a law and moment."""
-    measured = measured_in(found, settings.audits())
-    rows = summarise(measured)
+    measured = measured_laws.measured_in(found, settings.audits())
+    rows = measured_laws.summarise(measured)
     cells = [[cell.m, cell.L, cell.n] for cell in settings.cells()]
-    values = {"rows": [row.to_json() for row in rows], "cells": cells, "curves": curves_of(measured)}
-    return values, arrays_of(rows)
+    values = {"rows": [row.to_json() for row in rows], "cells": cells, "curves": measured_laws.curves_of(measured)}
+    return values, measured_laws.arrays_of(rows)
 
 
 def outline(settings: LawsSettings) -> str:
@@ -139,7 +126,7 @@ def page(settings: LawsSettings, values: Values, arrays: Arrays) -> tuple[Sectio
 def frank(rows: Sequence[Row]) -> list[Text]:
     """What agrees, what is looser than the law, what contradicts it, with numbers."""
     allowed = ": with the law's own constant, or with one of at most 10 (at least 1/10 for lower bounds)."
-    found = [how_many_hold(rows, after=allowed)]
+    found = [measured_laws.how_many_hold(rows, after=allowed)]
     adversarial = [row for row in rows if row.moment == "adversarial" and row.side == "upper"]
     for axis, name in (("omega", "ω"), ("L", "L"), ("m", "m"), ("n", "n")):
         small, large = "loose, the law being the larger power", "steeper than the law over these sizes"
@@ -215,9 +202,9 @@ def _about(settings: LawsSettings) -> str:
     )
 
 
-def tables(rows: Sequence[Row], axes: Sequence[str] = AXES) -> list[Table]:
+def tables(rows: Sequence[Row], axes: Sequence[str] = measured_laws.AXES) -> list[Table]:
     """Exponents in ω and along these axes, a table for each kind of perturbation."""
-    heads = ("law", "moment", "in ω", *(f"in {SHOWN.get(axis, axis)}" for axis in axes), "statement")
+    heads = ("law", "moment", "in ω", *(f"in {measured_laws.SHOWN.get(axis, axis)}" for axis in axes), "statement")
     found = []
     for caption, moments in (
         ("At the start and along runs.", ("start", "trajectory")),
@@ -282,7 +269,7 @@ def _figures(found: Sequence[Mapping[str, Any]]) -> tuple[Figure, ...]:
         top = float(np.nanmax([v for v in shown[-1].y if v is not None] or [np.nan]))
         line = bound * top / bound.max()  # the law's slope, through the largest of the last curve
         shown.append(series("the law's slope", last["sizes"], line, role="muted", dashed=True))
-        where = f"at ω = {AT:g}" if last["moment"] in ("random", "adversarial") else ""
+        where = f"at ω = {measured_laws.AT:g}" if last["moment"] in ("random", "adversarial") else ""
         words = f"{last['statement']} ({last['reference']}) {where}".strip() + "."
         drawn.append(law_figure(f"{law} against {axis}", words, labels[axis], "measured", shown))
     return tuple(drawn)

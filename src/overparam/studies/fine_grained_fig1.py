@@ -16,20 +16,8 @@ from overparam.engines.matrix import AbstractGram
 from overparam.frame import Part, Work
 from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
+from overparam.studies import two_layer_runs
 from overparam.studies.study import Arrays, Found, Study, Values, planned
-from overparam.studies.two_layer_runs import (
-    ABSENT,
-    CIFAR,
-    DIGITS,
-    MNIST,
-    forecasts,
-    found_pairs,
-    largest_error,
-    log_steps,
-    run_seconds,
-    trained,
-    with_random_labels,
-)
 
 ROLES: dict[str, sections.Role] = {"true": "true", "random": "random", "worst case": "worst"}
 """The three labellings that the paper compares, and how each is drawn."""
@@ -77,21 +65,24 @@ def scaled(train: int, *cases: Case) -> tuple[Case, ...]:
     return tuple(replace(case, lr=case.lr * (10_000 / train)) for case in cases)
 
 
-PAPER = (Case(MNIST, 1e-2, 1e-3), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"))
+PAPER = (Case(two_layer_runs.MNIST, 1e-2, 1e-3), Case(two_layer_runs.CIFAR, 1e-2, 1e-3, dtype="tf32"))
 LAZY = (
-    Case(MNIST, 1.0, 1e-3, paired=True),
-    Case(CIFAR, 1.0, 1e-3, paired=True, dtype="tf32"),
-    Case(CIFAR, 1.0, 3e-4, paired=True, dtype="tf32"),
+    Case(two_layer_runs.MNIST, 1.0, 1e-3, paired=True),
+    Case(two_layer_runs.CIFAR, 1.0, 1e-3, paired=True, dtype="tf32"),
+    Case(two_layer_runs.CIFAR, 1.0, 3e-4, paired=True, dtype="tf32"),
 )
 LAPTOP = (PAPER[0], LAZY[0], PAPER[1], LAZY[2])
-SMOKE = (Case(DIGITS, 1e-2, 4e-4, dtype="float64"), Case(DIGITS, 1.0, 4e-4, True, "float64"))
+SMOKE = (
+    Case(two_layer_runs.DIGITS, 1e-2, 4e-4, dtype="float64"),
+    Case(two_layer_runs.DIGITS, 1.0, 4e-4, True, "float64"),
+)
 
 
 def parts(settings: Fig1Settings, key: int, device: str | None) -> list[Part]:
     """The spectrum of every data set; for every case a run on each labelling, and the prediction from its own y − u(0)."""
-    pairs, absent = found_pairs([case.data for case in settings.cases], settings.train, settings.test)
+    pairs, absent = two_layer_runs.found_pairs([case.data for case in settings.cases], settings.train, settings.test)
     found = [absent]
-    record = log_steps(settings.steps, settings.every)
+    record = two_layer_runs.log_steps(settings.steps, settings.every)
     for name, data in pairs.items():
         seconds = planned(10.0 * data.n**3, 0, device)
         found.append(Part(f"spectrum of {name}", spectrum, (data, key), seconds=seconds))
@@ -100,7 +91,7 @@ def parts(settings: Fig1Settings, key: int, device: str | None) -> list[Part]:
                 continue
             options = {"lr": case.lr, "steps": settings.steps, "record": record, "dtype": case.dtype}
             network, needs = TwoLayer(settings.width, case.kappa, case.paired), (f"spectrum of {name}",)
-            seconds = run_seconds(data, settings.width, settings.steps, device)
+            seconds = two_layer_runs.run_seconds(data, settings.width, settings.steps, device)
             for label in ROLES:
                 found.append(
                     Part(case.run(label), trained_on_labels, (data, label, network, key, options), needs, seconds)
@@ -117,7 +108,7 @@ def labelled(data: Dataset, label: str, key: int, worst: np.ndarray) -> Dataset:
     """
     if label == "worst case":
         return data.with_targets(worst, "worst-case labels")
-    return data if label == "true" else with_random_labels(data, key)
+    return data if label == "true" else two_layer_runs.with_random_labels(data, key)
 
 
 def spectrum(work: Work, data: Dataset, key: int) -> dict[str, Any]:
@@ -144,7 +135,7 @@ def trained_on_labels(
     work: Work, data: Dataset, label: str, network: TwoLayer, key: int, options: Mapping[str, Any], found: Arrays
 ) -> dict[str, Any]:
     """A run on one of the labellings; the worst one comes from the spectrum."""
-    return trained(work, labelled(data, label, key, found["worst"]), network, key, options)
+    return two_layer_runs.trained(work, labelled(data, label, key, found["worst"]), network, key, options)
 
 
 def predicted_losses(
@@ -153,7 +144,7 @@ def predicted_losses(
     """The prediction for each labelling from H and the residual at the start of its run."""
     labels = [labelled(data, label, key, found["worst"]).y for label in ROLES]
     residuals = np.stack([y - run["initial_outputs"] for y, run in zip(labels, runs, strict=True)], axis=1)
-    return forecasts(work, data, residuals, steps, lr)
+    return two_layer_runs.forecasts(work, data, residuals, steps, lr)
 
 
 def conclude(settings: Fig1Settings, found: Found) -> tuple[Values, Arrays]:
@@ -170,18 +161,18 @@ def conclude(settings: Fig1Settings, found: Found) -> tuple[Values, Arrays]:
                 facts, kept = _case(settings, case, found)
                 cases.append(facts)
                 arrays |= {f"{case.name}.{what}": value for what, value in kept.items()}
-    return {"cases": cases, "absent": found[ABSENT]["lines"].tolist()}, arrays
+    return {"cases": cases, "absent": found[two_layer_runs.ABSENT]["lines"].tolist()}, arrays
 
 
 def _case(settings: Fig1Settings, case: Case, found: Found) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    predicted, steps = found[case.prediction], np.array(log_steps(settings.steps, settings.every))
+    predicted, steps = found[case.prediction], np.array(two_layer_runs.log_steps(settings.steps, settings.every))
     kept: dict[str, np.ndarray] = {"steps": steps}
     facts: dict[str, Any] = {"case": case.name, "data": case.data, "kappa": case.kappa, "lr": case.lr, "labels": {}}
     for i, label in enumerate(ROLES):
         run = found[case.run(label)]
         at = np.searchsorted(steps, run["steps"])
         observed, ahead = run["loss"], predicted["loss"][i][at]
-        moves = largest_error(run["movement"][:, 0], predicted["movement"][i][at])
+        moves = two_layer_runs.largest_error(run["movement"][:, 0], predicted["movement"][i][at])
         lazy = float(run["movement"][-1, 0]) / (np.sqrt(settings.width) * case.kappa)
         own = {"observed": observed, "predicted": predicted["loss"][i]} | {
             w: predicted[w][i] for w in ("lower", "upper")
@@ -190,7 +181,7 @@ def _case(settings: Fig1Settings, case: Case, found: Found) -> tuple[dict[str, A
         kept |= {f"{label}.{what}": value for what, value in own.items()}
         facts["labels"][label] = {
             "loss": float(observed[-1]), "share_left": float(observed[-1] / observed[0]),
-            "largest_error": largest_error(observed, ahead), "movement_error": moves, "laziness": lazy,
+            "largest_error": two_layer_runs.largest_error(observed, ahead), "movement_error": moves, "laziness": lazy,
             "flips": float(run["flips"][-1, 0]), "kernel_drift": float(run["kernel_from_start"][-1]),
             "stopped": str(run["stopped"]), "ms_a_step": 1e3 * float(run["seconds_per_step"]),
         }  # fmt: skip
@@ -340,7 +331,7 @@ def _remarks(found: Sequence[Mapping[str, Any]]) -> tuple[sections.Text, ...]:
 
 def outline(settings: Fig1Settings) -> str:
     """The runs and their size, in words."""
-    d = {MNIST: 784, CIFAR: 3072, DIGITS: 64}
+    d = {two_layer_runs.MNIST: 784, two_layer_runs.CIFAR: 3072, two_layer_runs.DIGITS: 64}
     products = sum(12 * settings.train * settings.width * d[case.data] * settings.steps for case in settings.cases)
     return f"{3 * len(settings.cases)} runs of {settings.steps} steps, n = {settings.train}, m = {settings.width}: {products:.1e} operations"
 

@@ -16,18 +16,9 @@ from overparam.frame import Part, Work
 from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
 from overparam.spectrum import quadrature
+from overparam.studies import two_layer_runs
 from overparam.studies.fine_grained_fig1 import SMOKE, Case, scaled
 from overparam.studies.study import Arrays, Found, Study, Values, planned
-from overparam.studies.two_layer_runs import (
-    ABSENT,
-    CIFAR,
-    MNIST,
-    found_pairs,
-    log_steps,
-    run_seconds,
-    trained,
-    with_random_labels,
-)
 from overparam.theory import label_complexity, max_learning_rate, predict, steps_to_loss
 
 ENOUGH = 0.01
@@ -62,7 +53,7 @@ class Fig2Settings:
 
 def parts(settings: Fig2Settings, key: int, device: str | None) -> list[Part]:
     """The complexities of every data set, a run of every case at every noise level, and the check of the precision."""
-    pairs, absent = found_pairs([case.data for case in settings.cases], settings.train, settings.test)
+    pairs, absent = two_layer_runs.found_pairs([case.data for case in settings.cases], settings.train, settings.test)
     found = [absent]
     for name, data in pairs.items():
         seconds = planned(100.0 * data.n**2 + data.n**3, 0, device)
@@ -71,7 +62,7 @@ def parts(settings: Fig2Settings, key: int, device: str | None) -> list[Part]:
             for rate in settings.rates if case.data == name else ():
                 steps = settings.steps_of(case, rate)
                 options = _options(settings, case, steps) | {"dtype": case.dtype, "stop_below": ENOUGH}
-                seconds = run_seconds(data, settings.width, steps, device)
+                seconds = two_layer_runs.run_seconds(data, settings.width, steps, device)
                 of = (data, rate, TwoLayer(settings.width, case.kappa, case.paired), key, options)
                 found.append(Part(_noisy(case, rate), trained_on_noise, of, seconds=seconds))
         for lr in dict.fromkeys(case.lr for case in settings.cases if case.data == name):
@@ -82,14 +73,14 @@ def parts(settings: Fig2Settings, key: int, device: str | None) -> list[Part]:
         steps, data = settings.steps // 4, pairs[case.data]
         for dtype in ("tf32", "float32"):
             options = _options(settings, case, steps) | {"dtype": dtype}
-            seconds = run_seconds(data, settings.width, steps, device)
+            seconds = two_layer_runs.run_seconds(data, settings.width, steps, device)
             of = (data, _middle(settings), TwoLayer(settings.width, case.kappa, case.paired), key, options)
             found.append(Part(_precise(case, dtype), trained_on_noise, of, seconds=seconds))
     return found
 
 
 def _options(settings: Fig2Settings, case: Case, steps: int) -> dict[str, Any]:
-    return {"lr": case.lr, "steps": steps, "record": log_steps(steps, settings.every, 20)}
+    return {"lr": case.lr, "steps": steps, "record": two_layer_runs.log_steps(steps, settings.every, 20)}
 
 
 def _middle(settings: Fig2Settings) -> float:
@@ -115,7 +106,7 @@ def _precise(case: Case, dtype: str) -> str:
 
 def complexities(work: Work, data: Dataset, rates: Sequence[float], key: int) -> dict[str, Any]:
     """Per noise level: the complexity of the labels with its bracket, H⁻¹y's predictions on the test rows, their labels."""
-    noisy = [with_random_labels(data, key, rate) for rate in rates]
+    noisy = [two_layer_runs.with_random_labels(data, key, rate) for rate in rates]
     H = gram(Kernel(), data.X, device=work.device)
     Y = np.stack([labelled.y for labelled in noisy], axis=1)
     q = quadrature(H, Y)
@@ -140,7 +131,7 @@ def to_the_end(work: Work, data: Dataset, rates: Sequence[float], lr: float, key
     K = Kernel()(data.test.X, data.X)
     steps, outputs = np.full(len(rates), np.nan), np.full((len(rates), data.test.n), np.nan)
     for i, rate in enumerate(rates):
-        y = with_random_labels(data, key, rate).y
+        y = two_layer_runs.with_random_labels(data, key, rate).y
         q = quadrature(H, y)
         if lr >= max_learning_rate(q).lower:
             break  # whatever the labels
@@ -155,7 +146,7 @@ def trained_on_noise(
     work: Work, data: Dataset, rate: float, network: TwoLayer, key: int, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """A run with that share of the labels redrawn."""
-    return trained(work, with_random_labels(data, key, rate), network, key, options)
+    return two_layer_runs.trained(work, two_layer_runs.with_random_labels(data, key, rate), network, key, options)
 
 
 def conclude(settings: Fig2Settings, found: Found) -> tuple[Values, Arrays]:
@@ -172,7 +163,11 @@ def conclude(settings: Fig2Settings, found: Found) -> tuple[Values, Arrays]:
             for rate in settings.rates:
                 run = found[_noisy(case, rate)]
                 arrays[f"{case.name}.loss at {rate:g}"] = np.stack([run["steps"], run["loss"]])
-    values = {"cases": cases, "precision": _precision(settings, found), "absent": found[ABSENT]["lines"].tolist()}
+    values = {
+        "cases": cases,
+        "precision": _precision(settings, found),
+        "absent": found[two_layer_runs.ABSENT]["lines"].tolist(),
+    }
     return values, arrays
 
 
@@ -347,10 +342,10 @@ STUDY = Study(
     reference="fine_grained, Fig. 2",
     settings={
         "smoke": Fig2Settings(200, 100, 256, 150, 25, (0.0, 0.5, 1.0), scaled(200, *SMOKE)),
-        "small": Fig2Settings(600, 300, 1000, 1000, 50, RATES, scaled(600, Case(MNIST, 1e-2, 1e-3), Case(MNIST, 1.0, 1e-3, True))),
+        "small": Fig2Settings(600, 300, 1000, 1000, 50, RATES, scaled(600, Case(two_layer_runs.MNIST, 1e-2, 1e-3), Case(two_layer_runs.MNIST, 1.0, 1e-3, True))),
         "full": Fig2Settings(10_000, 2_000, 10_000, 10_000, 100, RATES, (
-            Case(MNIST, 1e-2, 1e-3, dtype="tf32"), Case(MNIST, 1.0, 1e-3, True, "tf32"), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"),
-            Case(CIFAR, 1.0, 3e-4, True, "tf32"),
+            Case(two_layer_runs.MNIST, 1e-2, 1e-3, dtype="tf32"), Case(two_layer_runs.MNIST, 1.0, 1e-3, True, "tf32"), Case(two_layer_runs.CIFAR, 1e-2, 1e-3, dtype="tf32"),
+            Case(two_layer_runs.CIFAR, 1.0, 3e-4, True, "tf32"),
         ), True, ((1, 0.2, 70_000),)),
     },
     outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,

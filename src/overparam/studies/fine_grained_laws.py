@@ -23,22 +23,8 @@ from overparam.core.words import decimal, listed, number, with_error
 from overparam.data import Dataset, as_dataset
 from overparam.frame import Part
 from overparam.networks import TwoLayer
-from overparam.studies.convergence_laws import MOMENTS, by_moment, constants, law_figure, rows_in, tables
-from overparam.studies.measured_laws import (
-    SHOWN,
-    Cell,
-    Measured,
-    Row,
-    arrays_of,
-    audited,
-    curves_of,
-    each_seed,
-    how_many_hold,
-    measured_in,
-    slope_along,
-    star,
-    summarise,
-)
+from overparam.studies import convergence_laws, measured_laws
+from overparam.studies.measured_laws import Cell, Measured, Row
 from overparam.studies.study import Arrays, Found, Study, Values
 
 AXES = ("m", "kappa", "n")
@@ -76,11 +62,11 @@ class FineGrainedSettings:
     def cells(self) -> tuple[Cell, ...]:
         """Every (m, κ, n), each once, with the axes it belongs to."""
         base = {"L": 0, **dict(zip(AXES, self.base, strict=True))}
-        return star(("m", self.widths, base), ("kappa", self.scales, base), ("n", self.samples, base))
+        return measured_laws.star(("m", self.widths, base), ("kappa", self.scales, base), ("n", self.samples, base))
 
     def audits(self) -> dict[str, tuple[Cell, int]]:
         """Every audit, a network and a seed, by the name of its part."""
-        return each_seed(self.cells(), AXES, self.seeds)
+        return measured_laws.each_seed(self.cells(), AXES, self.seeds)
 
 
 def sphere_rows(n: int, inputs: int, seed: Sequence[int]) -> Dataset:
@@ -96,7 +82,7 @@ def parts(settings: FineGrainedSettings, key: int, device: str | None) -> list[P
     for name, (cell, seed) in settings.audits().items():
         rows = sphere_rows(cell.n, settings.inputs, (key, seed))
         of = (TwoLayer(cell.m, cell.kappa), rows, key + seed, settings.omegas, EFFORTS[settings.effort], LAWS)
-        found.append(Part(name, audited, of, seconds=seconds(cell, settings.inputs), gives=Audit))
+        found.append(Part(name, measured_laws.audited, of, seconds=seconds(cell, settings.inputs), gives=Audit))
     return found
 
 
@@ -107,21 +93,23 @@ def seconds(cell: Cell, inputs: int) -> float:
 
 def conclude(settings: FineGrainedSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits along the three axes, a row a law and moment; and what the theorems say of the widest networks."""
-    measured = measured_in(found, settings.audits())
-    rows = summarise(measured, AXES)
+    measured = measured_laws.measured_in(found, settings.audits())
+    rows = measured_laws.summarise(measured, AXES)
     values = {
         "rows": [row.to_json() for row in rows],
         "cells": [[cell.m, cell.kappa, cell.n] for cell in settings.cells()],
-        "curves": curves_of(measured, AXES),
+        "curves": measured_laws.curves_of(measured, AXES),
         "bound_in_n": {f"{row.law}, {row.moment}": _bound_in_n(measured, row) for row in rows},
         "headline": _headline(measured),
     }
-    return values, arrays_of(rows, AXES)
+    return values, measured_laws.arrays_of(rows, AXES)
 
 
 def _bound_in_n(measured: Sequence[Measured], row: Row) -> float | None:
     """The power of n of the bound itself, in which λ_0 falls as n grows."""
-    return slope_along([one for one in measured if (one.law, one.moment) == (row.law, row.moment)], "n", "bounds")[0]
+    return measured_laws.slope_along(
+        [one for one in measured if (one.law, one.moment) == (row.law, row.moment)], "n", "bounds"
+    )[0]
 
 
 def _headline(measured: Sequence[Measured]) -> list[dict[str, float]]:
@@ -137,10 +125,10 @@ def _headline(measured: Sequence[Measured]) -> list[dict[str, float]]:
 
 def claims(settings: FineGrainedSettings, values: Values) -> list[Text]:
     """How many findings hold, how the powers stand to the laws', how loose the bounds are, and what the theorems' sums are made of."""
-    rows = rows_in(values["rows"])
+    rows = convergence_laws.rows_in(values["rows"])
     upper = sorted((row for row in rows if row.side == "upper"), key=lambda row: row.constant)
     return [
-        how_many_hold(rows, after=": with the law's own constant, or with one of at most 10."),
+        measured_laws.how_many_hold(rows, after=": with the law's own constant, or with one of at most 10."),
         *(_powers(rows, axis) for axis in AXES),
         Text(
             "Measured over bound, the largest over all networks, where that is nearest to 1: "
@@ -170,7 +158,7 @@ def _powers(rows: Sequence[Row], axis: str) -> Text:
         (alike if same else other).append(f"{_short(row)} ({with_error(measured, error)}, law {decimal(stated)})")
     groups = ((f"as the law has it, within {SAME} or two standard errors", alike), ("other than the law has it", other))
     told = [f"{head}: {listed(laws, 30)}" for head, laws in groups if laws]
-    return Text(f"Powers of {SHOWN.get(axis, axis)}, {'; '.join(told)}.")
+    return Text(f"Powers of {measured_laws.SHOWN.get(axis, axis)}, {'; '.join(told)}.")
 
 
 def _sums(settings: FineGrainedSettings, widest: Mapping[str, float]) -> str:
@@ -186,12 +174,15 @@ def _sums(settings: FineGrainedSettings, widest: Mapping[str, float]) -> str:
 
 def page(settings: FineGrainedSettings, values: Values, arrays: Arrays) -> tuple[Section, ...]:
     """The claims, the exponents, a figure a quantity, and the constants."""
-    rows, curves = rows_in(values["rows"]), values["curves"]
+    rows, curves = convergence_laws.rows_in(values["rows"]), values["curves"]
     return (
         Section("What was found", tuple(claims(settings, values))),
-        Section("Exponents", (Text(_about(settings)), *tables(rows, AXES), _in_n(rows, values["bound_in_n"]))),
+        Section(
+            "Exponents",
+            (Text(_about(settings)), *convergence_laws.tables(rows, AXES), _in_n(rows, values["bound_in_n"])),
+        ),
         *(Section(f"Against {LABELS[axis]}", _figures(curves, axis)) for axis in AXES),
-        Section("Constants", (constants(rows),)),
+        Section("Constants", (convergence_laws.constants(rows),)),
     )
 
 
@@ -217,7 +208,7 @@ def _in_n(rows: Sequence[Row], bounds: Mapping[str, float | None]) -> Table:
         measured, bound = row.exponents.get("n"), bounds.get(f"{row.law}, {row.moment}")
         if measured is not None and bound is not None:
             shown = with_error(measured, row.errors.get("n"))
-            cells.append((row.law.removeprefix(PREFIX), MOMENTS[row.moment][0], shown, decimal(bound)))
+            cells.append((row.law.removeprefix(PREFIX), convergence_laws.MOMENTS[row.moment][0], shown, decimal(bound)))
     return Table(("law", "moment", "in n, measured", "in n, its bound with λ_0 as it is"), tuple(cells), "Powers of n.")
 
 
@@ -226,7 +217,7 @@ def _figures(found: Sequence[Mapping[str, Any]], axis: str) -> tuple[Figure, ...
     drawn = []
     own = [curve for curve in found if curve["axis"] == axis]
     for law in dict.fromkeys(curve["law"] for curve in own):
-        shown, last = by_moment([curve for curve in own if curve["law"] == law])
+        shown, last = convergence_laws.by_moment([curve for curve in own if curve["law"] == law])
         bound, top = np.array(last["bounds"], float), float(last["values"][-1])
         if top > 0 and np.isfinite(bound).all() and bound[-1] > 0:
             times = number(bound[-1] / top, 2)
@@ -234,8 +225,8 @@ def _figures(found: Sequence[Mapping[str, Any]], axis: str) -> tuple[Figure, ...
             shown.append(series(label, last["sizes"], bound * (top / bound[-1]), role="muted", dashed=True))
         title = law.removeprefix(PREFIX)
         words = f"{last['statement']} ({last['reference']}). Mean over seeds."
-        heading = f"{title} against {SHOWN.get(axis, axis)}"
-        drawn.append(law_figure(heading, words, LABELS[axis], BY_NAME[law].quantity, shown))
+        heading = f"{title} against {measured_laws.SHOWN.get(axis, axis)}"
+        drawn.append(convergence_laws.law_figure(heading, words, LABELS[axis], BY_NAME[law].quantity, shown))
     return tuple(drawn)
 
 

@@ -13,31 +13,8 @@ from overparam.core.sections import Figure, Section, Text
 from overparam.data import Dataset
 from overparam.frame import Part
 from overparam.networks import BiasedTwoLayer, Convolutional, Residual, ThreeLayer, ThreeLayerResNet
-from overparam.studies.convergence_laws import (
-    MOMENTS,
-    SMALL_OMEGAS,
-    by_moment,
-    constants,
-    frank,
-    law_figure,
-    rows_in,
-    sorted_by_gap,
-    tables,
-)
-from overparam.studies.measured_laws import (
-    Cell,
-    Measured,
-    Row,
-    arrays_of,
-    audited,
-    each_seed,
-    how_many_hold,
-    load_rows,
-    measured_in,
-    rows_of,
-    star,
-    summarise,
-)
+from overparam.studies import convergence_laws, measured_laws
+from overparam.studies.measured_laws import Cell, Measured, Row
 from overparam.studies.study import Arrays, Found, Study, Values
 
 KINDS: Mapping[str, tuple[int, tuple[str, ...] | None]] = {
@@ -84,17 +61,17 @@ class WidthSettings:
 
     def audits(self, name: str) -> dict[str, tuple[Cell, int]]:
         """Sizes and seed of every audit of a network, by the name of its part."""
-        cells = star(("m", dict(self.widths)[name], {"L": KINDS[name][0], "n": self.n}))
-        return {f"{name}, {part}": own for part, own in each_seed(cells, ("m",), self.seeds).items()}
+        cells = measured_laws.star(("m", dict(self.widths)[name], {"L": KINDS[name][0], "n": self.n}))
+        return {f"{name}, {part}": own for part, own in measured_laws.each_seed(cells, ("m",), self.seeds).items()}
 
 
 def parts(settings: WidthSettings, key: int, device: str | None) -> list[Part]:
     """The audit of every network at every width, for every seed."""
-    data = load_rows(settings.data, settings.n * settings.seeds)
+    data = measured_laws.load_rows(settings.data, settings.n * settings.seeds)
     found = []
     for name, _ in settings.widths:
         for part, (cell, seed) in settings.audits(name).items():
-            rows = rows_of(data, settings.n, seed, key)
+            rows = measured_laws.rows_of(data, settings.n, seed, key)
             of = (
                 network(name, cell.m, rows),
                 rows,
@@ -103,15 +80,15 @@ def parts(settings: WidthSettings, key: int, device: str | None) -> list[Part]:
                 EFFORTS[settings.effort],
                 KINDS[name][1],
             )
-            found.append(Part(part, audited, of, seconds=3 + cell.m / 200, gives=Audit))
+            found.append(Part(part, measured_laws.audited, of, seconds=3 + cell.m / 200, gives=Audit))
     return found
 
 
 def conclude(settings: WidthSettings, found: Found) -> tuple[Values, Arrays]:
     """Fits over the widths of each network."""
-    measured = {name: measured_in(found, settings.audits(name)) for name, _ in settings.widths}
-    rows = {name: summarise(own) for name, own in measured.items()}
-    arrays = arrays_of([row for own in rows.values() for row in own], ("m",))
+    measured = {name: measured_laws.measured_in(found, settings.audits(name)) for name, _ in settings.widths}
+    rows = {name: measured_laws.summarise(own) for name, own in measured.items()}
+    arrays = measured_laws.arrays_of([row for own in rows.values() for row in own], ("m",))
     values = {
         "rows": {name: [row.to_json() for row in own] for name, own in rows.items()},
         "curves": {name: _constants_by_width(own) for name, own in measured.items()},
@@ -124,7 +101,7 @@ def _constants_by_width(measured: Sequence[Measured]) -> list[dict[str, Any]]:
     found = []
     for law in dict.fromkeys(one.law for one in measured):
         own = [one for one in measured if one.law == law and one.constant is not None]
-        for moment in MOMENTS:
+        for moment in convergence_laws.MOMENTS:
             here = [one for one in own if one.moment == moment]
             sizes = sorted({one.cell.m for one in here})
             means = [float(np.mean([one.constant or 0.0 for one in here if one.cell.m == m])) for m in sizes]
@@ -142,15 +119,20 @@ def claims(settings: WidthSettings, values: Values) -> list[Text]:
         "add by the measured power of ω is taken off, so that it is the power of m at one radius. Its standard error comes from "
         "the scatter around these lines. After the bar: the law's."
     )
-    return [*(_sentence(name, rows_in(own)) for name, own in values["rows"].items()), opening]
+    return [*(_sentence(name, convergence_laws.rows_in(own)) for name, own in values["rows"].items()), opening]
 
 
 def page(settings: WidthSettings, values: Values, arrays: Arrays) -> tuple[Section, ...]:
     """The claims, and a section a network."""
     told = [Section("What was found", tuple(claims(settings, values)))]
     for name, widths in settings.widths:
-        rows, shown = rows_in(values["rows"][name]), ", ".join(f"{m:,}" for m in widths)
-        blocks = (*frank(rows), *tables(rows, ("m",)), *_figures(values["curves"][name]), constants(rows))
+        rows, shown = convergence_laws.rows_in(values["rows"][name]), ", ".join(f"{m:,}" for m in widths)
+        blocks = (
+            *convergence_laws.frank(rows),
+            *convergence_laws.tables(rows, ("m",)),
+            *_figures(values["curves"][name]),
+            convergence_laws.constants(rows),
+        )
         told.append(Section(f"{name[:1].upper()}{name[1:]}, m = {shown}", blocks))
     return tuple(told)
 
@@ -158,21 +140,21 @@ def page(settings: WidthSettings, values: Values, arrays: Arrays) -> tuple[Secti
 def _sentence(name: str, rows: list[Row]) -> Text:
     """How many findings hold, and how the powers of m stand to those of the laws."""
     hardest = [row for row in rows if row.side == "upper" and row.moment in ("adversarial", "start")]
-    looser, alike, beyond, rough = map(len, sorted_by_gap(hardest, "m"))
+    looser, alike, beyond, rough = map(len, convergence_laws.sorted_by_gap(hardest, "m"))
     after = (
         f". Of the powers of m, {alike} are those of the law, {looser} smaller, {beyond} larger over these widths"
         + (f", {rough} too rough to tell." if rough else ".")
     )
-    return how_many_hold(rows, f"{name[:1].upper()}{name[1:]}: ", after)
+    return measured_laws.how_many_hold(rows, f"{name[:1].upper()}{name[1:]}: ", after)
 
 
 def _figures(found: Sequence[Mapping[str, Any]]) -> tuple[Figure, ...]:
     """For every law: what was measured over its bound, against the width; level where the law has the right power of m."""
     drawn = []
     for law in dict.fromkeys(curve["law"] for curve in found):
-        shown, last = by_moment([curve for curve in found if curve["law"] == law], "means")
+        shown, last = convergence_laws.by_moment([curve for curve in found if curve["law"] == law], "means")
         words = f"{last['statement']} ({last['reference']}). Mean over seeds."
-        drawn.append(law_figure(law, words, "m, width", "measured over bound", shown))
+        drawn.append(convergence_laws.law_figure(law, words, "m, width", "measured over bound", shown))
     return tuple(drawn)
 
 
@@ -192,14 +174,14 @@ STUDY = Study(
             "digits", 40,
             (("residual", (64, 128, 256, 512)), ("convolutional", (2, 4, 8, 16)), ("two layers", (128, 256, 512, 1024, 2048)),
              ("three layers", (64, 128, 256, 512)), ("three-layer ResNet", (64, 128, 256, 512, 1024))),
-            SMALL_OMEGAS, 3, "quick",
+            convergence_laws.SMALL_OMEGAS, 3, "quick",
         ),
         "full": WidthSettings(
             "mnist", 100,
             (("residual", (128, 256, 512, 1024, 2048)), ("convolutional", (2, 4, 8, 16)),
              ("two layers", (256, 512, 1024, 2048, 4096, 8192)), ("three layers", (128, 256, 512, 1024, 2048)),
              ("three-layer ResNet", (128, 256, 512, 1024, 2048))),
-            SMALL_OMEGAS, 3, "usual",
+            convergence_laws.SMALL_OMEGAS, 3, "usual",
         ),
     },
     outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,

@@ -12,19 +12,8 @@ from overparam.core import sections
 from overparam.data import Dataset
 from overparam.frame import Part, Work
 from overparam.networks import TwoLayer
+from overparam.studies import two_layer_runs
 from overparam.studies.study import Arrays, Found, Study, Values, planned
-from overparam.studies.two_layer_runs import (
-    DIGITS,
-    MNIST,
-    forecasts,
-    image_pair,
-    largest_error,
-    log_steps,
-    run_seconds,
-    starting_gram,
-    trained,
-    with_random_labels,
-)
 
 LABELS = ("true", "random")
 
@@ -46,7 +35,7 @@ class LazinessSettings:
     @property
     def record(self) -> list[int]:
         """The steps that are recorded."""
-        return log_steps(self.steps, max(1, self.steps // 40), 25)
+        return two_layer_runs.log_steps(self.steps, max(1, self.steps // 40), 25)
 
     @property
     def cells(self) -> dict[str, tuple[int, float, str]]:
@@ -58,18 +47,20 @@ class LazinessSettings:
 
 def parts(settings: LazinessSettings, key: int, device: str | None) -> list[Part]:
     """One prediction from H∞ (u(0) = 0, so neither m nor κ enters), one from H(0) a width, and every run."""
-    data = image_pair(settings.data, settings.train, 1)
-    labelled = {"true": data, "random": with_random_labels(data, key)}
+    data = two_layer_runs.image_pair(settings.data, settings.train, 1)
+    labelled = {"true": data, "random": two_layer_runs.with_random_labels(data, key)}
     Y = np.stack([labelled[label].y for label in LABELS], axis=1)
     of = (data, Y, np.array(settings.record), settings.lr)
     options = {"lr": settings.lr, "steps": settings.steps, "record": settings.record, "dtype": settings.dtype}
-    found = [Part("prediction", forecasts, of, seconds=planned(100.0 * data.n**2, 0, device))]
+    found = [Part("prediction", two_layer_runs.forecasts, of, seconds=planned(100.0 * data.n**2, 0, device))]
     for m in dict.fromkeys(m for m, _, _ in settings.cells.values()):
         seconds = planned(data.n**2 * (2.0 * m + data.d), 0, device)
         found.append(Part(_from_start(m), forecasts_from_start, (*of, m, key), seconds=seconds))
     for name, (m, kappa, label) in settings.cells.items():
         of = (labelled[label].replace(test=None), TwoLayer(m, kappa, paired=True), key, options)
-        found.append(Part(name, trained, of, seconds=run_seconds(data, m, settings.steps, device)))
+        found.append(
+            Part(name, two_layer_runs.trained, of, seconds=two_layer_runs.run_seconds(data, m, settings.steps, device))
+        )
     return found
 
 
@@ -81,7 +72,9 @@ def forecasts_from_start(
     work: Work, data: Dataset, Y: np.ndarray, steps: np.ndarray, lr: float, m: int, key: int
 ) -> dict[str, Any]:
     """The prediction from H(0) instead of H∞; signs at the start do not depend on κ, so one a width is enough."""
-    return forecasts(work, data, Y, steps, lr, starting_gram(work, data, TwoLayer(m, 1.0, paired=True), key))
+    return two_layer_runs.forecasts(
+        work, data, Y, steps, lr, two_layer_runs.starting_gram(work, data, TwoLayer(m, 1.0, paired=True), key)
+    )
 
 
 def conclude(settings: LazinessSettings, found: Found) -> tuple[Values, Arrays]:
@@ -103,10 +96,10 @@ def conclude(settings: LazinessSettings, found: Found) -> tuple[Values, Arrays]:
                 "laziness": float(predicted["movement"][i][-1]) / (np.sqrt(m) * kappa),
                 "observed_laziness": float(moved[-1]) / (np.sqrt(m) * kappa),
                 "flips": float(done["flips"][-1, 0]),
-                "loss_error": largest_error(loss, predicted["loss"][i][:count]),
-                "movement_error": largest_error(moved, predicted["movement"][i][:count]),
-                "loss_error_start": largest_error(loss, own["loss"][i][:count]),
-                "movement_error_start": largest_error(moved, own["movement"][i][:count]),
+                "loss_error": two_layer_runs.largest_error(loss, predicted["loss"][i][:count]),
+                "movement_error": two_layer_runs.largest_error(moved, predicted["movement"][i][:count]),
+                "loss_error_start": two_layer_runs.largest_error(loss, own["loss"][i][:count]),
+                "movement_error_start": two_layer_runs.largest_error(moved, own["movement"][i][:count]),
                 "kernel_drift": float(done["kernel_from_start"][-1]), "kernel_from_limit": float(done["kernel_from_limit"][0]),
                 "ms_a_step": 1e3 * float(done["seconds_per_step"]),
             }
@@ -189,9 +182,9 @@ STUDY = Study(
     title="The error of the prediction against the laziness number",
     reference="fine_grained, Thm 4.1, Lemma C.2",
     settings={
-        "smoke": LazinessSettings(DIGITS, 200, 60, 0.02, (64, 256), (0.03, 1.0), "float64"),
-        "small": LazinessSettings(MNIST, 1_000, 300, 1e-2, (500, 2_000), (0.01, 0.1, 1.0), "float32"),
-        "full": LazinessSettings(MNIST, 10_000, 1_000, 1e-3, (2_500, 10_000), (0.01, 0.03, 0.1, 1.0), "float32",
+        "smoke": LazinessSettings(two_layer_runs.DIGITS, 200, 60, 0.02, (64, 256), (0.03, 1.0), "float64"),
+        "small": LazinessSettings(two_layer_runs.MNIST, 1_000, 300, 1e-2, (500, 2_000), (0.01, 0.1, 1.0), "float32"),
+        "full": LazinessSettings(two_layer_runs.MNIST, 10_000, 1_000, 1e-3, (2_500, 10_000), (0.01, 0.03, 0.1, 1.0), "float32",
                          ((40_000, 0.1), (40_000, 1.0))),
     },
     outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,

@@ -26,17 +26,9 @@ from overparam.core.trees import as_numpy, is_key, layer_names
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame.keeping import Kept, OtherWork, State, fingerprint
+from overparam.training import arguments
 from overparam.training.algorithm import AbstractAlgorithm, Problem, spec_of_algorithm
-from overparam.training.arguments import (
-    Trainee,
-    as_network,
-    checked_measures,
-    initial,
-    options_of,
-    record_steps,
-    require_classes,
-    require_memory,
-)
+from overparam.training.arguments import Trainee
 from overparam.training.measures import Recorder, Reference, prepare
 from overparam.training.precision import DIGITS, checked_dtype, chosen_device, computing, device_name
 from overparam.training.trajectory import Stop, Trajectory
@@ -162,13 +154,13 @@ class Runner:
         made: dict[int, Problem] = {}  # runs may share a data set
         for one in sets:
             if id(one) not in made:
-                require_classes(algorithm.objective, one.y)
+                arguments.require_classes(algorithm.objective, one.y)
                 arrays = (one.X, one.y) if one.test is None else (one.X, one.y, one.test.X, one.test.y)
                 made[id(one)] = Problem(*(jnp.asarray(array, kind) for array in arrays))
         problems = [made[id(one)] for one in sets]
         self.problem = problems[0]
         rows = algorithm.rows_a_step(self.data.n)
-        require_memory(network, self._start(0), self.problem.X, rows, max(1, runs), chosen_device(device))
+        arguments.require_memory(network, self._start(0), self.problem.X, rows, max(1, runs), chosen_device(device))
         if self.own_rows:
             self.problem = jax.tree.map(lambda *leaves: jnp.stack(leaves), *problems)
         self.at: list[int] = []
@@ -203,7 +195,7 @@ class Runner:
         if stop_below is not None and not stop_below > 0:
             raise ValueError(f"`stop_below` is {stop_below!r}; expected a share > 0 of the first loss, such as 1e-3")
         tell = progress or silent
-        self.at = record_steps(record, steps)
+        self.at = arguments.record_steps(record, steps)
         self.together = steps_together(self.at)
         state, step = self._begin(), 0
         self._prepare(measures, kernel_rows, rows_at_once)
@@ -238,7 +230,7 @@ class Runner:
     def _prepare(self, measures: Sequence[str] | None, kernel_rows: int, rows_at_once: int | None) -> None:
         """Choose what is recorded, and make what states will be compared with."""
         runs = max(1, self.runs)
-        chosen = checked_measures(measures, len(self.at), self.data, runs)
+        chosen = arguments.checked_measures(measures, len(self.at), self.data, runs)
         kernel_rows = checks.whole_number(kernel_rows, "kernel_rows")
         rows_at_once = None if rows_at_once is None else checks.whole_number(rows_at_once, "rows_at_once", least=1)
         made: list[Reference] = []
@@ -293,7 +285,7 @@ class Runner:
 
         The default is not compared: it moves with `steps`, and a run that is given more of them goes on.
         """
-        if self.at == record_steps(None, self.at[-1]):
+        if self.at == arguments.record_steps(None, self.at[-1]):
             return
         missing = {at for at in self.at if at < step} - set(recorded)
         if other := missing | (set(recorded) - {*self.at, *ends}):
@@ -430,12 +422,12 @@ def started(
     checked_dtype(dtype, device)
     data = as_dataset(data)
     with computing(dtype, device) as kind:
-        house, key = as_network(network, params), as_key(key)
-        yield Runner(house, algorithm, data, initial(house, data, params, key, kind), key, dtype, device)
+        house, key = arguments.as_network(network, params), as_key(key)
+        yield Runner(house, algorithm, data, arguments.initial(house, data, params, key, kind), key, dtype, device)
 
 
 @accepts_old("training.train")
-@options_of(Runner.run)
+@arguments.options_of(Runner.run)
 def train(
     network: Trainee,
     data: Any,
