@@ -16,11 +16,15 @@ from overparam.networks import TwoLayer
 from overparam.studies import STUDIES, reproduce
 from overparam.studies import beyond_kernels_fig3 as study
 from overparam.studies import beyond_kernels_fig3_page as page
-from overparam.studies.beyond_kernels_fig3 import COPIES, EXISTING, PAPER_PAIRS, cell_values, over_cells
-from overparam.studies.beyond_kernels_fig3_existence import (
+from overparam.studies.beyond_kernels_fig3 import (
+    COPIES,
+    EXISTING,
+    PAPER_PAIRS,
     Existing,
+    cell_values,
     least_norm,
     least_objective,
+    over_cells,
     smallest,
     trained_on_the_cube,
 )

@@ -12,8 +12,8 @@ from overparam.core import sections
 from overparam.data import whole_cube
 from overparam.studies import STUDIES, reproduce
 from overparam.studies import beyond_kernels_theorem2 as study
-from overparam.studies.beyond_kernels_theorem2 import CASES, ONE_PASS, OVER_ALPHA, SPANS, network_name
-from overparam.studies.beyond_kernels_theorem2_numbers import OF_KERNELS, chosen, exponent, sampling
+from overparam.studies.beyond_kernels_theorem2 import CASES, ONE_PASS, OVER_ALPHA, SPANS, chosen, exponent, network_name
+from overparam.studies.beyond_kernels_theorem2_page import OF_KERNELS, sampling
 from overparam.theory import tuned_regression
 
 STUDY = STUDIES["beyond-kernels-theorem2"]

@@ -8,19 +8,8 @@ from typing import Any
 import numpy as np
 
 from overparam.core import sections
-from overparam.studies.beyond_kernels_fig2 import (
-    COUPLING,
-    NETWORKS,
-    SETTINGS,
-    ParitySettings,
-    beta_name,
-    kernels_name,
-    layers_name,
-    outline,
-    parts,
-    search_name,
-    seeds_name,
-)
+from overparam.studies import beyond_kernels_fig2 as study
+from overparam.studies.beyond_kernels_fig2 import ParitySettings, parts
 from overparam.studies.study import Arrays, Found, Study, Values, mean_and_error, or_none
 
 ROLES: dict[str, sections.Role] = {"3resnet": "true", "3layer": "random", "2layer": "observed"}
@@ -30,15 +19,17 @@ Row = Mapping[str, Any]
 
 def conclude(settings: ParitySettings, found: Found) -> tuple[Values, Arrays]:
     """Every number of the page, plain enough for JSON, and the tables of all parts."""
-    search = {(name, N): found[search_name(name, N)] for name in NETWORKS for N in settings.searched}
+    search = {(name, N): found[study.search_name(name, N)] for name in study.NETWORKS for N in settings.searched}
     sizes = [(m, N) for m, samples in zip(settings.widths, settings.samples, strict=True) for N in samples]
-    seeds = {(name, m, N): found[seeds_name(name, m, N)] for name in NETWORKS for m, N in sizes}
-    kernels = {cell: found[kernels_name(*cell)] for cell in settings.kernel_cells()}
-    beta = {name: found[beta_name(name)] for name in NETWORKS}
+    seeds = {(name, m, N): found[study.seeds_name(name, m, N)] for name in study.NETWORKS for m, N in sizes}
+    kernels = {cell: found[study.kernels_name(*cell)] for cell in settings.kernel_cells()}
+    beta = {name: found[study.beta_name(name)] for name in study.NETWORKS}
     wide, N = settings.widths[0], settings.beta_samples
-    beta_kernels = {one: found[kernels_name(wide, N, one)] for one in settings.betas}
-    layers = {N: found[layers_name(N)] for N in settings.layer_wise_samples}
-    errors = [{"m": m, "N": N, "method": name} | summary(seeds[name, m, N]) for m, N in sizes for name in NETWORKS]
+    beta_kernels = {one: found[study.kernels_name(wide, N, one)] for one in settings.betas}
+    layers = {N: found[study.layers_name(N)] for N in settings.layer_wise_samples}
+    errors = [
+        {"m": m, "N": N, "method": name} | summary(seeds[name, m, N]) for m, N in sizes for name in study.NETWORKS
+    ]
     for (m, N), own in kernels.items():
         errors += [{"m": m, "N": N, "method": name} | spread(one) for name, one in own.items()]
     values = {
@@ -47,12 +38,12 @@ def conclude(settings: ParitySettings, found: Found) -> tuple[Values, Arrays]:
         "first": first_learnt(settings, errors),
         "beta": _betas(settings, beta, beta_kernels),
         "layer_wise": [{"N": N} | _layer_wise(table) for N, table in layers.items()],
-        "coupling": {name: [float(v) for v in own] for name, own in found[COUPLING].items()},
+        "coupling": {name: [float(v) for v in own] for name, own in found[study.COUPLING].items()},
         "search": [{"method": name, "N": N} | _chosen(table) for (name, N), table in search.items()],
         "milliseconds": {
             f"{name}, m = {m}": 1e3 * float(np.mean([seeds[name, m, N]["seconds_per_step"] for N in samples]))
             for m, samples in zip(settings.widths, settings.samples, strict=True)
-            for name in NETWORKS
+            for name in study.NETWORKS
         },
     }
     kept: Mapping[str, Mapping[Any, Arrays]] = {
@@ -211,9 +202,9 @@ def _at(settings: ParitySettings, values: Values, m: int, samples: Sequence[int]
     N, own = _near(settings, values, m, samples)
     plateau = values["plateau"]
     under = [name for name, row in own.items() if _below(row, plateau)]
-    kernels = {name: row for name, row in own.items() if name not in NETWORKS}
+    kernels = {name: row for name, row in own.items() if name not in study.NETWORKS}
     least = min(kernels, key=lambda name: _number(kernels[name]))
-    nets = ", ".join(f"{WORDS[name]} {_shown(own[name])}" for name in NETWORKS)
+    nets = ", ".join(f"{WORDS[name]} {_shown(own[name])}" for name in study.NETWORKS)
     only = under == ["3resnet"]
     said = (
         "Only the ResNet is below it, as the paper says"
@@ -395,8 +386,8 @@ def _against_beta(settings: ParitySettings, values: Values) -> sections.Section:
     told, under = [], []
     for beta in settings.betas:
         own = {row["method"]: row for row in rows if row["beta"] == beta}
-        nets = ", ".join(f"{WORDS[name]} {_shown(own[name])}" for name in NETWORKS)
-        least = min(_number(row) for name, row in own.items() if name not in NETWORKS)
+        nets = ", ".join(f"{WORDS[name]} {_shown(own[name])}" for name in study.NETWORKS)
+        least = min(_number(row) for name, row in own.items() if name not in study.NETWORKS)
         told.append(f"β = {beta:g}: {nets}, best kernel {least:.3g}")
         under += [f"{beta:g}"] if _below(own["3resnet"], values["plateau"]) else []
     said = f"below F alone at β = {', '.join(under)}" if under else "not below F alone at any β"
@@ -424,7 +415,7 @@ def _curves(rows: Sequence[Row], axis: str, *kinds: str) -> list[sections.Series
     return [
         _curve(f"{WORDS[name]}{kind}", rows, f"{name}{kind}", axis, role=ROLES[name], dashed=kind == " (NTK)",
                mark="points" if kind == " (last)" else "line")
-        for kind in kinds for name in NETWORKS
+        for kind in kinds for name in study.NETWORKS
     ]  # fmt: skip
 
 
@@ -457,5 +448,5 @@ def _shown(row: Row, prefix: str = "") -> str:
 
 STUDY = Study(
     "beyond-kernels-fig2", "Parities of parities: a three-layer ResNet, plain networks and kernels",
-    "beyond_kernels, Fig. 2, App. A", SETTINGS, outline, parts, conclude, claims, page,
+    "beyond_kernels, Fig. 2, App. A", study.SETTINGS, study.outline, parts, conclude, claims, page,
 )  # fmt: skip

@@ -8,22 +8,8 @@ from typing import Any
 import numpy as np
 
 from overparam.core import sections
-from overparam.studies.beyond_kernels_fig3 import (
-    FITTED,
-    NEAR,
-    PAPER_BEST,
-    PAPER_EPOCHS,
-    PAPER_PAIRS,
-    SETTINGS,
-    Done,
-    NormSettings,
-    best_of,
-    conclude,
-    done_in,
-    outline,
-    parts,
-)
-from overparam.studies.beyond_kernels_fig3_existence import least_norm, rademacher
+from overparam.studies import beyond_kernels_fig3 as study
+from overparam.studies.beyond_kernels_fig3 import Done, NormSettings
 from overparam.studies.study import Arrays, Study, Values
 
 SHOWN = 2.0
@@ -36,7 +22,7 @@ def page(settings: NormSettings, values: Values, arrays: Arrays) -> tuple[sectio
         sections.Section("What the paper says and what we found", claims(settings, values)),
         _existence(settings, values),
     ]
-    done = done_in(settings, arrays)
+    done = study.done_in(settings, arrays)
     for d in values["inputs"]:
         told.append(_sgd(values, {cell: found for cell, found in done.items() if cell.d == d}, d))
     return tuple(told)
@@ -44,7 +30,7 @@ def page(settings: NormSettings, values: Values, arrays: Arrays) -> tuple[sectio
 
 def claims(settings: NormSettings, values: Values) -> tuple[sections.Text, ...]:
     """What the paper says of existence and of SGD, and what we found."""
-    pairs = "; ".join(f"{norm:g}√d with error {error:g}" for norm, error in PAPER_PAIRS)
+    pairs = "; ".join(f"{norm:g}√d with error {error:g}" for norm, error in study.PAPER_PAIRS)
     ours = "; ".join(f"{row['norm']:.3g}√d with error {row['error']:.2g}" for row in values["existing"])
     worst = max(abs(copy["fresh"] - copy["error"]) / max(copy["standard_error"], 1e-12) for copy in values["copies"])
     above = max(row["norm"] / row["least_norm"] for row in values["existing"])
@@ -58,13 +44,13 @@ def claims(settings: NormSettings, values: Values) -> tuple[sections.Text, ...]:
             f"The paper says that for every m ≥ 200 and d ≥ 6 there are W* with ‖W*‖_F ≈ {pairs}. We found, training "
             f"m = {values['existing_width']} neurons on all 64 points at d = 6: {ours}. Padded to other d and copied to other m "
             f"the function is the same; on sampled points the error is off by at most {worst:.1f} standard errors.",
-            "good" if above < NEAR and worst < 4 else "warning",
+            "good" if above < study.NEAR and worst < 4 else "warning",
         ),
         sections.Text(
             f"By hand we found less: 64 neurons give F = y with ‖W*‖_F = {values['smallest_norm']:.4g}√d and error 0, and "
             f"F = t·y with t times that norm and error (1 − t)². By convex duality no network of this form has less at any "
-            f"width, as far as a search over directions can tell. The paper's {PAPER_PAIRS[0][0]}√d could have error "
-            f"{(1 - PAPER_PAIRS[0][0] / values['smallest_norm']) ** 2:.2g}."
+            f"width, as far as a search over directions can tell. The paper's {study.PAPER_PAIRS[0][0]}√d could have error "
+            f"{(1 - study.PAPER_PAIRS[0][0] / values['smallest_norm']) ** 2:.2g}."
         ),
     ]
     for d in values["inputs"]:
@@ -116,8 +102,8 @@ def _edge(settings: NormSettings, values: Values) -> sections.Text:
 
 def _claims_at(told: Mapping[str, Any], d: int, most: int) -> list[sections.Text]:
     """What was found at d, where no run had more epochs than `most`."""
-    blocks, paper, best, anywhere = [], PAPER_BEST.get(d), told["best_on_grid"], told["best"]
-    short = f" No run had more than {most} epochs: too few to confirm it." if most < PAPER_EPOCHS else ""
+    blocks, paper, best, anywhere = [], study.PAPER_BEST.get(d), told["best_on_grid"], told["best"]
+    short = f" No run had more than {most} epochs: too few to confirm it." if most < study.PAPER_EPOCHS else ""
     if best is not None:
         said = "" if paper is None else f"The paper says SGD finds no test error better than {paper}. "
         clear = paper is not None and best["fresh"] < paper - 2 * best["standard_error"]
@@ -131,7 +117,7 @@ def _claims_at(told: Mapping[str, Any], d: int, most: int) -> list[sections.Text
             more += " The network that is 0, with error 1, is as good."
         blocks.append(
             sections.Text(
-                f"d = {d}, N = {told['N']}, within {PAPER_EPOCHS} epochs. {said}We found at best {_run(best)}.{agreed}{more}",
+                f"d = {d}, N = {told['N']}, within {study.PAPER_EPOCHS} epochs. {said}We found at best {_run(best)}.{agreed}{more}",
                 "plain" if paper is None else "bad" if clear else "warning" if short else "good",
             )
         )
@@ -164,13 +150,11 @@ def _norms(told: Mapping[str, Any], d: int, short: str) -> sections.Text:
     own, anywhere, missed = (
         told[name] for name in ("least_norm_that_fits_on_grid", "least_norm_that_fits", "objective_missed")
     )
-    small = [fit is not None and fit["norm"] <= NEAR * PAPER_PAIRS[-1][0] for fit in (own, anywhere)]
+    small = [fit is not None and fit["norm"] <= study.NEAR * study.PAPER_PAIRS[-1][0] for fit in (own, anywhere)]
     if own is None:
-        found = f"no run has a training error of at most {FITTED}"
+        found = f"no run has a training error of at most {study.FITTED}"
     else:
-        found = (
-            f"of {told['fits_on_grid']} runs with a training error of at most {FITTED} the least norm is {_fit(own)}"
-        )
+        found = f"of {told['fits_on_grid']} runs with a training error of at most {study.FITTED} the least norm is {_fit(own)}"
     more = ""
     if anywhere is not None and anywhere != own:
         more = (
@@ -184,7 +168,7 @@ def _norms(told: Mapping[str, Any], d: int, short: str) -> sections.Text:
         )
     return sections.Text(
         f"d = {d}. The paper says SGD finds no small training error with a small norm. We found that at its rates and decays within "
-        f"{PAPER_EPOCHS} epochs {found}.{more}{short}",
+        f"{study.PAPER_EPOCHS} epochs {found}.{more}{short}",
         "bad" if small[0] else "warning" if small[1] or short else "good",
     )
 
@@ -193,7 +177,7 @@ def _fit(fit: Mapping[str, Any]) -> str:
     return (
         f"{fit['norm']:.3g}√d (m = {fit['m']}, rate {fit['rate']:g}, decay {fit['decay']:g}, {fit['epochs'][0]} + "
         f"{fit['epochs'][1]} epochs, training error {fit['train']:.2g}, test error {fit['test']:.2g}), "
-        f"{fit['norm'] / float(least_norm(fit['train'])):.3g} times the least there is at that error"
+        f"{fit['norm'] / float(study.least_norm(fit['train'])):.3g} times the least there is at that error"
     )
 
 
@@ -206,7 +190,10 @@ def _run(cell: Mapping[str, Any]) -> str:
 
 
 def _existence(settings: NormSettings, values: Values) -> sections.Section:
-    rows = [("the paper", None, norm, error, float(least_norm(error)), *_bounds(norm)) for norm, error in PAPER_PAIRS]
+    rows = [
+        ("the paper", None, norm, error, float(study.least_norm(error)), *_bounds(norm))
+        for norm, error in study.PAPER_PAIRS
+    ]
     rows += [
         ("trained at d = 6", row["decay"], row["norm"], row["error"], row["least_norm"], *_bounds(row["norm"]))
         for row in values["existing"]
@@ -232,7 +219,7 @@ SIZES = ((40, 5_000), (100, 50_000))
 
 
 def _bounds(norm: float) -> tuple[float, ...]:
-    return tuple(rademacher(norm, d, N) for d, N in SIZES)
+    return tuple(study.rademacher(norm, d, N) for d, N in SIZES)
 
 
 def _sgd(values: Values, done: Done, d: int) -> sections.Section:
@@ -262,9 +249,9 @@ def _scatter(values: Values, done: Done, d: int) -> sections.Figure:
         (
             sections.series("training error of SGD", norm[shown], train[shown], mark="points", role="muted"),
             sections.series("test error of SGD", norm[shown], test[shown], mark="points", role="observed"),
-            sections.series("least norm at that error", least_norm(errors), errors, role="true", dashed=True),
+            sections.series("least norm at that error", study.least_norm(errors), errors, role="true", dashed=True),
             sections.series("W*, ours", [r["norm"] for r in made], [r["error"] for r in made], mark="points", role="true"),
-            sections.series("W*, the paper's", *zip(*PAPER_PAIRS, strict=True), mark="points", role="accent"),
+            sections.series("W*, the paper's", *zip(*study.PAPER_PAIRS, strict=True), mark="points", role="accent"),
         ),
         x_scale="log",
     )  # fmt: skip
@@ -272,13 +259,17 @@ def _scatter(values: Values, done: Done, d: int) -> sections.Figure:
 
 def _widths(cells: Sequence[Mapping[str, Any]], d: int) -> sections.Figure:
     drawn = []
-    for name, longer in ((f"up to {PAPER_EPOCHS} epochs", False), ("longer", True)):
+    for name, longer in ((f"up to {study.PAPER_EPOCHS} epochs", False), ("longer", True)):
         own = sorted((c for c in cells if c["longer"] == longer and c["fresh"] is not None), key=lambda c: c["m"])
         if own:
             x, mean, spread = ([c[key] for c in own] for key in ("m", "fresh", "standard_error"))
             mark = "points" if len(x) == 1 else "line"
             drawn.append(sections.series(name, x, mean, spread=spread, role=_role(longer), mark=mark))
-    lines = (sections.Line(f"the paper's best, {PAPER_BEST[d]}", y=PAPER_BEST[d]),) if d in PAPER_BEST else ()
+    lines = (
+        (sections.Line(f"the paper's best, {study.PAPER_BEST[d]}", y=study.PAPER_BEST[d]),)
+        if d in study.PAPER_BEST
+        else ()
+    )
     title, words = (
         f"Best test error against width, d = {d}",
         "Of the best run of each width, on fresh rows; bands: one standard error.",
@@ -295,15 +286,15 @@ def _paths(done: Done, d: int) -> sections.Figure:
     drawn = []
     for longer in (False, True):
         own = [
-            (f["test"][best_of(f["test"]), -1], c, f)
+            (f["test"][study.best_of(f["test"]), -1], c, f)
             for c, f in done.items()
-            if (sum(c.epochs) > PAPER_EPOCHS) == longer
+            if (sum(c.epochs) > study.PAPER_EPOCHS) == longer
         ]
         own = [entry for entry in own if np.isfinite(entry[0])]
         if not own:
             continue
         _, cell, found = min(own, key=lambda entry: float(entry[0]))
-        best, role = best_of(found["test"]), _role(longer)
+        best, role = study.best_of(found["test"]), _role(longer)
         for key in ("train", "test"):
             y = np.where(found[key][best] <= 2 * SHOWN, found[key][best], np.nan)
             name = f"{'training' if key == 'train' else 'test'} error, m = {cell.m}, {sum(cell.epochs)} epochs"
@@ -318,5 +309,5 @@ def _paths(done: Done, d: int) -> sections.Figure:
 
 STUDY = Study(
     "beyond-kernels-fig3", "Two-layer networks of small norm for a product of six coordinates, and what SGD finds instead",
-    "beyond_kernels, App. A.1, Fig. 3", SETTINGS, outline, parts, conclude, claims, page,
+    "beyond_kernels, App. A.1, Fig. 3", study.SETTINGS, study.outline, study.parts, study.conclude, claims, page,
 )  # fmt: skip

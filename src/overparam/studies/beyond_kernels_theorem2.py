@@ -28,7 +28,7 @@ from overparam.kernels import (
     spectrum_on_cube,
 )
 from overparam.networks import ThreeLayerResNet
-from overparam.studies.study import Scale, planned
+from overparam.studies.study import Arrays, Scale, planned
 from overparam.theory import tuned_regression
 from overparam.theory.kernel_certificates import dimension_certificate, lower_bound, spectral_certificate
 from overparam.theory.learning_curves import exact_error, learning_curve
@@ -54,6 +54,8 @@ HELD_OUT = 8
 BIG = 1000
 """Rows beyond which kernels have one seed: a regression is one over the whole of them, and its error varies little."""
 CASES, SPANS, OVER_ALPHA, ONE_PASS = "random cases", "spans", "ResNet, over alpha", "ResNet, one pass"
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 Cell = tuple[int, float, int]
 """N, α and the seed of rows and first weights."""
@@ -405,6 +407,75 @@ def trained(work: Work, d: int, cells: Sequence[Cell], how: Mapping[str, Any], k
             "spread": (new.std(axis=1, ddof=1) / np.sqrt(test)).reshape(shape),
             "seconds_per_step": np.array(found.seconds_per_step),
         }
+
+
+def chosen(run: Arrays) -> dict[str, np.ndarray]:
+    """For every cell: what the held-out rows choose, and what the new rows themselves would (`least`, flattered).
+
+    Settings that diverged do not count; a cell where all did has infinite errors.
+    """
+    cells = len(run["held"])
+    flat = {what: run[what].reshape(cells, -1) for what in ("held", "error", "spread", "fit")}
+    held = np.where(np.isfinite(flat["held"]), flat["held"], np.inf)
+    best, place = held.argmin(axis=1), np.arange(cells)
+    error = np.where(np.isfinite(flat["error"]), flat["error"], np.inf)
+    found = {what: flat[what][place, best] for what in ("spread", "fit", "held")}
+    decays = run["held"].shape[2]
+    return found | {
+        "error": error[place, best],
+        "least": error.min(axis=1),
+        "rate": best // decays,
+        "decay": best % decays,
+    }
+
+
+def alpha_errors(
+    settings: SeparationSettings, kernels: Mapping[Cell, Arrays], networks: Arrays, online: Arrays
+) -> dict[tuple[str, int], np.ndarray]:
+    """(learner, N) → errors of (seeds, α): the best kernel by leave-one-out, the ResNet, and the ResNet in one pass."""
+    shape = (len(settings.alphas), settings.alpha_seeds)
+    result: dict[tuple[str, int], np.ndarray] = {}
+    picked = chosen(networks)["error"].reshape(len(settings.alpha_samples), *shape)
+    for i, N in enumerate(settings.alpha_samples):
+        best = np.empty(shape)
+        for place, (alpha, seed) in enumerate((a, s) for a in settings.alphas for s in range(settings.alpha_seeds)):
+            run = kernels[N, alpha, seed]
+            best.flat[place] = run["error"][run["left_out"].argmin()]
+        result["kernel", N], result["network", N] = best.T, picked[i].T
+    result["one pass", settings.online_samples] = chosen(online)["error"].reshape(shape).T
+    return result
+
+
+def exponent(alphas: Any, errors: Any) -> tuple[float, float | None, float]:
+    """Slope of log error in log α, its standard error and the error at α = 1 on the fitted line.
+
+    A line is fitted for each row of `errors` (seeds, α); the slopes' mean and its standard error over seeds are given. One
+    row gives the standard error of its own residuals.
+
+    >>> slope, spread, at_one = exponent([0.1, 1.0], [[0.03, 3.0], [0.05, 5.0]])
+    >>> round(slope, 9), round(spread, 9), round(at_one, 6)
+    (2.0, 0.0, 3.872983)
+    """
+    x, y = np.log(np.asarray(alphas, dtype=float)), np.log(np.atleast_2d(np.asarray(errors, dtype=float)))
+    centred = x - x.mean()
+    slopes = y @ centred / (centred @ centred)
+    at_one = float(np.exp(np.mean(y.mean(axis=1) - slopes * x.mean())))
+    if len(slopes) > 1:
+        return float(slopes.mean()), float(slopes.std(ddof=1) / np.sqrt(len(slopes))), at_one
+    left = y[0] - y[0].mean() - slopes[0] * centred
+    spread = float(np.sqrt(left @ left / (len(x) - 2) / (centred @ centred))) if len(x) > 2 else None
+    return float(slopes[0]), spread, at_one
+
+
+def quantiles(values: Any) -> dict[str, float]:
+    """5%, 25%, 50%, 75% and 95%, and the ends.
+
+    >>> quantiles([1.0, 2.0, 3.0])["50%"]
+    2.0
+    """
+    values = np.asarray(values, dtype=float)
+    named = {f"{q:.0%}": float(np.quantile(values, q)) for q in QUANTILES}
+    return {"least": float(values.min())} | named | {"most": float(values.max())}
 
 
 def outline(settings: SeparationSettings) -> str:

@@ -8,19 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from overparam.core import sections
-from overparam.studies.beyond_two_layers import (
-    LEARNERS,
-    LEVELS,
-    SETTINGS,
-    STEADY,
-    Runs,
-    TwoLayersSettings,
-    conclude,
-    outline,
-    over_seeds,
-    parts,
-    runs_in,
-)
+from overparam.studies import beyond_two_layers as study
+from overparam.studies.beyond_two_layers import Runs, TwoLayersSettings
 from overparam.studies.study import Arrays, Study, Values
 
 ROLES: dict[str, sections.Role] = {"L1": "accent", "L2": "true", "SGD": "observed", "two layers": "random"}
@@ -40,7 +29,7 @@ COLUMNS = {
 
 def page(settings: TwoLayersSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
     """The page of the study: what the paper says and what was found, then what it rests on."""
-    runs = runs_in(settings, arrays)
+    runs = study.runs_in(settings, arrays)
     return (
         sections.Section("What the paper says and what we found", claims(settings, values)),
         _learning(settings, runs, values["best_constant"]),
@@ -85,7 +74,7 @@ def _learned(settings: TwoLayersSettings, values: Values) -> sections.Text:
     ends = {row["learner"]: row["error"] for row in values["widths"] if row["m"] == m}
     last = {v: np.inf if error is None else error for v, error in ends.items()}
     learned = all(last[v] < constant / 2 for v in ("L1", "L2"))
-    lowest = min(LEARNERS, key=lambda v: last[v])
+    lowest = min(study.LEARNERS, key=lambda v: last[v])
     both = "Both variants are" if learned else "Not both variants are"
     return sections.Text(
         f"Thm 4.2 and 4.3 say Algorithm 2 learns such targets. We found at m = {m}, N = {settings.samples}: L₁ "
@@ -104,14 +93,14 @@ def _trend(settings: TwoLayersSettings, t: Mapping[str, Any], learner: str, theo
     return sections.Text(
         f"{theorem} says that {claim}. We found from m = {settings.widths[0]} to {settings.widths[-1]} at N = "
         f"{settings.samples}: the error {t['said']}, {t['first']:.3g} to {t['last']:.3g} (largest over smallest "
-        f"{t['ratio']:.2f}, up to {STEADY:g} is called hardly; slope of log error in log m {slope}).{more}",
+        f"{t['ratio']:.2f}, up to {study.STEADY:g} is called hardly; slope of log error in log m {slope}).{more}",
         "plain" if learner == "L1" else "bad" if grows else "good",
     )
 
 
 def _best_tries(values: Values) -> dict[str, dict[int, Mapping[str, Any]]]:
     """By learner and width: the rate with the least loss on validation rows; one that diverged has none."""
-    best: dict[str, dict[int, Mapping[str, Any]]] = {learner: {} for learner in LEARNERS}
+    best: dict[str, dict[int, Mapping[str, Any]]] = {learner: {} for learner in study.LEARNERS}
     for one in values["tries"]:
         own = best[one["learner"]]
         if one["risk"] is not None and (one["m"] not in own or one["risk"] < own[one["m"]]["risk"]):
@@ -122,11 +111,11 @@ def _best_tries(values: Values) -> dict[str, dict[int, Mapping[str, Any]]]:
 def _rates_part(settings: TwoLayersSettings, values: Values) -> sections.Text:
     """What rates were chosen at every width, with which loss, and whether a better one may lie beyond those tried."""
     best = _best_tries(values)
-    least = {v: ", ".join(f"{one['risk']:.3f} ({one['rate']:g})" for one in best[v].values()) for v in LEARNERS}
+    least = {v: ", ".join(f"{one['risk']:.3f} ({one['rate']:g})" for one in best[v].values()) for v in study.LEARNERS}
     told = "; ".join(f"{WORDS[v]} {words}" for v, words in least.items())
     at_edge = [
         f"{WORDS[v]} at m = {m}"
-        for v in LEARNERS
+        for v in study.LEARNERS
         for m, one in best[v].items()
         if one["rate"] in (settings.tried(m)[0], settings.tried(m)[-1])
     ]
@@ -196,7 +185,7 @@ def _gaps(values: Values) -> sections.Text:
 def _learning(settings: TwoLayersSettings, runs: Runs, constant: float) -> sections.Section:
     m, N = settings.widths[-1], settings.samples
     drawn = []
-    for learner in LEARNERS:
+    for learner in study.LEARNERS:
         path = runs[learner, m, N, 0]
         points = np.asarray(path["steps"]) * (1 if learner == "two layers" else settings.batch)
         drawn.append(sections.series(WORDS[learner], points[1:], path["error_path"][1:], role=ROLES[learner]))
@@ -209,7 +198,7 @@ def _learning(settings: TwoLayersSettings, runs: Runs, constant: float) -> secti
 
 
 def _curve(runs: Runs, learner: str, cells: list[tuple[int, int]], x: Any, what: str = "error") -> sections.Series:
-    mean, spread, _ = zip(*(over_seeds(runs, learner, m, N, what) for m, N in cells), strict=True)
+    mean, spread, _ = zip(*(study.over_seeds(runs, learner, m, N, what) for m, N in cells), strict=True)
     return sections.series(WORDS[learner], x, mean, spread=spread, role=ROLES[learner])
 
 
@@ -220,7 +209,7 @@ def _table(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> secti
 
 def _width(settings: TwoLayersSettings, runs: Runs, values: Values) -> sections.Section:
     N = settings.samples
-    drawn = tuple(_curve(runs, v, [(m, N) for m in settings.widths], settings.widths) for v in LEARNERS)
+    drawn = tuple(_curve(runs, v, [(m, N) for m in settings.widths], settings.widths) for v in study.LEARNERS)
     words = f"Error at N = {N} after {settings.steps * settings.batch} sampled points; bands: one standard error over seeds."
     figure = sections.Figure("Width at a fixed number of samples", words, "m", "error", drawn, "log", "log")
     columns = ("m", "learner", "seeds", "error", "standard_error", "fit", "risk", "scale", "lr", "milliseconds")
@@ -230,7 +219,8 @@ def _width(settings: TwoLayersSettings, runs: Runs, values: Values) -> sections.
 def _samples(settings: TwoLayersSettings, runs: Runs, values: Values) -> sections.Section:
     budget = f"{settings.steps * settings.batch} sampled points for every N; bands: one standard error over seeds."
     levels = tuple(
-        sections.Line(f"{r['share']:g} of the best constant", y=r["level"]) for r in values["reached"][: len(LEVELS)]
+        sections.Line(f"{r['share']:g} of the best constant", y=r["level"])
+        for r in values["reached"][: len(study.LEVELS)]
     )
     figures = []
     for m in settings.curves:
@@ -247,5 +237,5 @@ def _samples(settings: TwoLayersSettings, runs: Runs, values: Values) -> section
 
 STUDY = Study(
     "beyond-two-layers", "Smoothed SGD on a three-layer ground truth: width, samples, and the two objectives",
-    "beyond_two_layers, Thm 4.1, Thm 4.2, Thm 4.3", SETTINGS, outline, parts, conclude, claims, page,
+    "beyond_two_layers, Thm 4.1, Thm 4.2, Thm 4.3", study.SETTINGS, study.outline, study.parts, study.conclude, claims, page,
 )  # fmt: skip

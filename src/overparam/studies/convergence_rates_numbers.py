@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from overparam.studies.convergence_rates import (
-    IMAGES,
-    LABELS,
-    LOSSES,
-    VARIABLES,
-    Cell,
-    RatesSettings,
-    class_name,
-    count_name,
-)
+from overparam.studies import convergence_rates as study
+from overparam.studies.convergence_rates import Cell, RatesSettings
 from overparam.studies.study import Arrays, Found, Values, mean_and_error
 from overparam.theory.descent_laws import PERFECT
 from overparam.theory.iteration_laws import iteration_law, straight_line
@@ -43,16 +35,18 @@ def conclude(settings: RatesSettings, found: Found) -> tuple[Values, Arrays]:
     """Every number of the page, and the curves it draws."""
     starts = {name: found[f"kernels, {name}"] for name in dict.fromkeys(cell[0] for cell in settings.cells)}
     runs = {cell: found[", ".join(cell)] for cell in settings.cells}
-    classes = {cell: found[class_name(*cell)] for cell in settings.class_cells}
+    classes = {cell: found[study.class_name(*cell)] for cell in settings.class_cells}
     straight = [cell for cell in runs if cell[1] in STRAIGHT]
     rates = [row for cell in straight for row in rate_rows(settings, cell, starts[cell[0]], runs[cell])]
-    dense = [row["constant"] for row in rates if row["network"] not in IMAGES and row["constant"] is not None]
+    dense = [row["constant"] for row in rates if row["network"] not in study.IMAGES and row["constant"] is not None]
     values = {
         "rates": rates,
         "summaries": [summary(cell, [r for r in rates if r["cell"] == list(cell)]) for cell in straight],
         "least_constant": min(dense, default=None),
         "laws": [law_row(cell, runs[cell]) for cell in runs],
-        "iterations": [iteration_row(settings, found, network, v) for network in settings.counted for v in VARIABLES],
+        "iterations": [
+            iteration_row(settings, found, network, v) for network in settings.counted for v in study.VARIABLES
+        ],
         "classes": [row for cell, run in classes.items() for row in class_rows(cell, run)],
         "width_asked": width_asked(settings, starts),
     }
@@ -60,7 +54,7 @@ def conclude(settings: RatesSettings, found: Found) -> tuple[Values, Arrays]:
     for cell, run in runs.items():
         arrays |= {f"{', '.join(cell)}/{key}": run[key] for key in ("steps", "loss", "output_gradient_norm")}
     for cell, run in classes.items():
-        arrays |= {f"{class_name(*cell)}/{key}": run[key] for key in ("steps", "loss", "accuracy")}
+        arrays |= {f"{study.class_name(*cell)}/{key}": run[key] for key in ("steps", "loss", "accuracy")}
     return values, arrays
 
 
@@ -71,7 +65,7 @@ def rate_rows(settings: RatesSettings, cell: Cell, start: Arrays, run: Arrays) -
     """
     network, loss, algorithm = cell
     batch = None if algorithm == "GD" else settings.batch
-    dense = network not in IMAGES
+    dense = network not in study.IMAGES
     rows = []
     for seed, lr in enumerate(run["lr"].tolist()):
         rate, error, (first, last) = tail_rate(run["steps"], run["loss"][seed])
@@ -81,7 +75,7 @@ def rate_rows(settings: RatesSettings, cell: Cell, start: Arrays, run: Arrays) -
         predicted = {f"from_{name}": _predicted(H, lr, batch) for name, H in kernels.items()}
         smallest = float(np.linalg.eigvalsh(start["H"][seed])[0])
         unit = lr * float(start["separation"][seed]) * settings.width / settings.samples**2
-        sigma = LOSSES[loss].dominance or 1.0
+        sigma = study.LOSSES[loss].dominance or 1.0
         rows.append(
             {
                 "cell": list(cell), "network": network, "loss": loss, "algorithm": algorithm, "seed": seed, "lr": lr,
@@ -124,7 +118,7 @@ def law_row(cell: Cell, run: Arrays) -> dict[str, Any]:
 
     Ref: convergence, Thm 6, App. A
     """
-    objective = LOSSES[cell[1]]
+    objective = study.LOSSES[cell[1]]
     values = run["output_gradient_norm"] if objective.kind == "bounded non-convex" else run["loss"]
     seeds = [v for v in values if np.isfinite(v).all() and v[0] > 0]
     exponents = [late_exponent(run["steps"], own) for own in seeds]
@@ -152,9 +146,9 @@ def iteration_row(settings: RatesSettings, found: Found, network: str, variable:
 
     Ref: convergence, Thm 1, Thm 8
     """
-    place, points = VARIABLES.index(variable), []
+    place, points = study.VARIABLES.index(variable), []
     for point in settings.points(variable):
-        run = found[count_name(network, point)]
+        run = found[study.count_name(network, point)]
         for seed, loss in enumerate(run["loss"]):
             lr = float(run["lr"][seed])
             steps = steps_to_share(run["steps"], loss, settings.share)
@@ -187,7 +181,7 @@ def class_rows(cell: tuple[str, str], run: Arrays) -> list[dict[str, Any]]:
     Ref: convergence, Thm 6, footnote 16
     """
     rows = []
-    for place, labels in enumerate(LABELS):
+    for place, labels in enumerate(study.LABELS):
         steps, loss, accuracy = run["steps"], run["loss"][place], run["accuracy"][place]
         right, low = accuracy >= 1, loss <= PERFECT
         first = int(np.argmax(right)) if right.any() else None
@@ -209,7 +203,7 @@ def width_asked(settings: RatesSettings, starts: Mapping[str, Arrays]) -> dict[s
 
     Ref: convergence, Thm 1
     """
-    dense = [name for name in starts if name not in IMAGES]
+    dense = [name for name in starts if name not in study.IMAGES]
     if not dense:
         return None
     delta = float(np.median(starts[dense[0]]["separation"]))

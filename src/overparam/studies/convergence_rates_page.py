@@ -9,17 +9,8 @@ import numpy as np
 
 from overparam.core import sections
 from overparam.core.words import count_of, decimal, number, with_error
-from overparam.studies.convergence_rates import (
-    LABELS,
-    MOST,
-    SETTINGS,
-    SIGMA,
-    VARIABLES,
-    RatesSettings,
-    class_name,
-    outline,
-    parts,
-)
+from overparam.studies import convergence_rates as study
+from overparam.studies.convergence_rates import RatesSettings, parts
 from overparam.studies.convergence_rates_numbers import STEPS, conclude, mean_of_known
 from overparam.studies.study import Arrays, Study, Values
 
@@ -135,11 +126,11 @@ def _iteration_words(settings: RatesSettings, values: Values, network: str) -> s
     rows = {r["variable"]: r for r in values["iterations"] if r["network"] == network}
     parts = [
         f"{v}: {with_error(rows[v]['steps'], rows[v]['steps_error'], sign=True)} (theorem {decimal(STEPS[v], 0, sign=True)})"
-        for v in VARIABLES
+        for v in study.VARIABLES
     ]
     missing = sum(row["missing"] for row in rows.values())
-    above = [v for v in VARIABLES if _exceeds(rows[v])]
-    far = [v for v in VARIABLES if rows[v]["steps"] is not None and abs(rows[v]["steps"] - STEPS[v]) > 1]
+    above = [v for v in study.VARIABLES if _exceeds(rows[v])]
+    far = [v for v in study.VARIABLES if rows[v]["steps"] is not None and abs(rows[v]["steps"] - STEPS[v]) > 1]
     if above:
         said = f" In {', '.join(above)} it is worse than the theorem's bound: out of its range at these widths."
     else:
@@ -159,9 +150,7 @@ def _iteration_words(settings: RatesSettings, values: Values, network: str) -> s
             f"is less than δ, so that few signs change, only for m far above n/δ³ = {settings.base[0] / settings.base[3] ** 3:.0f}."
         )
     if missing:
-        said += (
-            f" {missing} runs did not get there within {MOST} times the steps of the kernel, and are in no exponent."
-        )
+        said += f" {missing} runs did not get there within {study.MOST} times the steps of the kernel, and are in no exponent."
     return sections.Text(
         f"{THEOREMS[network]} says T = O(n⁶L²/δ² log 1/ε), whatever the width. We found for the {network} network, steps to "
         f"{settings.share:g} of the first loss at η = 1/λ_max, exponents of {'; '.join(parts)}.{said}",
@@ -189,7 +178,7 @@ def _span(numbers: Sequence[str]) -> str:
 def _accuracy_words(settings: RatesSettings, values: Values) -> sections.Text:
     rows = values["classes"]
     parts = []
-    for labels in LABELS:
+    for labels in study.LABELS:
         own = [r for r in rows if r["labels"] == labels]
         there = [r["all_right"] for r in own if r["all_right"] is not None]
         steps = f", after {_span([f'{step:,}' for step in sorted(there)])} steps" if there else ""
@@ -238,7 +227,7 @@ def _law_words(values: Values) -> list[sections.Text]:
         straight = [r["straight"] for r in values["laws"] if r["loss"] == "rippled" and r["straight"]]
         words = (
             f"Thm 6 says T = O((1/σ) log 1/ε) for a non-convex gradient-dominant loss. We found with the rippled one "
-            f"(σ = {SIGMA:g}): log F against T is a straight line with R² of at least {min(straight, default=float('nan')):.3f}; "
+            f"(σ = {study.SIGMA:g}): log F against T is a straight line with R² of at least {min(straight, default=float('nan')):.3f}; "
             f"‖∇F‖²/(2F) never falls below {min(least):.3g} σλ_min of the kernel at the start, and at the end the rate is that "
             "of the squared loss, without the factor σ."
         )
@@ -299,7 +288,7 @@ def _iterations(settings: RatesSettings, values: Values) -> sections.Section:
     )
     ends = [row | {"least": row["slower"][0], "most": row["slower"][-1]} for row in _with_errors(rows, "steps", "time")]
     table = sections.table(columns, ends, words)
-    drawn = tuple(_iterations_figure(rows, v, settings.share) for v in VARIABLES)
+    drawn = tuple(_iterations_figure(rows, v, settings.share) for v in study.VARIABLES)
     return sections.Section("Iterations", (*drawn, table))
 
 
@@ -413,8 +402,8 @@ def _accuracies_figure(arrays: Arrays, settings: RatesSettings) -> sections.Figu
     """Training accuracy of ten classes by step, real and random labels."""
     drawn = []
     for network in (network for network, algorithm in settings.class_cells if algorithm == "GD"):
-        steps, accuracy = (arrays[f"{class_name(network, 'GD')}/{key}"] for key in ("steps", "accuracy"))
-        for place, labels in enumerate(LABELS):
+        steps, accuracy = (arrays[f"{study.class_name(network, 'GD')}/{key}"] for key in ("steps", "accuracy"))
+        for place, labels in enumerate(study.LABELS):
             name, y = f"{network}, {labels} labels", accuracy[place][steps > 0]
             drawn.append(sections.series(name, steps[steps > 0], y, role=ROLES[network], dashed=labels == "random"))
     words = f"Ten classes, n = {settings.class_samples}, GD; dashed: labels drawn at random."
@@ -447,5 +436,5 @@ def _law_figure(arrays: Arrays, loss: str, key: str, power: float, words: str) -
 
 STUDY = Study(
     "convergence-rates", "Convergence as measured: linear rates, iterations, and every label right",
-    "convergence, Thm 1, Thm 2, Thm 6, Thm 7, Thm 8", SETTINGS, outline, parts, conclude, claims, page,
+    "convergence, Thm 1, Thm 2, Thm 6, Thm 7, Thm 8", study.SETTINGS, study.outline, parts, conclude, claims, page,
 )  # fmt: skip
