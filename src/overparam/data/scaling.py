@@ -123,26 +123,34 @@ def drop_constant_columns(data: Dataset) -> Dataset:
     return _both(data, lambda X: X[:, kept], note, features, kind="constant")
 
 
-def column_means(X: np.ndarray) -> np.ndarray:
-    """The mean of every column in float64, right up to 1e308."""
+def column_means(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """The mean of every column in float64, right up to 1e308; weighted by (n,) weights where there are any."""
     largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
     size = np.where(largest > 0, largest, 1.0)
     total = np.zeros(X.shape[1])
-    for piece in _pieces(X):
-        total += (piece / size).sum(axis=0)
+    for rows, piece in _pieces(X):
+        total += _summed(piece / size, rows, weights)
     constant = X.min(axis=0) == X.max(axis=0)
-    return np.where(constant, X[0].astype(np.float64), total / len(X) * size)
+    return np.where(constant, X[0].astype(np.float64), total / _total(X, weights) * size)
 
 
-def column_deviations(X: np.ndarray) -> np.ndarray:
-    """The standard deviation (divided by n) of every column, 0 for constant ones, right at any size."""
-    mean = column_means(X)
+def column_deviations(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """The standard deviation (divided by n) of every column, 0 for constant ones, right at any size; weighted likewise."""
+    mean = column_means(X, weights)
     spread = np.maximum(np.abs(X.max(axis=0) - mean), np.abs(mean - X.min(axis=0)))
     size = np.where(spread > 0, spread, 1.0)
     total = np.zeros(X.shape[1])
-    for piece in _pieces(X):
-        total += (((piece - mean) / size) ** 2).sum(axis=0)
-    return np.where(X.min(axis=0) == X.max(axis=0), 0.0, np.sqrt(total / len(X)) * size)
+    for rows, piece in _pieces(X):
+        total += _summed(((piece - mean) / size) ** 2, rows, weights)
+    return np.where(X.min(axis=0) == X.max(axis=0), 0.0, np.sqrt(total / _total(X, weights)) * size)
+
+
+def _summed(piece: np.ndarray, rows: slice, weights: np.ndarray | None) -> np.ndarray:
+    return piece.sum(axis=0) if weights is None else weights[rows] @ piece
+
+
+def _total(X: np.ndarray, weights: np.ndarray | None) -> float:
+    return len(X) if weights is None else float(weights.sum())
 
 
 @overload
@@ -335,5 +343,8 @@ def _matrix(X: Any, name: str = "X") -> np.ndarray:
 
 
 def _pieces(X: np.ndarray) -> Any:
+    """Rows and what they hold in float64, some at a time."""
     step = max(1, PIECE // X.shape[1])
-    return (np.asarray(X[start : start + step], dtype=np.float64) for start in range(0, len(X), step))
+    for start in range(0, len(X), step):
+        rows = slice(start, start + step)
+        yield rows, np.asarray(X[rows], dtype=np.float64)

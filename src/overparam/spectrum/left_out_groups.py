@@ -93,13 +93,17 @@ class Leaving:
     A part is one distinct row in one group: `share` of its weight leaves, with the mean label `label`.
     """
 
-    def __init__(self, groups: np.ndarray, same: np.ndarray, weights: np.ndarray, Y: np.ndarray) -> None:
+    def __init__(
+        self, groups: np.ndarray, same: np.ndarray, weights: np.ndarray, Y: np.ndarray, of: np.ndarray
+    ) -> None:
         pairs = groups * len(weights) + same
         parts, self.part = np.unique(pairs, return_inverse=True)
-        counts = np.bincount(self.part)
         group, self.row = np.divmod(parts, len(weights))
-        self.share, self.stays = counts / weights[self.row], (weights[self.row] - counts) / weights[self.row]
-        self.label = _means(self.part, Y, counts)
+        leaves = np.bincount(self.part, of)
+        whole = np.bincount(self.part) == np.bincount(same)[self.row]  # sums of weights may differ by rounding
+        self.share = np.where(whole, 1.0, leaves / weights[self.row])
+        self.stays = np.where(whole, 0.0, (weights[self.row] - leaves) / weights[self.row])
+        self.label = _means(self.part, Y, of)
         sizes = np.bincount(group)
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         self.batches = [starts[sizes == size][:, None] + np.arange(size) for size in np.unique(sizes)[::-1]]
@@ -122,6 +126,7 @@ class GroupsLeftOut:
         K: the matrix of the distinct rows.
         y: labels of all rows, (n,) or (n, k).
         same: (n,) which of the distinct rows every row is; None: all are distinct.
+        weights: (n,) > 0: a row of weight w is w equal rows that leave together; None: 1.
         several: whether more than one ridge will be asked for, so that an eigendecomposition is worth it.
 
     >>> path = GroupsLeftOut(np.diag([1.0, 3.0]), np.array([2.0, 2.0]))
@@ -129,13 +134,22 @@ class GroupsLeftOut:
     (array([1. , 0.5]), array([0., 0.]))
     """
 
-    def __init__(self, K: Any, y: np.ndarray, same: np.ndarray | None = None, *, several: bool = True) -> None:
+    def __init__(
+        self,
+        K: Any,
+        y: np.ndarray,
+        same: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+        *,
+        several: bool = True,
+    ) -> None:
         H = as_gram(K)
         self._shape, self._Y = y.shape, y.reshape(len(y), -1)
         self._same = np.arange(H.n) if same is None else same
-        self._weights = np.bincount(self._same, minlength=H.n)
+        self._of_rows = np.ones(len(y)) if weights is None else weights
+        self._weights = np.bincount(self._same, self._of_rows, minlength=H.n)
         self._roots = np.sqrt(self._weights)[:, None]
-        self._means = _means(self._same, self._Y, self._weights)
+        self._means = _means(self._same, self._Y, self._of_rows)
         if not np.all(self._weights == 1):
             H = as_gram(H.dense() * (self._roots * self._roots.T))
         labels = self._roots * self._means
@@ -144,12 +158,18 @@ class GroupsLeftOut:
 
     def leaving(self, groups: Any = None) -> Leaving:
         """The plan for these groups; None: every row is one."""
-        return Leaving(group_numbers(groups, len(self._Y)), self._same, self._weights, self._Y)
+        return Leaving(group_numbers(groups, len(self._Y)), self._same, self._weights, self._Y, self._of_rows)
 
     def coefficients(self, ridge: float) -> np.ndarray:
         """c with f(z) = K(z, distinct rows) c, of the fit to all rows, (distinct rows,) or (distinct rows, k)."""
         found = self._roots * self._inverse.solved(ridge)
         return found.reshape(len(found), *self._shape[1:])
+
+    def variances(self, ridge: float) -> np.ndarray:
+        """(distinct rows,) what the fit without a distinct row leaves open of its value, by the prior of covariance K:
+        K_uu − K_uR (K_RR + ridge/weights)⁻¹ K_Ru = (1/A_uu − ridge)/weight."""
+        inverse = self._inverse.blocks(ridge, np.arange(len(self._weights))[:, None])[:, 0, 0]
+        return np.maximum(1 / inverse - ridge, 0.0) / self._weights
 
     def outputs(self, ridge: float, leaving: Leaving) -> np.ndarray:
         """What is predicted for every row without its group, in the shape of y."""
@@ -335,11 +355,12 @@ class FactorInverse(AbstractInverse):
         self._at = ridge
 
 
-def _means(of: np.ndarray, Y: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The mean row of Y in every class of `of`; itself, to the last bit, where it is alone."""
-    if len(counts) == len(Y):
+def _means(of: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The weighted mean row of Y in every class of `of`; itself, to the last bit, where it is alone."""
+    count = int(of.max()) + 1
+    if count == len(Y):
         found = np.empty_like(Y)
         found[of] = Y
         return found
-    sums = np.stack([np.bincount(of, column, minlength=len(counts)) for column in Y.T], axis=1)
-    return sums / counts[:, None]
+    sums = np.stack([np.bincount(of, weights * column) for column in Y.T], axis=1)
+    return sums / np.bincount(of, weights)[:, None]

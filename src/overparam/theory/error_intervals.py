@@ -57,12 +57,19 @@ def error_interval(
     return scores_left_out(fit, level=level, draws=draws, key=key).interval(measure)
 
 
-def scores_left_out(fit: TunedFit, *, level: float = 0.95, draws: int = DRAWS, key: int = 0) -> RowScores:
-    """What `error_interval` says of every measure, and of every class or target, from one drawing of groups."""
+def scores_left_out(
+    fit: TunedFit, *, weights: np.ndarray | None = None, level: float = 0.95, draws: int = DRAWS, key: int = 0
+) -> RowScores:
+    """What `error_interval` says of every measure, and of every class or target, from one drawing of groups.
+
+    weights: (n,) of the rows in errors and mean squares (areas have none), where they are others than those of the fit.
+    """
     draws = checks.whole_number(draws, "draws", least=2)
     squares = np.stack([_scaled_squares(fit, outputs) for outputs in fit.left_out])
-    again = draw_again(squares, fit.groups, draws, key)
-    return RowScores(fit.y, fit.left_out, fit.task == "classes", again, _level(level), fit, key)
+    again = draw_again(squares if fit.weights is None else squares * fit.weights, fit.groups, draws, key)
+    counted = fit.weights if weights is None else weights
+    counted = np.ones(len(fit.y)) if counted is None else counted / counted.mean()
+    return RowScores(fit.y, fit.left_out, fit.task == "classes", again, _level(level), fit, key, counted)
 
 
 def scores_of_new_rows(y: Any, outputs: Any, *, classes: bool, groups: Any = None, level: float = 0.95) -> RowScores:
@@ -108,6 +115,8 @@ class RowScores:
     fit: TunedFit | None = None
     """None where the rows took no part in any fit, nor in the choice."""
     key: int = 0
+    weights: np.ndarray | None = None
+    """(n,) of the rows in errors and mean squares, of mean 1; None: 1."""
 
     def interval(self, measure: Measure) -> Interval:
         """As `error_interval` says."""
@@ -116,7 +125,9 @@ class RowScores:
             raise ValueError(f"`measure` is {measure!r} and these targets are numbers; use 'mean_square' or 'r2'")
         if measure in ("error", "balanced"):
             codes = codes_of(self.y) if measure == "balanced" else np.zeros(len(self.y), dtype=int)
-            return of_shares(self._wrong, codes, self.again, self.level, self._quantile(self.again.groups))
+            return of_shares(
+                self._wrong, codes, self.again, self.level, self._quantile(self.again.groups), self.weights
+            )
         quantile = self._quantile(self.again.groups)
         if measure == "auc":
             return _of_ranks(self, quantile)
@@ -138,7 +149,8 @@ class RowScores:
             own = DrawnAgain(self.again.choice, self.again.absent, self.again.of[mine])
             none = np.zeros(int(mine.sum()), dtype=int)
             quantile = self._quantile(len(np.unique(own.of)))
-            found.append(of_shares(self._wrong[:, mine], none, own, self.level, quantile))
+            weights = None if self.weights is None else self.weights[mine]
+            found.append(of_shares(self._wrong[:, mine], none, own, self.level, quantile, weights))
         return tuple(found)
 
     @cached_property
@@ -217,31 +229,36 @@ def draw_again(squares: np.ndarray, groups: np.ndarray, draws: int = DRAWS, key:
     return DrawnAgain(choice, absent, groups)
 
 
-def of_shares(wrong: np.ndarray, codes: np.ndarray, again: DrawnAgain, level: float, quantile: float) -> Interval:
-    """Of the share of wrong rows, mean over classes, from which rows every setting (settings, n) gets wrong."""
-    weights = _class_weights(codes)
-    counts = np.bincount(codes)
+def of_shares(
+    wrong: np.ndarray,
+    codes: np.ndarray,
+    again: DrawnAgain,
+    level: float,
+    quantile: float,
+    sizes: np.ndarray | None = None,
+) -> Interval:
+    """Of the share of wrong rows, mean over classes, from which rows every setting (settings, n) gets wrong.
+
+    A row of size s is s equal rows of one group.
+    """
+    sizes = np.ones(len(codes)) if sizes is None else sizes
+    counts = np.bincount(codes, sizes)
+    weights = sizes / (np.count_nonzero(counts) * counts[codes])  # all classes count alike; they sum to 1
     present = np.flatnonzero(counts)
     value = float(weights @ again.mean_out(wrong))
     # Of every class, as if z²/2 more rows were right and as many wrong.
-    extra, rates = quantile**2, np.bincount(codes, wrong[0], minlength=len(counts))[present]
+    extra, rates = quantile**2, np.bincount(codes, sizes * wrong[0], minlength=len(counts))[present]
     rates = (rates + extra / 2) / (counts[present] + extra)
     variance = float(np.sum(rates * (1 - rates) / (counts[present] + extra))) / len(present) ** 2
     inside = float(rates.mean() * (1 - rates.mean()))
     rows = inside / variance - extra
     apart = weights * (wrong[0] - value)  # rows of a group are right or wrong together
     # With a tenth of a group more that is wrong as a whole: one wrong row among heaps of copies tells nothing of how alike they are.
-    size = len(codes) / len(np.unique(again.of))
-    more = 0.1 * size / len(codes) ** 2
-    plain, together = float(np.sum(apart**2)), float(np.sum(np.bincount(again.of, apart) ** 2))
+    size = float(sizes.sum()) / len(np.unique(again.of))
+    more = 0.1 * size / float(sizes.sum()) ** 2
+    plain, together = float(np.sum(apart**2 / sizes)), float(np.sum(np.bincount(again.of, apart) ** 2))
     alike = max(1.0, (together + more * size) / (plain + more))
     return _wilson(value, 1 / (alike / max(1.0, rows) + again.spread(wrong @ weights) / inside), level, quantile)
-
-
-def _class_weights(codes: np.ndarray) -> np.ndarray:
-    """Of rows, so that all classes count alike; they sum to 1."""
-    counts = np.bincount(codes)
-    return 1 / (np.count_nonzero(counts) * counts[codes])
 
 
 def _of_ranks(scores: RowScores, quantile: float) -> Interval:
@@ -299,9 +316,10 @@ def _of_ranks(scores: RowScores, quantile: float) -> Interval:
 def _of_squares(scores: RowScores, relative: bool, quantile: float) -> tuple[Interval, tuple[Interval, ...]]:
     """Of all targets together, and of each, on a logarithmic scale: mean squares are positive, and skewed."""
     y, again = scores.y, scores.again
+    weights = np.ones(len(y)) if scores.weights is None else scores.weights
     residuals = (y - scores.predictions).reshape(*scores.predictions.shape[:2], -1)
-    centred = (y - y.mean(axis=0)).reshape(len(y), -1)
-    spread = centred.var(axis=0)
+    centred = (y - np.average(y, axis=0, weights=weights)).reshape(len(y), -1)
+    spread = np.average(centred**2, axis=0, weights=weights)
     if relative and not np.all(spread > 0):
         raise ValueError("R² needs targets that vary, and one has one value on all rows; use 'mean_square'")
     targets = len(spread)
@@ -310,7 +328,7 @@ def _of_squares(scores: RowScores, relative: bool, quantile: float) -> tuple[Int
     scales = [whole, *(np.diag(1 / spread if relative else np.ones(targets)) if targets > 1 else ())]
 
     def logarithms(rows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        own = np.mean((y[rows] - outputs).reshape(len(rows), -1) ** 2, axis=0)
+        own = np.average((y[rows] - outputs).reshape(len(rows), -1) ** 2, axis=0, weights=weights[rows])
         around = centred[rows].var(axis=0) * targets if relative else np.ones(targets)
         return np.log(np.array([np.sum(own / around), *(own / around if targets > 1 else ())]))
 
@@ -318,15 +336,15 @@ def _of_squares(scores: RowScores, relative: bool, quantile: float) -> tuple[Int
         without = np.broadcast_to(scores.spread_without(logarithms), len(scales))
     found = []
     for scale, least in zip(scales, without, strict=True):
-        losses = residuals**2 @ scale
+        losses = residuals**2 @ scale * weights
         value = float(again.mean_out(losses).mean())
         if value == 0:
             side = 1.0 if relative else 0.0
             found.append(Interval(side, side, side, scores.level))
             continue
-        parts = losses[0] - losses[0].mean()
+        parts = losses[0] - weights * losses[0].mean()
         if relative:  # the variance below is estimated from the same rows
-            parts = parts - value * (centred**2 @ scale - 1)
+            parts = parts - value * weights * (centred**2 @ scale - 1)
         variance = float(np.sum(np.bincount(again.of, parts) ** 2)) / len(parts) ** 2 / value**2
         variance = max(variance, float(least)) + again.spread(losses.mean(axis=1)) / value**2
         lower, upper = (float(value * np.exp(sign * quantile * np.sqrt(variance))) for sign in (-1, 1))

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, final
 
 import numpy as np
+from scipy.linalg import eigh
 
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads
 from overparam.core.progress import Progress
+from overparam.data.scaling import column_deviations, column_means
 from overparam.engines import AbstractGram, cross_matrix, gram
 from overparam.engines.cross import require_alike
 from overparam.engines.matrix import chosen_device
@@ -18,6 +20,7 @@ from overparam.spectrum import left_out_groups
 from overparam.spectrum.cholesky import factor
 from overparam.spectrum.left_out import class_margins
 from overparam.spectrum.left_out_groups import GroupsLeftOut, equal_rows, left_out_without
+from overparam.theory.integrands import growth
 from overparam.theory.left_out_folds import FoldsLeftOut, cut_into_folds, leave_folds_out
 
 LEAST_RIDGE, MOST_RIDGE, RIDGES = 1e-7, 30.0, 16
@@ -49,6 +52,9 @@ class Setting:
     """The share of rows put into a wrong class; None for regression."""
     rows: int
     """How many rows it was tried on."""
+    steps: int | None = None
+    """Of gradient descent, where it is stopped in place of a ridge."""
+    lr: float | None = None
 
 
 @final
@@ -73,14 +79,15 @@ class FittedRows:
     def __init__(
         self, X: np.ndarray, y: np.ndarray, groups: np.ndarray, task: Literal["classes", "regression"],
         kernels: Mapping[str, tuple[AbstractKernel, str]], device: str | None, units: np.ndarray | None = None,
-        cluster: Any = None,
+        cluster: Any = None, weights: np.ndarray | None = None, ridge: float | None = None,
     ) -> None:  # fmt: skip
         self.X, self.y, self.groups, self.kernels, self.device, self.cluster = X, y, groups, kernels, device, cluster
         self.task: Literal["classes", "regression"] = task
+        self.weights, self.ridge = weights, ridge
         self.first, self.same = equal_rows(X)
         columns = y.reshape(len(y), -1)
-        self.shift = np.zeros(columns.shape[1]) if task == "classes" else columns.mean(axis=0)
-        spread = np.ones(columns.shape[1]) if task == "classes" else columns.std(axis=0)
+        self.shift = np.zeros(columns.shape[1]) if task == "classes" else column_means(columns, weights)
+        spread = np.ones(columns.shape[1]) if task == "classes" else column_deviations(columns, weights)
         self.units = np.where(spread > 0, spread, 1.0) if units is None else units
         self.scaled = (columns - self.shift) / self.units
 
@@ -94,14 +101,20 @@ class FittedRows:
     def of(self, chosen: np.ndarray) -> FittedRows:
         """Some rows, in the units of all."""
         groups = np.unique(self.groups[chosen], return_inverse=True)[1]
+        weights = None if self.weights is None else self.weights[chosen]
         return FittedRows(
-            self.X[chosen], self.y[chosen], groups, self.task, self.kernels, self.device, self.units, self.cluster
-        )
+            self.X[chosen], self.y[chosen], groups, self.task, self.kernels, self.device, self.units, self.cluster,
+            weights, self.ridge,
+        )  # fmt: skip
+
+    def mean(self, losses: np.ndarray) -> float:
+        """Of the losses of all rows."""
+        return float(np.average(losses, weights=self.weights))
 
     def at_ridges(self, name: str, guess: float | None = None) -> AtRidges:
         """One kernel with all ridges of the grid; or with a guess, and two around it, each costing a factor."""
         H = self.matrix(name)
-        path = GroupsLeftOut(H, self.scaled, self.same)
+        path = GroupsLeftOut(H, self.scaled, self.same, self.weights, several=guess is None and self.ridge is None)
         leaving, singles = path.leaving(self.groups), path.leaving()
         singled = len(leaving.batches) == 1 and len(leaving.share) == len(self.y)
         settings, outputs = [], []
@@ -110,7 +123,7 @@ class FittedRows:
         def attempt(ridge: float) -> None:
             nonlocal best
             found = path.outputs(ridge, leaving)
-            score = float(np.sum((self.scaled - found) ** 2) / len(found))
+            score = self.mean(np.sum((self.scaled - found) ** 2, axis=1))
             settings.append(Setting(name, ridge, score, self.error(found), len(found)))
             outputs.append(found)
             if best is None or score < best[0]:
@@ -118,12 +131,54 @@ class FittedRows:
 
         for ridge in self.grid(H) if guess is None else [guess]:
             attempt(ridge)
-        if guess is not None:
+        if guess is not None and self.ridge is None:
             attempt(guess * STEP)
             first, second = settings
             attempt(guess * STEP**2 if second.mean_square < first.mean_square else guess / STEP)
         assert best is not None
         return AtRidges(settings, np.stack(outputs), best[1], best[2])
+
+    def by_steps(self, name: str, steps: int, lr: float | None, key: int) -> AtRidges:
+        """One kernel with gradient descent stopped after some steps, its coefficients exact: rows leave with their fold, a
+        fifth of all and whole groups of them, and rows alone with folds of single rows.
+
+        lr: of ½ Σ w (y − f)²; None is 1/λ_max of the fit to all rows.
+        """
+        K = self.matrix(name).dense()
+        K = K if len(K) == len(self.y) else K[np.ix_(self.same, self.same)]
+        roots = np.sqrt(np.ones(len(K)) if self.weights is None else self.weights)[:, None]
+        M, Y = roots * K * roots.T, roots * self.scaled
+        if lr is None:
+            lr = 1 / float(eigh(M, eigvals_only=True, subset_by_index=[len(M) - 1, len(M) - 1])[0])
+        every = np.arange(len(M))
+
+        def fitted(rows: np.ndarray) -> np.ndarray:
+            values, vectors = eigh(M[np.ix_(rows, rows)], driver="evd")
+            return roots[rows] * (
+                vectors @ (growth(np.maximum(values, 0.0), steps, lr)[:, None] * (vectors.T @ Y[rows]))
+            )
+
+        def left_out(fold: np.ndarray) -> np.ndarray:
+            found = np.empty_like(Y)
+            for own in np.unique(fold):
+                held, kept = every[fold == own], every[fold != own]
+                found[held] = K[np.ix_(held, kept)] @ fitted(kept)
+            return found
+
+        ways = self.folds(key)
+        found = left_out(ways[0])
+        score = self.mean(np.sum((self.scaled - found) ** 2, axis=1))
+        setting = Setting(name, 0.0, score, self.error(found), len(found), steps, lr)
+        sums = np.stack([np.bincount(self.same, column) for column in fitted(every).T], axis=1)
+        return AtRidges([setting], found[None], left_out(ways[1]) if len(ways) > 1 else None, sums)
+
+    def folds(self, key: int) -> list[np.ndarray]:
+        """(n,) the fold of every row with whole groups in each, classes in proportion; and of rows alone where there are groups."""
+        codes = (self.y > 0).astype(int) if self.y.ndim == 1 else self.y.argmax(axis=1)
+        strata = codes if self.task == "classes" else np.zeros(len(self.y), dtype=int)
+        singles = np.arange(len(self.y))
+        ways = [self.groups] if int(self.groups.max()) + 1 == len(self.y) else [self.groups, singles]
+        return [cut_into_folds(each, strata, min(FOLDS, int(each.max()) + 1), key=key) for each in ways]
 
     def by_products(self, name: str, ridge: float, key: int, progress: Progress) -> AtRidges:
         """One kernel with one ridge by products alone: rows leave with their fold, which has whole groups of them.
@@ -131,13 +186,8 @@ class FittedRows:
         Where there are groups, folds of single rows stand for leaving alone. All folds and the fit to all rows are one block of
         columns. Equal rows stay apart: the ridge is all that conjugate gradients need.
         """
-        codes = (self.y > 0).astype(int) if self.y.ndim == 1 else self.y.argmax(axis=1)
-        strata = codes if self.task == "classes" else np.zeros(len(self.y), dtype=int)
-        singles = np.arange(len(self.y))
-        singled = int(self.groups.max()) + 1 == len(self.y)
-        ways = [
-            cut_into_folds(each, strata, FOLDS, key=key) for each in (self.groups, *(() if singled else (singles,)))
-        ]
+        ways = self.folds(key)
+        singled = len(ways) == 1
         progress(0.0, 1.0, f"{name}, matrix")
         H, rough = self._matrices(name, ridge)
         solved = leave_folds_out(
@@ -146,7 +196,7 @@ class FittedRows:
         )  # fmt: skip
         assert solved.coefficients is not None
         found = solved.outputs
-        score = float(np.sum((self.scaled - found[0]) ** 2) / len(found[0]))
+        score = self.mean(np.sum((self.scaled - found[0]) ** 2, axis=1))
         setting = Setting(name, ridge, score, self.error(found[0]), len(self.y))
         sums = np.stack([np.bincount(self.same, column) for column in solved.coefficients.T], axis=1)
         return AtRidges([setting], found[:1], None if singled else found[1], sums, solved)
@@ -172,13 +222,19 @@ class FittedRows:
         return gram(kernel, rows, "dense", get=get, device="cpu" if few else chosen_device(self.device))
 
     def grid(self, H: AbstractGram) -> list[float]:
-        """Rising ridges, evenly on a logarithmic scale."""
-        mean = float(H.diagonal().mean()) or 1.0
+        """Rising ridges, evenly on a logarithmic scale; with weights they grow as these do."""
+        if self.ridge is not None:
+            return [self.ridge]
+        mean = (float(H.diagonal().mean()) or 1.0) * self.mean_weight
         shares = np.geomspace(LEAST_RIDGE, max(MOST_RIDGE, len(self.y) / 10), RIDGES)
         return [mean * float(share) for share in shares]
 
+    @property
+    def mean_weight(self) -> float:
+        return 1.0 if self.weights is None else float(self.weights.mean())
+
     def error(self, scaled: np.ndarray) -> float | None:
-        return share_wrong(self.y, scaled.reshape(self.y.shape)) if self.task == "classes" else None
+        return share_wrong(self.y, scaled.reshape(self.y.shape), self.weights) if self.task == "classes" else None
 
 
 @final
@@ -186,24 +242,50 @@ class ChosenFit:
     """The chosen kernel and ridge on all rows."""
 
     def __init__(self, rows: FittedRows, setting: Setting, coefficients: np.ndarray) -> None:
-        self._rows, self._setting, self._coefficients = rows, setting, coefficients
+        self._rows, self._setting, self.coefficients = rows, setting, coefficients
         self.kernel, self.get = rows.kernels[setting.name]
+        self.known = rows.X[rows.first]
+        """The distinct rows."""
 
     def predict(self, Z: Any) -> np.ndarray:
         """As `TunedFit.predict`."""
-        Z, known = self.kernel.inputs(Z, "Z"), self._rows.X[self._rows.first]
-        require_alike(Z, known, "Z")
-        parts = [
-            cross_matrix(self.kernel, Z[i : i + NEW_ROWS], known, get=self.get) @ self._coefficients
-            for i in range(0, len(Z), NEW_ROWS)
-        ]
-        return self.in_units(np.concatenate(parts))
+        return self.in_units(np.concatenate([K @ self.coefficients for _, K in self._new(Z)]))
+
+    def deviations(self, Z: Any) -> np.ndarray:
+        """As `TunedFit.deviations`."""
+        rows, ridge = self._rows, self._setting.ridge
+        if ridge <= 0:
+            raise ValueError("deviations are of a fit with a ridge > 0; leave `steps` out, or give a ridge")
+        H = rows.matrix(self._setting.name)
+        weights = np.ones(len(rows.y)) if rows.weights is None else rows.weights
+        path = GroupsLeftOut(H, rows.scaled, rows.same, rows.weights, several=False)
+        left = (rows.scaled - path.outputs(ridge, path.leaving(rows.same))) if len(rows.first) > 1 else rows.scaled
+        open_ = path.variances(ridge)[rows.same] + ridge / weights
+        size = np.average(
+            left**2 / open_[:, None], axis=0, weights=weights
+        )  # of the prior: as residuals left out have it
+        roots = np.sqrt(np.bincount(rows.same, weights))[:, None]
+        made, found = factor(roots * H.dense() * roots.T, ridge), []
+        for piece, K in self._new(Z):
+            right = roots * K.T
+            prior = self.kernel.diagonal(piece, self.get)
+            found.append(np.maximum(prior - np.sum(right * made.solve(right), axis=0), 0.0) + ridge / rows.mean_weight)
+        spread = np.sqrt(np.concatenate(found)[:, None] * size) * rows.units
+        return spread.reshape(len(spread), *rows.y.shape[1:])
+
+    def _new(self, Z: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """New rows and their kernel with those fitted, some at a time."""
+        Z = self.kernel.inputs(Z, "Z")
+        require_alike(Z, self.known, "Z")
+        for start in range(0, len(Z), NEW_ROWS):
+            piece = Z[start : start + NEW_ROWS]
+            yield piece, cross_matrix(self.kernel, piece, self.known, get=self.get)
 
     def left_out(self, groups: Any, rows: np.ndarray | None = None) -> np.ndarray:
         """As `TunedFit.leaving`."""
         there = self._rows if rows is None else self._rows.of(rows)
         scaled = self._rows.scaled if rows is None else self._rows.scaled[rows]
-        path = GroupsLeftOut(there.matrix(self._setting.name), scaled, there.same, several=False)
+        path = GroupsLeftOut(there.matrix(self._setting.name), scaled, there.same, there.weights, several=False)
         return self.in_units(path.outputs(self._setting.ridge, path.leaving(groups)))
 
     def without(
@@ -212,25 +294,28 @@ class ChosenFit:
         """As `TunedFit.without`."""
         known = self._rows
         K = cross_matrix(self.kernel, known.X[rows], known.X[rows], get=self.get)
+        roots = np.sqrt(np.ones(len(K)) if known.weights is None else known.weights[rows])[:, None]
+        K = roots * ((K + K.T) / 2) * roots.T
         with blas_threads(1 if len(K) <= ONE_THREAD else None):
-            for kept, found in left_out_without((K + K.T) / 2, known.scaled[rows], groups, self._setting.ridge, blocks):
-                yield rows[kept], self.in_units(found)
+            for kept, found in left_out_without(K, roots * known.scaled[rows], groups, self._setting.ridge, blocks):
+                yield rows[kept], self.in_units(found / roots[kept])
 
     def over_folds(
         self, rows: np.ndarray, folds: Sequence[tuple[np.ndarray, np.ndarray]], chosen: Sequence[Setting]
     ) -> np.ndarray:
         """As `TunedFit.over_folds`, with the setting of each fold."""
         known = self._rows
-        X, Y = known.X[rows], known.scaled[rows]
+        roots = np.sqrt(np.ones(len(rows)) if known.weights is None else known.weights[rows])[:, None]
+        Y = roots * known.scaled[rows]
         found = np.empty_like(Y)
         for name in dict.fromkeys(one.name for one in chosen):  # one matrix at a time
             kernel, get = known.kernels[name]
-            K = gram(kernel, X, "dense", get=get, device="cpu").dense()
+            K = roots * gram(kernel, known.X[rows], "dense", get=get, device="cpu").dense() * roots.T
             for (fitted, held), one in zip(folds, chosen, strict=True):
                 if one.name == name:
                     solved = factor(K[np.ix_(fitted, fitted)], one.ridge).solve(Y[fitted])
                     found[held] = K[np.ix_(held, fitted)] @ solved
-        return self.in_units(found)
+        return self.in_units(found / roots)
 
     def in_units(self, scaled: np.ndarray) -> np.ndarray:
         """In the shape and units of y."""
@@ -238,8 +323,8 @@ class ChosenFit:
         return (scaled * rows.units + rows.shift).reshape(len(scaled), *rows.y.shape[1:])
 
 
-def share_wrong(y: np.ndarray, outputs: np.ndarray) -> float:
+def share_wrong(y: np.ndarray, outputs: np.ndarray, weights: np.ndarray | None = None) -> float:
     """The share of rows put into a wrong class."""
     margins = class_margins(y, outputs)
     assert margins is not None
-    return float(np.mean(margins <= 0))
+    return float(np.average(margins <= 0, weights=weights))

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, final
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.optimize import minimize_scalar
 
 from overparam.core import checks
@@ -69,6 +70,8 @@ class TunedFit:
     notes: tuple[str, ...]
     """What was not done on all rows, in words."""
     _final: ChosenFit
+    weights: np.ndarray | None = None
+    """(n,) of the rows; None: 1."""
     folds: FoldsLeftOut | None = None
     """How folds were left out by products, with the certificate of the fit to all rows; None where rows leave in closed form."""
 
@@ -94,17 +97,18 @@ class TunedFit:
     @property
     def mean_square(self) -> float:
         """Of y − outputs, summed over outputs, in the units of y; flattered a little by the choice."""
-        return float(np.sum((self.y - self.outputs) ** 2) / len(self.y))
+        squares = (self.y - self.outputs).reshape(len(self.y), -1) ** 2
+        return float(np.average(squares.sum(axis=1), weights=self.weights))
 
     @property
     def error(self) -> float | None:
         """The share of rows put into a wrong class without their group; None for regression; flattered a little by the choice."""
-        return share_wrong(self.y, self.outputs) if self.task == "classes" else None
+        return share_wrong(self.y, self.outputs, self.weights) if self.task == "classes" else None
 
     @property
     def error_alone(self) -> float | None:
         """The same where every row leaves alone."""
-        return share_wrong(self.y, self.alone) if self.task == "classes" else None
+        return share_wrong(self.y, self.alone, self.weights) if self.task == "classes" else None
 
     def leaving(self, groups: Any, rows: np.ndarray | None = None) -> np.ndarray:
         """Predictions of the chosen setting where other rows leave together: (n,) names of groups. Costs one factor.
@@ -140,6 +144,28 @@ class TunedFit:
         """Outputs for new rows, prepared as those that were fitted."""
         return self._final.predict(Z)
 
+    @property
+    def coefficients(self) -> np.ndarray:
+        """c of f(z) = K(z, `distinct`) c, in units of the targets."""
+        return self._final.coefficients
+
+    @property
+    def distinct(self) -> np.ndarray:
+        """One of every set of equal rows."""
+        return self._final.known
+
+    def deviations(self, Z: Any) -> np.ndarray:
+        """The standard deviation of a new target at each new row, in the shape and units of `predict`.
+
+        That of the Gaussian process whose mean is the fit: s²(K(z, z) − K(z, X)(K + ridge/w)⁻¹K(X, z) + ridge), where s² makes the
+        residuals of rows left out as large as it says. Costs one factor and its inverse's diagonal.
+        """
+        if self.folds is not None:
+            raise ValueError(
+                f"deviations need a factor, and {len(self.y):,} rows were fitted by products; use fewer rows"
+            )
+        return self._final.deviations(Z)
+
     def probabilities(self, outputs: Any) -> np.ndarray:
         """The probabilities of the classes, (rows, classes), from outputs: those of rows left out, or of `predict`.
 
@@ -163,13 +189,14 @@ class TunedFit:
         n, k = scores.shape
         targets = np.full((n, k), 1 / (n + k))
         targets[np.arange(n), right] += n / (n + k)
+        shares = np.full(n, 1 / n) if self.weights is None else self.weights / self.weights.sum()
         size = float(np.abs(scores).max()) or 1.0
 
         def surprise(logarithm: float) -> float:
             sharp = np.exp(logarithm) / size * scores
             top = sharp.max(axis=1, keepdims=True)
             total = top[:, 0] + np.log(np.sum(np.exp(sharp - top), axis=1))
-            return float(np.mean(total - np.sum(targets * sharp, axis=1)))
+            return float(shares @ (total - np.sum(targets * sharp, axis=1)))
 
         found: Any = minimize_scalar(surprise, bounds=(-7.0, 7.0), method="bounded", options={"xatol": 1e-4})
         return float(np.exp(found.x) / size)
@@ -202,9 +229,14 @@ def tuned_fit(
     y: Any,
     *,
     groups: Any = None,
+    weights: Any = None,
     candidates: Candidates | None = None,
+    ridge: float | None = None,
+    steps: int | None = None,
+    lr: float | None = None,
     task: Literal["auto", "classes", "regression"] = "auto",
     key: int = 0,
+    jobs: int | None = None,
     device: str | None = None,
     cluster: Any = None,
     progress: Progress | None = None,
@@ -220,9 +252,14 @@ def tuned_fit(
         X: n rows, prepared: tables standardised, divided by √d and a 1 appended, images of norm 1, do well.
         y: as `Dataset.y` has it: (n,) of ±1, (n, k) one-hot less 1/k, numbers, (n, t) several targets.
         groups: (n,) names of groups that leave together, such as copies of a row; None: every row leaves alone.
+        weights: (n,) > 0: a row of weight w is w equal rows that leave together; None: 1. Ridges that are tried grow as they do.
         candidates: name → kernel, or (kernel, "ntk" or "nngp"); None for `default_candidates`.
+        ridge: the only one tried; None for sixteen of every size.
+        steps, lr: gradient descent on ½ Σ w (y − f)² from 0, stopped after so many steps, in place of a ridge; rows then leave with
+            their fold. lr None is 1/λ_max. Up to 4,000 rows: it takes eigenvectors.
         task: whether `y` are classes; "auto" looks at them.
         key: of the rows that are drawn where there are many.
+        jobs: kernels tried at once, in threads; −1 is one a core, None is 1. The numbers are the same.
         device: as in `gram`, for more than 4,000 rows.
         cluster: as in `gram`, for the products with more than 12,000 rows.
         progress: called with the work done.
@@ -248,42 +285,78 @@ def tuned_fit(
     named = {name: given if isinstance(given, tuple) else (given, "ntk") for name, given in kernels.items()}
     for kernel, _ in named.values():
         require_kernel(kernel)
-    fitter = FittedRows(X, y, numbers, "classes" if classes else "regression", named, device, cluster=cluster)
+    fitter = FittedRows(
+        X, y, numbers, "classes" if classes else "regression", named, device, cluster=cluster, weights=_weights(weights, y),
+        ridge=None if ridge is None else checks.positive(ridge, "ridge"),
+    )  # fmt: skip
     n = len(X)
-    with blas_threads(1 if n <= ONE_THREAD else None):
-        return _search(fitter, n, key, tell)
+    stopped = None if steps is None else (checks.whole_number(steps, "steps", least=1), lr)
+    if steps is None and lr is not None:
+        raise ValueError(f"`lr` is {lr!r} and there are no `steps`; give both, or steps alone")
+    if stopped is not None and (ridge is not None or n > left_out_groups.EIGEN_ROWS):
+        why = (
+            "a ridge is given too"
+            if ridge is not None
+            else f"there are {n:,} rows and {left_out_groups.EIGEN_ROWS:,} have eigenvectors"
+        )
+        raise ValueError(f"`steps` is {steps} and {why}; leave `steps` out, or `ridge`, or use fewer rows")
+    alone = n <= ONE_THREAD or (jobs or 1) != 1
+    with blas_threads(1 if alone else None):
+        return _search(fitter, n, key, stopped, jobs, tell)
 
 
-def _search(fitter: FittedRows, n: int, key: int, tell: Progress) -> TunedFit:
+def _weights(weights: Any, y: np.ndarray) -> np.ndarray | None:
+    if weights is None:
+        return None
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (len(y),) or not np.all(np.isfinite(found)) or not np.all(found > 0):
+        raise ValueError(
+            f"`weights` has shape {found.shape}; expected ({len(y)},) finite numbers > 0: leave out rows of weight 0"
+        )
+    return found
+
+
+def _search(
+    fitter: FittedRows, n: int, key: int, stopped: tuple[int, float | None] | None, jobs: int | None, tell: Progress
+) -> TunedFit:
+    def attempts(
+        rows: FittedRows, names: Sequence[str], start: float, stop: float, guess: float | None = None
+    ) -> list[AtRidges]:
+        def attempt(place: int, name: str) -> AtRidges:
+            tell(start + (stop - start) * place / len(names), 1.0, f"{name}, {count_of(len(rows.y), 'row')}")
+            return rows.at_ridges(name, guess) if stopped is None else rows.by_steps(name, *stopped, key)
+
+        every = enumerate(names)
+        if (jobs or 1) == 1 or len(names) == 1:
+            return [attempt(place, name) for place, name in every]
+        return Parallel(n_jobs=jobs, prefer="threads")(delayed(attempt)(place, name) for place, name in every)  # type: ignore[return-value]
+
     names, notes, screened = list(fitter.kernels), [], []
     guess: float | None = None
     if n > ALL_IN_FULL and len(names) > (IN_FULL if n <= left_out_groups.EIGEN_ROWS else 1):
         few = fitter.part(SCREENED_ON, generator(key, 2))
         with blas_threads(1):
-            for place, name in enumerate(names):
-                tell(0.2 * place / len(names), 1.0, f"{name}, {count_of(len(few.y), 'row')}")
-                screened += few.at_ridges(name).settings
+            screened += [one for fit in attempts(few, names, 0.0, 0.2) for one in fit.settings]
         names = _best_names(screened)[:IN_FULL]
         notes.append(f"{len(fitter.kernels)} kernels were screened on {len(few.y):,} of {count_of(n, 'row')}")
     if n > min(left_out_groups.EIGEN_ROWS, BY_PRODUCTS):
-        some, compared = fitter.part(COMPARED_ON, generator(key, 3)), []
-        for place, name in enumerate(names):
-            tell(0.2 + 0.2 * place / len(names), 1.0, f"{name}, {count_of(len(some.y), 'row')}")
-            compared += some.at_ridges(name).settings
+        some = fitter.part(COMPARED_ON, generator(key, 3))
+        compared = [one for fit in attempts(some, names, 0.2, 0.4) for one in fit.settings]
         best = min(compared, key=lambda one: one.mean_square)
         names, screened, guess = [best.name], screened + compared, best.ridge
         notes.append(f"the kernel and the ridges were chosen on {len(some.y):,} of {count_of(n, 'row')}")
-        if n > BY_PRODUCTS:
+        if n > BY_PRODUCTS and fitter.weights is None:
             alike = [
                 one.ridge for one in compared if one.name == names[0] and one.mean_square <= ALIKE * best.mean_square
             ]
             fit = fitter.by_products(names[0], max(alike), key, lambda done, _, what: tell(0.4 + 0.6 * done, 1.0, what))
             tell(1.0, 1.0, "kernels")
             return _concluded(fitter, [fit], screened, (*notes, folds_say(fit.solved)))
-    fits: list[AtRidges] = []
-    for place, name in enumerate(names):
-        tell(0.4 + 0.6 * place / len(names), 1.0, f"{name}, {count_of(n, 'row')}")
-        fits.append(fitter.at_ridges(name, guess))
+    fits = attempts(fitter, names, 0.4, 1.0, guess)
+    if stopped is not None:
+        notes.append(
+            "rows left out are a fifth of all at once: what gradient descent finds after some steps has no closed form without a row"
+        )
     tell(1.0, 1.0, "kernels")
     return _concluded(fitter, fits, screened, tuple(notes))
 
@@ -309,6 +382,7 @@ def _concluded(
         units=rows.units,
         notes=notes,
         _final=final,
+        weights=rows.weights,
         folds=fit.solved,
     )
 

@@ -66,6 +66,30 @@ def table_to_raw(
     return replace(raw, notes=tuple(book.words), column_notes=tuple(book.columns), identifiers=identifiers, holes=holes)
 
 
+def fit_encoders(table: Table, book: Notebook) -> list[Encoder]:
+    """How the columns of a table without labels become features, as `table_to_raw` does it."""
+    rows = np.arange(len(table.places))
+    kept = [column for column in table.columns if not _is_name(column, rows, book)]
+    found = [encoder for column in kept if (encoder := _fitted(table, column, rows, book)) is not None]
+    if not found:
+        raise ValueError(f"{table.name} has no usable feature columns ({'; '.join(book.words[-3:])})")
+    return found
+
+
+def encoded_again(table: Table, encoders: Sequence[Encoder]) -> np.ndarray:
+    """The features of a table with the columns that the encoders were fitted to, in any order; missing numbers are NaN."""
+    features = like_training(table, table, Chosen([], None, []), encoders, None, Notebook()).features
+    rows, blocks = np.arange(len(table.places)), []
+    for one, column in zip(encoders, features, strict=True):
+        _require_finite(table, column, rows)
+        values, none = values_as(column, one.kind), np.zeros(len(rows), dtype=bool)
+        text = one.kind == "text"
+        blocks.append(
+            one.block(values if text else np.where(column.missing, np.nan, values), column.missing if text else none)
+        )
+    return np.column_stack(blocks)
+
+
 def _encoded(table: Table, chosen: Chosen, encoders: Sequence[Encoder], rows: np.ndarray) -> Raw:
     columns = {column.name: column for column in chosen.features}
     blocks = []

@@ -53,7 +53,7 @@ def as_table(source: Any) -> Table | None:
     if source is None:
         return None
     if frame_kind(source) is not None:
-        return _table(source, "test frame")
+        return frame_table(source, "test frame")
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
         ending = unpacked_name(path).suffix.lower()
@@ -240,7 +240,14 @@ def read_frame(
             raise ValueError("`test_file` of a frame with labels beside it is a pair (frame, y) too")
         test, test_y = test_file
     return table_to_raw(
-        _table(frame, name), label=label, group=group, missing=missing, y=y, ids=ids, test=as_table(test), test_y=test_y
+        frame_table(frame, name),
+        label=label,
+        group=group,
+        missing=missing,
+        y=y,
+        ids=ids,
+        test=as_table(test),
+        test_y=test_y,
     )
 
 
@@ -271,11 +278,16 @@ def parquet_table(path: Path) -> Table:
         table = pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"{path} is no Parquet file, or is corrupt or cut short ({one_line(error)[:120]})") from None
-    return _table(table, str(path))
+    return frame_table(table, str(path))
 
 
 def read_object_array(X: np.ndarray, y: Any, *, missing: str = "error", ids: str = "auto") -> Raw:
     """An array of text, dates or mixed values, or one with named fields, as a frame of the same columns."""
+    return table_to_raw(object_table(X), label=None, group=None, missing=missing, y=y, ids=ids)
+
+
+def object_table(X: np.ndarray) -> Table:
+    """The columns of such an array."""
     names = list(X.dtype.names or (f"column {i}" for i in range(1, X.shape[1] + 1)))
     parts = [X[name] for name in names] if X.dtype.names else list(X.T)
     nothing = np.zeros(len(X), dtype=bool)
@@ -285,8 +297,7 @@ def read_object_array(X: np.ndarray, y: Any, *, missing: str = "error", ids: str
         else _object_column(name, _python_values(part), nothing, "`X`")
         for name, part in zip(names, parts, strict=True)
     ]
-    table = Table("arrays", tuple(columns), np.arange(len(X)))
-    return table_to_raw(table, label=None, group=None, missing=missing, y=y, ids=ids)
+    return Table("arrays", tuple(columns), np.arange(len(X)))
 
 
 def _python_values(part: np.ndarray) -> list[Any]:
@@ -295,7 +306,8 @@ def _python_values(part: np.ndarray) -> list[Any]:
     return part.astype(str).tolist() if part.dtype.kind == "S" else part.tolist()
 
 
-def _table(frame: Any, name: str) -> Table:
+def frame_table(frame: Any, name: str) -> Table:
+    """The columns of a pandas, polars or Arrow frame."""
     kind = frame_kind(frame)
     if kind == "polars" and type(frame).__name__ == "LazyFrame":
         frame = frame.collect()

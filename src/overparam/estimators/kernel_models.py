@@ -1,0 +1,358 @@
+"""The strongest kernel model of a table in one line: NTKClassifier and NTKRegressor, tuned by rows left out, without a refit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d
+
+from overparam.core import checks
+from overparam.core.bracketed import Interval
+from overparam.core.kernel import AbstractKernel
+from overparam.data.labels import encode_codes
+from overparam.estimators.rows import as_numbers, prepare_columns
+from overparam.theory.error_intervals import scores_left_out
+from overparam.theory.tuning import Candidates, TunedFit, default_candidates, tuned_fit
+
+BY_CHANCE = 0.01
+"""Share of the distinct rows with more than one label from which equal rows are no copies: few values repeat by chance."""
+FAMILIES = {"laplace": "Laplace", "gaussian": "Gaussian"}
+
+
+class AbstractKernelModel(BaseEstimator):
+    """What both estimators share: rows prepared, kernels tried, what rows left out say.
+
+    Args: as in `NTKClassifier`.
+    """
+
+    fit_: TunedFit
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "auto",
+        depth: int | Sequence[int] | None = None,
+        trained: Any = "all",
+        ridge: float | str = "auto",
+        steps: int | None = None,
+        lr: float | None = None,
+        preprocess: str = "auto",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.kernel, self.depth, self.trained, self.ridge = kernel, depth, trained, ridge
+        self.steps, self.lr, self.preprocess = steps, lr, preprocess
+        self.random_state, self.n_jobs, self.device = random_state, n_jobs, device
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        return tags
+
+    @property
+    def chosen_(self) -> Mapping[str, Any]:
+        """The kernel that was chosen, by name, and what it was chosen with."""
+        check_is_fitted(self)
+        best = self.fit_.settings[0]
+        stop = {"steps": best.steps, "lr": best.lr} if best.steps else {"ridge": best.ridge}
+        return {"kernel": best.name, **stop, "preprocess": self.preprocess}
+
+    @property
+    def alpha_(self) -> float:
+        """The ridge that was chosen; 0 where gradient descent was stopped instead."""
+        check_is_fitted(self)
+        return self.fit_.ridge
+
+    @property
+    def notes_(self) -> tuple[str, ...]:
+        """What was done to columns, and what was not done on all rows, in words."""
+        check_is_fitted(self)
+        return (*self._notes, *self.fit_.notes)
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        rows = self._rows(X)  # says first where nothing is fitted
+        return self.fit_.predict(rows)
+
+    def _rows(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.columns_.rows(as_numbers(self, X, self.columns_.encoders)[0])
+
+    def _fit(self, X: Any, targets: Any, sample_weight: Any, groups: Any, task: str) -> None:
+        """Fit to rows and to `targets`, a function of the checked y that gives targets and further weights."""
+        A, encoders, self._notes = as_numbers(self, X)
+        n = len(A)
+        y, more = targets(n)
+        given = None if sample_weight is None else _check_sample_weight(
+            sample_weight, A, dtype=np.float64, ensure_non_negative=True
+        )  # fmt: skip
+        there = np.arange(n) if given is None else np.flatnonzero(given > 0)
+        counted = np.ones(n) if given is None else given
+        if task == "classes" and len(np.unique(y[there], axis=0)) < 2:
+            raise ValueError("the rows are of 1 class; two classes or more are needed")
+        if len(there) < 2:
+            raise ValueError(f"there is {len(there)} sample of a weight above 0; leaving rows out needs at least 2")
+        names = None if groups is None else np.asarray(groups)
+        if names is not None and names.shape != (n,):
+            raise ValueError(f"`groups` has shape {names.shape}; expected ({n},), the group of every row")
+        leads, same, together = _copies(A[there], y[there], None if names is None else names[there])
+        weights = np.bincount(same, counted[there])
+        fitted = weights if more is None else np.bincount(same, (counted * more)[there])
+        first = there[leads]
+        plain = bool(np.all(fitted == 1))
+        self.columns_ = prepare_columns(A[first], None if plain else fitted, self.preprocess, encoders)
+        rows = self.columns_.rows(A)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        ridge = None if isinstance(self.ridge, str) and self.ridge == "auto" else checks.positive(self.ridge, "ridge")
+        self.fit_ = tuned_fit(
+            rows[first], y[first], groups=together, weights=None if plain else fitted, candidates=self._candidates(rows[first], seed),
+            ridge=None if self.steps is not None and ridge is None else ridge, steps=self.steps, lr=self.lr,
+            task=task, key=seed, jobs=self.n_jobs, device=self.device,
+        )  # fmt: skip
+        self._seed, self._counted = seed, None if np.all(weights == 1) else weights
+        self._left_out = np.empty((n, *self.fit_.outputs.shape[1:]))
+        self._left_out[there] = self.fit_.outputs[same]
+        absent = np.setdiff1d(np.arange(n), there)
+        if len(absent):  # they took no part
+            self._left_out[absent] = self.fit_.predict(rows[absent])
+
+    def _candidates(self, rows: np.ndarray, seed: int) -> Candidates:
+        kernel = self.kernel
+        if isinstance(kernel, AbstractKernel):
+            return {type(kernel).__name__: kernel}
+        if isinstance(kernel, Mapping):
+            return kernel
+        checks.one_of(
+            kernel, "kernel", ("auto", "ntk", "nngp", *FAMILIES), "or a kernel of `op.kernels`, or several by name"
+        )
+        if self.depth is None and self.trained == "all" and kernel != "nngp":
+            every = default_candidates(rows, key=seed)
+            start = {"auto": "", "ntk": "tangent"}.get(kernel) if kernel not in FAMILIES else FAMILIES[kernel]
+            return {name: one for name, one in every.items() if name.startswith(str(start))}
+        if kernel in FAMILIES:
+            raise ValueError(f"`kernel` is {kernel!r}, which has no `depth` and no `trained` layers; leave them out")
+        from overparam.kernels import FullyConnected
+
+        depths = (
+            range(1, 6)
+            if self.depth is None
+            else [self.depth]
+            if isinstance(self.depth, int | np.integer)
+            else self.depth
+        )
+        get = "nngp" if kernel == "nngp" else "ntk"
+        return {f"{get}, depth {depth}": (FullyConnected(int(depth), trained=self.trained), get) for depth in depths}
+
+    def save(self, place: str | os.PathLike[str]) -> Path:
+        """Write the fitted model into a folder, without pickle: `op.read(place).estimator` is it again."""
+        from overparam.estimators.fitted_model import fitted_model
+
+        check_is_fitted(self)
+        return fitted_model(self).save(place)
+
+
+@final
+class NTKClassifier(ClassifierMixin, AbstractKernelModel):
+    """Kernel ridge regression on classes, with the kernel and the ridge that rows left out choose: nothing is fitted twice.
+
+    Tangent kernels of wide networks, of one to five hidden layers, Laplace and Gaussian kernels are tried with sixteen ridges
+    each; the least mean square of rows left out is taken. `loo_error_` is the error with an interval, from which what
+    choosing flatters is taken away; `loo_predictions_` and `loo_probabilities_` are of every row by the model without it. Probabilities are
+    those under which the labels of rows left out are likeliest. Equal rows leave together, unless more than one in a hundred
+    distinct rows has several labels: such tables repeat by chance.
+
+    Args:
+        kernel: "auto"; "ntk", "nngp", "laplace" or "gaussian" for one family; a kernel of `op.kernels`, or several by name.
+        depth: hidden layers of the tangent kernels tried, one number or several; None for one to five.
+        trained: their trained layers, as in `op.kernels.FullyConnected`.
+        ridge: "auto", or the one that is taken.
+        steps, lr: gradient descent stopped after so many steps in place of a ridge; rows are then left out by fifths.
+        preprocess: "auto" puts standardised columns beside their quantiles; "standardise", "quantiles", "unit" (rows of norm
+            1, as for images), or "none".
+        random_state: draws the rows on which kernels are compared where there are more than 1,200.
+        n_jobs: kernels tried at once, in threads.
+        device: as in `op.gram`.
+        class_weight: "balanced", or a weight a class, as in scikit-learn.
+
+    >>> X = [[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]]
+    >>> model = NTKClassifier(kernel="laplace").fit(X, ["a", "a", "a", "b", "b", "b"])
+    >>> model.predict([[0.05], [1.3]]), model.loo_error_.value
+    (array(['a', 'b'], dtype='<U1'), 0.0)
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "auto",
+        depth: int | Sequence[int] | None = None,
+        trained: Any = "all",
+        ridge: float | str = "auto",
+        steps: int | None = None,
+        lr: float | None = None,
+        preprocess: str = "auto",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        device: str | None = None,
+        class_weight: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel=kernel, depth=depth, trained=trained, ridge=ridge, steps=steps, lr=lr, preprocess=preprocess,
+            random_state=random_state, n_jobs=n_jobs, device=device,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> NTKClassifier:
+        """Fit to rows and their classes.
+
+        Args:
+            X: (n, d) numbers, NaN where one is missing; sparse; a pandas, polars or Arrow frame, whose text becomes columns.
+            y: (n,) classes.
+            sample_weight: (n,) a row of weight w is w equal rows that leave together; 0 is absent.
+            groups: (n,) rows of a group leave together.
+        """
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+
+        def targets(n: int) -> tuple[np.ndarray, np.ndarray | None]:
+            labels = column_or_1d(y, warn=True)
+            check_classification_targets(labels)
+            if len(labels) != n:
+                raise ValueError(f"`y` has {len(labels)} labels and `X` {n} rows; expected one a row")
+            self.classes_ = np.unique(labels)
+            codes = np.searchsorted(self.classes_, labels)
+            if len(self.classes_) < 2:
+                raise ValueError(f"every row is of the class {self.classes_[0]!r}; two classes or more are needed")
+            signs = 2.0 * codes - 1.0  # scikit-learn's sign: the second class is positive
+            more = None if self.class_weight is None else compute_sample_weight(self.class_weight, labels)
+            return (signs if len(self.classes_) == 2 else encode_codes(codes, len(self.classes_))), more
+
+        self._fit(X, targets, sample_weight, groups, "classes")
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The outputs of the network's limit, (n,) of two classes, positive for the second; (n, classes) of more."""
+        return self._outputs(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of the largest output."""
+        return self._decided(self._outputs(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, classes) probabilities, calibrated by rows left out; the likeliest class is the one of `predict`."""
+        outputs = self._outputs(X)
+        return self.fit_.probabilities(outputs)
+
+    @property
+    def loo_error_(self) -> Interval:
+        """The share of wrong classes on new rows, by rows left out, corrected for the choice, with an interval of 95%."""
+        check_is_fitted(self)
+        return scores_left_out(self.fit_, weights=self._counted, key=self._seed).interval("error")
+
+    @property
+    def loo_predictions_(self) -> np.ndarray:
+        """(n,) the class of every training row by the model without it, and without its copies."""
+        check_is_fitted(self)
+        return self._decided(self._left_out)
+
+    @property
+    def loo_probabilities_(self) -> np.ndarray:
+        """(n, classes) likewise."""
+        check_is_fitted(self)
+        return self.fit_.probabilities(self._left_out)
+
+    def _decided(self, outputs: np.ndarray) -> np.ndarray:
+        return self.classes_[(outputs > 0).astype(int) if outputs.ndim == 1 else outputs.argmax(axis=1)]
+
+
+@final
+class NTKRegressor(RegressorMixin, AbstractKernelModel):
+    """Kernel ridge regression on one target or several, with the kernel and the ridge that rows left out choose.
+
+    As `NTKClassifier`; targets are centred and scaled each by its own deviation while it is fitted.
+
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> model = NTKRegressor(kernel="gaussian").fit(X, X[:, 0] ** 2)
+    >>> model.predict([[0.5]]).round(2), model.loo_error_.value < 1e-3
+    (array([0.25]), True)
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> NTKRegressor:
+        """Fit to rows and their targets, (n,) or (n, targets); else as `NTKClassifier.fit`."""
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+
+        def targets(n: int) -> tuple[np.ndarray, None]:
+            numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            if numbers.ndim > 2:
+                raise ValueError(f"`y` has shape {numbers.shape}; expected (n,) or (n, targets)")
+            if len(numbers) != n:
+                raise ValueError(f"`y` has {len(numbers)} rows and `X` {n}; expected one a row")
+            return numbers, None
+
+        self._fit(X, targets, sample_weight, groups, "regression")
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The targets of new rows; with `return_std` also the standard deviation of a new target at each.
+
+        That is of the Gaussian process whose mean this is, as large as residuals of rows left out say.
+        """
+        rows = self._rows(X)
+        outputs = self.fit_.predict(rows)
+        return (outputs, self.fit_.deviations(rows)) if return_std else outputs
+
+    @property
+    def loo_error_(self) -> Interval:
+        """The mean square error on new rows, mean over targets, by rows left out, with an interval of 95%."""
+        check_is_fitted(self)
+        found = scores_left_out(self.fit_, weights=self._counted, key=self._seed).interval("mean_square")
+        targets = 1 if self.fit_.y.ndim == 1 else self.fit_.y.shape[1]
+        return Interval(found.value / targets, found.lower / targets, found.upper / targets, found.level)
+
+    @property
+    def loo_predictions_(self) -> np.ndarray:
+        """In the shape of y: every training row by the model without it, and without its copies."""
+        check_is_fitted(self)
+        return self._left_out
+
+
+def _copies(
+    A: np.ndarray, y: np.ndarray, groups: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The first row of each set that is fitted as one weighted row, which set every row is in, and the groups of the sets.
+
+    Without groups, equal rows leave together unless their labels show that rows repeat by chance; then every row is a set.
+    Sets are in an order of their own, so that the order of the rows changes no bit.
+    """
+    same, of = _sets(A), np.zeros(len(A)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    leads, member = np.unique(_bytes(np.column_stack([A, y, of])), return_index=True, return_inverse=True)[1:]
+    if groups is not None:
+        return leads, member.ravel(), of[leads]
+    several = np.bincount(same[leads]) > 1
+    if several.mean() > BY_CHANCE or len(several) < 2:
+        return np.arange(len(A)), np.arange(len(A)), None
+    return leads, member.ravel(), same[leads]
+
+
+def _sets(A: np.ndarray) -> np.ndarray:
+    """(n,) which rows are equal, NaN equal to NaN."""
+    return np.unique(_bytes(A), return_inverse=True)[1].ravel()
+
+
+def _bytes(A: np.ndarray) -> np.ndarray:
+    rows = np.ascontiguousarray(np.where(np.isnan(A), np.nan, A) + 0.0)  # one NaN, no −0
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
