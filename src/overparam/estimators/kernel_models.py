@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -34,6 +34,7 @@ class AbstractKernelModel(BaseEstimator):
     """
 
     fit_: TunedFit
+    classes_: np.ndarray
 
     def __init__(
         self,
@@ -86,7 +87,9 @@ class AbstractKernelModel(BaseEstimator):
         check_is_fitted(self)
         return self.columns_.rows(as_numbers(self, X, self.columns_.encoders)[0])
 
-    def _fit(self, X: Any, targets: Any, sample_weight: Any, groups: Any, task: str) -> None:
+    def _fit(
+        self, X: Any, targets: Any, sample_weight: Any, groups: Any, task: Literal["classes", "regression"]
+    ) -> None:
         """Fit to rows and to `targets`, a function of the checked y that gives targets and further weights."""
         A, encoders, self._notes = as_numbers(self, X)
         n = len(A)
@@ -296,7 +299,7 @@ class NTKRegressor(RegressorMixin, AbstractKernelModel):
             raise ValueError("requires y to be passed, but the target y is None")
 
         def targets(n: int) -> tuple[np.ndarray, None]:
-            numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            numbers = np.asarray(check_array(y, ensure_2d=False, dtype="float64", input_name="y"))
             if numbers.ndim > 2:
                 raise ValueError(f"`y` has shape {numbers.shape}; expected (n,) or (n, targets)")
             if len(numbers) != n:

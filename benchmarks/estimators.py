@@ -1,0 +1,281 @@
+"""NTKClassifier and NTKRegressor beside forests, boosting, support vectors, linear models and neighbours, tuned in its time.
+
+    python benchmarks/estimators.py PLACE [--tables uci|regression] [--rows 10000] [--until SECONDS] [--only MODEL,…]
+    python benchmarks/estimators.py PLACE --gather
+
+Each part (a table, a split, a model) is a line of a file in PLACE, written when it is done: the run goes on where it
+stopped, and several may run side by side. Three folds a table; numbers are seconds of the processor of one thread. Our fit is
+made first, and every rival tries its settings, the usual one first, by three folds or rows out of the bag until as much time is
+gone, a second at least. CatBoost, LightGBM and xRFM take part where they can be imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import fcntl
+import importlib.util
+import itertools
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SPLITS, TREES, LEAST = 3, 500, 1.0
+
+
+def tables(rows: int) -> list[str]:
+    """Names of classification tables with at most so many rows, few rows first."""
+    place = Path(os.environ["OVERPARAM_DATA"]) / "uci" / "index.csv"
+    found = [row for row in csv.DictReader(place.open()) if int(row["n"]) <= rows]
+    return [row["name"] for row in sorted(found, key=lambda row: int(row["n"]))]
+
+
+def regressions() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Regression tables that come inside installed packages, and numeric columns of our own tables that are measured values."""
+    from sklearn import datasets
+
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    diabetes: Any = datasets.load_diabetes(return_X_y=True)
+    found["diabetes"] = diabetes
+    linnerud: Any = datasets.load_linnerud(return_X_y=True)
+    for j, name in enumerate(("weight", "waist", "pulse")):
+        found[f"linnerud-{name}"] = (linnerud[0], linnerud[1][:, j])
+    return found
+
+
+def models(classes: bool, key: int) -> dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]]:
+    """Every rival as a function of settings, and the settings, the usual one first."""
+    from sklearn import ensemble, linear_model, neighbors, pipeline, preprocessing, svm
+
+    def scaled(model: Any) -> Any:
+        return pipeline.make_pipeline(preprocessing.StandardScaler(), model)
+
+    kind = "Classifier" if classes else "Regressor"
+    grown = {"n_jobs": 1, "random_state": key}
+    features = ["sqrt", 0.33, 1.0] if classes else [1.0, 0.33, "sqrt"]
+    found: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
+        "random forest": (
+            lambda **s: getattr(ensemble, f"RandomForest{kind}")(TREES, **grown, **s),
+            {"max_features": features, "min_samples_leaf": [1, 3]},
+        ),
+        "extra trees": (
+            lambda **s: getattr(ensemble, f"ExtraTrees{kind}")(TREES, **grown, **s),
+            {"max_features": features, "min_samples_leaf": [1, 3]},
+        ),
+        "histogram boosting": (
+            lambda **s: getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=key, **s),
+            {"learning_rate": [0.1, 0.03], "max_leaf_nodes": [31, 8], "l2_regularization": [0.0, 1.0]},
+        ),
+        "k nearest neighbours": (
+            lambda **s: scaled(getattr(neighbors, f"KNeighbors{kind}")(**s)),
+            {"n_neighbors": [5, 1, 3, 9, 15, 25], "weights": ["uniform", "distance"]},
+        ),
+    }
+    C, gamma = [1.0, 10.0, 0.1, 100.0, 1000.0], ["scale", 0.01, 0.1, 0.001, 1.0]
+    if classes:
+        found["support vectors"] = (lambda **s: scaled(svm.SVC(**s)), {"C": C, "gamma": gamma})
+        found["linear"] = (
+            lambda **s: scaled(linear_model.LogisticRegression(max_iter=500, **s)),
+            {"C": [1.0, 0.1, 10.0, 0.01, 100.0]},
+        )
+    else:
+        found["support vectors"] = (lambda **s: scaled(svm.SVR(**s)), {"C": C, "gamma": gamma, "epsilon": [0.1]})
+        found["linear"] = (lambda **s: scaled(linear_model.Ridge(**s)), {"alpha": [1.0, 0.1, 10.0, 100.0, 1000.0]})
+    if importlib.util.find_spec("lightgbm"):
+        import lightgbm
+
+        found["LightGBM"] = (
+            lambda **s: getattr(lightgbm, f"LGBM{kind}")(n_jobs=1, random_state=key, verbose=-1, **s),
+            {"learning_rate": [0.1, 0.03], "num_leaves": [31, 8], "min_child_samples": [20, 5]},
+        )
+    if importlib.util.find_spec("catboost"):
+        import catboost
+
+        found["CatBoost"] = (
+            lambda **s: getattr(catboost, f"CatBoost{kind}")(
+                iterations=300, thread_count=1, random_seed=key, verbose=0, allow_writing_files=False, **s
+            ),
+            {"depth": [6, 4], "learning_rate": [None, 0.1]},
+        )
+    return found
+
+
+class Target:
+    """Support vectors are fitted to targets of variance 1: their ε and C are in those units."""
+
+    def __init__(self, model: Any, y: np.ndarray, scale: bool) -> None:
+        self.model, self.shift, self.size = model, (y.mean() if scale else 0.0), (y.std() if scale else 1.0)
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Target:
+        self.model.fit(X, (y - self.shift) / self.size if self.size != 1.0 or self.shift != 0.0 else y)
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.ravel(self.model.predict(X)) * self.size + self.shift
+
+
+def tuned(
+    name: str,
+    make: Callable[..., Any],
+    grid: dict[str, list[Any]],
+    X: np.ndarray,
+    y: np.ndarray,
+    classes: bool,
+    budget: float,
+    key: int,
+) -> tuple[Any, int]:
+    """The model with the best of the settings that there was time for, fitted to all rows, and how many those were."""
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    start, best, count = time.process_time(), None, 0
+    settings = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    folds = list((StratifiedKFold if classes else KFold)(3, shuffle=True, random_state=key).split(X, y))
+    for setting in settings:
+        if count and time.process_time() - start > budget * 0.75:
+            break
+        right = []
+        for fitted, held in folds:
+            model = make(**setting)
+            if "trees" in name or "forest" in name:
+                model.set_params(n_estimators=100)
+            if not classes:
+                model = Target(model, y[fitted], True)
+            try:
+                told = np.ravel(model.fit(X[fitted], y[fitted]).predict(X[held]))
+            except Exception:  # CatBoost, where a fold has one class
+                told = np.full(len(held), y[fitted][0])
+            right.append(np.mean(told == y[held]) if classes else -np.mean((told - y[held]) ** 2))
+        count += 1
+        score = float(np.mean(right))
+        if best is None or score > best[0]:
+            best = score, setting
+    assert best is not None
+    model = make(**best[1])
+    return (model if classes else Target(model, y, True)).fit(X, y), count
+
+
+def calibration(chances: np.ndarray, codes: np.ndarray) -> tuple[float, float]:
+    """ECE of fifteen equal bins of the largest probability, and the log loss, clipped at 1e-3."""
+    top, right = chances.max(axis=1), chances.argmax(axis=1) == codes
+    bins = np.minimum((top * 15).astype(int), 14)
+    away = np.abs(np.bincount(bins, top - right, minlength=15)).sum() / len(codes)
+    safe = np.clip(chances, 1e-3, None)
+    safe /= safe.sum(axis=1, keepdims=True)
+    return float(away), float(-np.mean(np.log(safe[np.arange(len(codes)), codes])))
+
+
+def part(table: str, split: int, name: str, budget: float, regression: Any) -> dict[str, Any]:
+    """One model on one split of one table."""
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    import overparam as op
+
+    classes = regression is None
+    if classes:
+        data = op.load(f"uci/{table}", key=0)
+        X, y = np.asarray(data.X, dtype=np.float64), data.codes
+    else:
+        X, y = regression
+    cut = (StratifiedKFold if classes else KFold)(SPLITS, shuffle=True, random_state=0)
+    fitted, held = list(cut.split(X, y))[split]
+    found: dict[str, Any] = {
+        "table": table,
+        "split": split,
+        "model": name,
+        "n": len(fitted),
+        "d": X.shape[1],
+        "classes": len(np.unique(y)) if classes else 0,
+    }
+    start = time.process_time()
+    if name == "NTK":
+        model: Any = (op.NTKClassifier if classes else op.NTKRegressor)().fit(X[fitted], y[fitted])
+        found["seconds"] = time.process_time() - start
+        loo = model.loo_error_
+        raw = (
+            np.mean(model.loo_predictions_ != y[fitted])
+            if classes
+            else np.mean((model.loo_predictions_ - y[fitted]) ** 2)
+        )
+        found |= {
+            "loo": loo.value,
+            "loo_lower": loo.lower,
+            "loo_upper": loo.upper,
+            "loo_raw": float(raw),
+            "chosen": model.chosen_["kernel"],
+        }
+        settings = 1
+    else:
+        make, grid = models(classes, split)[name]
+        model, settings = tuned(name, make, grid, X[fitted], y[fitted], classes, budget, split)
+        found["seconds"] = time.process_time() - start
+    told = np.ravel(model.predict(X[held]))
+    found["settings"] = settings
+    found["error"] = (
+        float(np.mean(told != y[held])) if classes else float(np.mean((told - y[held]) ** 2) / np.var(y[held]))
+    )
+    if not classes:
+        found["variance"] = float(np.var(y[held]))
+    if classes and hasattr(model, "predict_proba"):
+        chances = np.zeros((len(held), int(y.max()) + 1))
+        chances[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(X[held])
+        found["ece"], found["log_loss"] = calibration(chances, y[held])
+    return found
+
+
+def lines(place: Path) -> Iterator[dict[str, Any]]:
+    """The parts that are done."""
+    if place.exists():
+        yield from map(json.loads, place.read_text().splitlines())
+
+
+def run(place: Path, which: str, rows: int, until: float, only: list[str] | None) -> None:
+    """All parts that are not there yet, small tables first."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+    warnings.filterwarnings("ignore")
+    end, file = time.monotonic() + until, place / f"{which}.jsonl"
+    numbers = regressions() if which == "regression" else None
+    names = list(numbers) if numbers is not None else tables(rows)
+    place.mkdir(parents=True, exist_ok=True)
+    for table, split in itertools.product(names, range(SPLITS)):
+        for name in ("NTK", *models(numbers is None, 0)):
+            if only and name not in only:
+                continue
+            lock = (place / f".{which}-{table}-{split}-{name.replace(' ', '-')}").open("w")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue  # another run is at it
+            done = {(one["table"], one["split"], one["model"]): one for one in lines(file)}
+            own = done.get((table, split, "NTK"))
+            if (table, split, name) in done or (own is None and name != "NTK"):
+                continue
+            if time.monotonic() > end:
+                return
+            found = part(
+                table,
+                split,
+                name,
+                max(LEAST, own["seconds"] if own else 0.0),
+                None if numbers is None else numbers[table],
+            )
+            with file.open("a") as sink:
+                sink.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("place", type=Path)
+    parser.add_argument("--tables", default="uci")
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--until", type=float, default=3600.0)
+    parser.add_argument("--only")
+    given = parser.parse_args()
+    run(given.place, given.tables, given.rows, given.until, given.only.split(",") if given.only else None)
