@@ -125,7 +125,7 @@ def test_deviations_are_those_of_scikit_learns_gaussian_process():
     scaled = (SEVERAL - shift) / spread
     left, open_ = np.empty((N, 2)), np.empty(N)
     for i in range(N):
-        kept = np.any(X != X[i], axis=1)
+        kept = np.any(X[i] != X, axis=1)
         model.set_params(alpha=0.2 / weights[kept]).fit(X[kept], scaled[kept])
         mean, deviation = model.predict(X[i : i + 1], return_std=True)
         left[i], open_[i] = scaled[i] - mean[0], deviation.ravel()[0] ** 2 + 0.2 / weights[i]
