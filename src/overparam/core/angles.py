@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -85,3 +86,76 @@ def angle_of(xp: ModuleType, cosine: Any, square: Any) -> Any:
     for coefficient in ARC[1:]:
         value = value * t + coefficient
     return xp.sqrt(square) * value
+
+
+ABOVE = (
+    0.40466698571254876,
+    41.599616346558726,
+    699.61010331696738,
+    4079.3512701636559,
+    10251.605041284477,
+    11427.839439231798,
+    4633.9941580656217,
+)
+BELOW = (
+    1.0,
+    51.608053618852562,
+    657.08067720320121,
+    3269.2065236472564,
+    7408.1313631731549,
+    7678.2294817743269,
+    2950.0923060604379,
+)
+"""arccos(x)/√(1 − x) on 0 ≤ x ≤ 1 as a ratio of polynomials in x, highest powers first: interpolated at 13 Chebyshev points in
+60 digits, right to a relative 2e-17. All coefficients are positive, so that nothing cancels."""
+
+
+def arc_cosine(xp: ModuleType, cosine: Any) -> Any:
+    """arccos, elementwise: `xp.arccos`, or where NumPy has that one number at a time, a ratio that runs in vectors.
+
+    >>> float(arc_cosine(np, np.array([0.5]))[0] * 3 / np.pi).__round__(14)
+    1.0
+    """
+    if type(cosine) is np.ndarray and cosine.dtype == np.float64 and not _in_vectors():
+        return arc_cosine_by_ratio(cosine)
+    return xp.arccos(cosine)
+
+
+def arc_cosine_by_ratio(cosine: np.ndarray) -> np.ndarray:
+    """arccos of float64 in [−1, 1], to 3e-15 of itself at worst, by 30 passes over an array that should fit the cache.
+
+    Its time does not depend on the numbers, as that of a branch a number does.
+
+    >>> arc_cosine_by_ratio(np.array([1.0, -1.0])) / np.pi
+    array([0., 1.])
+    """
+    x = np.abs(cosine)
+    above = x * ABOVE[0]
+    above += ABOVE[1]
+    below = x + BELOW[1]
+    for coefficient in ABOVE[2:]:
+        above *= x
+        above += coefficient
+    for coefficient in BELOW[2:]:
+        below *= x
+        below += coefficient
+    above /= below
+    np.subtract(1.0, x, out=x)
+    np.sqrt(x, out=x)
+    above *= x
+    if cosine.min(initial=0.0) >= 0:
+        return above
+    return np.where(cosine < 0, np.pi - above, above)
+
+
+@cache
+def _in_vectors() -> bool:
+    """Whether NumPy's arccos of float64 runs in vectors here: with AVX-512 alone; where NumPy does not say, as if it did."""
+    try:
+        from numpy.lib.introspect import opt_func_info
+
+        return not opt_func_info(func_name="^arccos$", signature="float64")["arccos"]["dd"]["current"].startswith(
+            "baseline"
+        )
+    except (ImportError, KeyError, TypeError):
+        return True

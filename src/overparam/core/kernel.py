@@ -14,6 +14,8 @@ from overparam.core.angles import exact_gaps, gaps_of_pairs, near_parallel
 
 KINDS = ("ntk", "nngp")
 """What `get` may be: the tangent kernel, and the conjugate kernel, the covariance of outputs over initial weights."""
+PANEL, TILE = 256, 512
+"""Rows of a block that are multiplied at once, and columns of them that are turned into entries at once."""
 
 
 class AbstractKernel(abc.ABC):
@@ -158,19 +160,23 @@ class AbstractInnerProductKernel(AbstractKernel):
         """The matrices that `quick` makes of cosines and norms, with what `exact` makes of the gaps of near-parallel pairs."""
         (U, size), (V, other) = self.directions(X, "X"), self.directions(Z, "Z")
         matrices: list[np.ndarray] = []
-        height = max(1, min(256, 2**17 // len(V)))  # panels: their temporaries stay in cache
+        height = max(1, min(PANEL, 2**25 // len(V)))  # of fewer rows a product reads all of V again and again
         for start in range(0, len(U), height):
             part = slice(start, start + height)
             rho = U[part] @ V.T
-            rows, columns = near_parallel(rho)
-            panels = quick(np.clip(rho, -1.0, 1.0), size[part, None], other)
-            if len(rows):
-                gaps = gaps_of_pairs(U[part], V, rows, columns)
-                for panel, values in zip(panels, exact(*gaps, size[part][rows], other[columns]), strict=True):
-                    panel[rows, columns] = values
-            matrices = matrices or [np.empty((len(U), len(V))) for _ in panels]
-            for matrix, panel in zip(matrices, panels, strict=True):
-                matrix[part] = panel
+            for edge in range(0, len(V), TILE):  # whose temporaries stay in cache
+                across = slice(edge, edge + TILE)
+                cosines = rho[:, across]
+                rows, columns = near_parallel(cosines)
+                panels = quick(np.clip(cosines, -1.0, 1.0), size[part, None], other[across])
+                if len(rows):
+                    gaps = gaps_of_pairs(U[part], V[across], rows, columns)
+                    exacts = exact(*gaps, size[part][rows], other[across][columns])
+                    for panel, values in zip(panels, exacts, strict=True):
+                        panel[rows, columns] = values
+                matrices = matrices or [np.empty((len(U), len(V))) for _ in panels]
+                for matrix, panel in zip(matrices, panels, strict=True):
+                    matrix[part, across] = panel
         return matrices
 
     def directions(self, X: np.ndarray, name: str = "X") -> tuple[np.ndarray, np.ndarray]:

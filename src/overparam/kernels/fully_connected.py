@@ -18,6 +18,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.angles import arc_cosine
 from overparam.core.checks import per_layer, require_count, require_counts, set_tuples, trained_layers
 from overparam.core.kernel import KINDS, AbstractInnerProductKernel
 from overparam.layers import (
@@ -229,7 +230,7 @@ class FullyConnected(AbstractInnerProductKernel):
         t = rho * float(self._trained[0]) if ntk else None
         for trained in self._trained[1:]:
             if bend:
-                slope = xp.arccos(rho)
+                slope = arc_cosine(xp, rho)
                 slope *= -rate
                 slope += 1
                 sine = rho * rho
