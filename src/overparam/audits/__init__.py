@@ -3,7 +3,7 @@
 from overparam.audits.auditing import Audit, audit, prepare_audit
 from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.measurements import MEASUREMENTS
-from overparam.audits.subject import EFFORTS, Effort, Subject, ascend, inside_of
+from overparam.audits.subject import EFFORTS, Effort, Subject, inside_of
 
 __all__ = [
     "EFFORTS",
@@ -13,7 +13,6 @@ __all__ = [
     "Finding",
     "Law",
     "Subject",
-    "ascend",
     "audit",
     "inside_of",
     "made",

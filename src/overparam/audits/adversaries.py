@@ -11,15 +11,15 @@ import numpy as np
 
 from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.one_layer_moves import Aim, perturbations
-from overparam.audits.perturbations import minus, scaled
-from overparam.audits.subject import KINDS, Subject, ascend, efforts_up_to
+from overparam.audits.perturbations import climb, scaled, steepest
+from overparam.audits.subject import KINDS, Subject, efforts_up_to
 from overparam.core.bracketed import Assumption
 from overparam.core.inside import Weights
 
 Measure = Callable[[Subject, Weights, float], Mapping[str, np.ndarray]]
 Slope = Callable[[Subject, Weights], Weights]
 
-OPENING_STEPS, INWARD = 3, 2
+OPENING_STEPS, SWEEPS = 3, 9
 
 
 @final
@@ -73,7 +73,7 @@ def findings(
 
     At every radius an adversary begins at the random perturbation, at the training direction, at the worst that each layer
     alone can do, in closed form, and at what it found at the radius before, and climbs from the worst of them by
-    Frank–Wolfe steps. An audit of more effort first does all that one of less effort does, and goes on from what that found.
+    Frank–Wolfe steps; towards what is least it first sweeps (`climb`). An audit of more effort first does all that one of less effort does, and goes on from what that found.
     All that was visited within the ball counts for every law. So an adversary finds at least what random
     perturbations do, at least what it found within smaller balls, and at least what it finds with less effort on the same rows.
 
@@ -144,14 +144,14 @@ class Adversary:
             starts = [stage.perturbation("random", omega), stage.perturbation("training", omega), *found[-1:]]
             if place in self._before:
                 last, best, other = self._before[place]
-                starts = [scaled(omega / last, other), scaled(omega / last, best), *starts]
-                if self._side < 0:  # what makes a quantity small may lie well within the ball
-                    starts.append(best)
+                before = [scaled(omega / last, other), scaled(omega / last, best)]
+                # What makes a quantity small may lie well within the ball, and far from what did in a smaller one.
+                starts = [*starts, *before, best] if self._side < 0 else [*before, *starts]
             if stage is self._on:
                 starts += closed
             elif not found or stage.samples > self._stages[place - 1].samples:
                 starts += self._closed(stage, omega)
-            first = place not in self._before
+            first = self._side < 0 or place not in self._before
             steps = stage.effort.ascent_steps - less
             best, other = self._climbed(stage, omega, starts, steps if first else (steps + 1) // 2, first)
             less, self._before[place] = stage.effort.ascent_steps, (omega, best, other)
@@ -179,20 +179,20 @@ class Adversary:
         ends = []
         tries = few.effort.starts if first else min(2, few.effort.starts)
         for start in [starts[0], *(W for W in ranked if W is not starts[0])][:tries]:
-            # What is least lies inside the ball, and takes more steps than what is largest, which lies on its edge.
-            climbed = ascend(
-                few, omega, slope, start=start, value=value, steps=steps * (1 if self._side > 0 else INWARD)
-            )
-            ends.append((value(climbed), minus(climbed, few.weights)))
+            # What is least lies behind many hills; what is largest lies on the edge of the ball, and closed forms lead near it.
+            # It is made of all samples, and the rank of the steps with it.
+            low, rank = self._side < 0, few.effort.rank
+            climbed = climb(few.weights, omega, slope, value, start=start, steps=steps, stacked=few.stacked,
+                            rank=max(rank, few.samples) if low else rank, sweeps=SWEEPS * steps if low else 0)  # fmt: skip
+            ends.append((value(few.moved(climbed)), climbed))
         return max([*seen, *ends], key=lambda one: one[0])[1], ends[0][1]
 
     def _opened(self, few: Subject, omega: float, W: Weights) -> list[Weights]:
         """Whole steps in the direction of the opening, where there is one."""
-        opening, found = self._climb.opening, []
-        if opening is not None:
+        found: list[Weights] = []
+        if self._climb.opening is not None:
             for _ in range(OPENING_STEPS):
-                opened = ascend(few, omega, partial(opening, few), start=W, steps=1)
-                W = minus(opened, few.weights)
+                W = scaled(omega, steepest(self._climb.opening(few, few.moved(W)), few.effort.rank, few.stacked))
                 found.append(W)
         return found
 

@@ -123,6 +123,8 @@ _product = jax.jit(lambda W, V: jnp.sum(W * V))
 
 LEAST_SHARE, MOST_LAYERS = 2.0**-10, 3
 """Of a step of an ascent: how short it may be, and how many layers are tried one by one."""
+MEMORY, LATE = 0.8, 4
+"""Of a sweep: the share of the average that stays, and how late its steps get short: 1, 4/5, 4/6, …"""
 DENSE = 48
 """Up to this many rows or columns singular values come from LAPACK, beyond from Lanczos. LAPACK's threads wait for each
 other on a busy machine: 128 by 128 then takes seconds."""
@@ -165,27 +167,12 @@ def to_unit(direction: Weights, stacked: Collection[str] = ()) -> Weights:
     >>> to_unit({"W": np.diag([0.0, 4.0])})["W"].tolist()
     [[0.0, 0.0], [0.0, 1.0]]
     """
-    return _divided(direction, lambda norms: np.where(norms > 0, norms, 1.0), stacked)
-
-
-def within(direction: Weights, omega: float, stacked: Collection[str] = ()) -> Weights:
-    """Every matrix scaled down to spectral norm ω, if it has more.
-
-    >>> within({"W": np.diag([1.0, 4.0]), "V": np.eye(1)}, 2.0)
-    {'W': array([[0.5, 0. ],
-           [0. , 2. ]]), 'V': array([[1.]])}
-    """
-    return _divided(direction, lambda norms: np.maximum(norms / omega, 1.0), stacked)
-
-
-def _divided(direction: Weights, by: Callable[[np.ndarray], np.ndarray], stacked: Collection[str]) -> Weights:
-    """Every matrix divided by a number made of its spectral norm."""
     found = {}
     with jax.enable_x64(True):
         for name, W in raw(direction).items():
             matrices = as_matrices(W, stacked=name in stacked)
             norms = np.array([_largest_singular_value(matrix) for matrix in matrices])
-            found[name] = (matrices / by(norms)[:, None, None]).reshape(W.shape)
+            found[name] = (matrices / np.where(norms > 0, norms, 1.0)[:, None, None]).reshape(W.shape)
     return like(direction, found)
 
 
@@ -219,61 +206,78 @@ def climb(
     center: Weights,
     omega: float,
     gradient: Callable[[Weights], Weights],
+    value: Callable[[Weights], float],
     *,
     start: Weights,
     steps: int,
     rank: int,
-    value: Callable[[Weights], float] | None = None,
     stacked: Collection[str] = (),
-    inside: bool = False,
+    sweeps: int = 0,
 ) -> Weights:
     """Ascent in the product of spectral balls around `center`: W′ ← (1 − γ) W′ + γ ω·(U Vᵀ of the gradient).
 
-    These are the steps of Frank and Wolfe: mixtures of points of the ball stay in it, so nothing is projected. With `value`
-    γ is halved until it climbs, from four times the last one, and the climb ends where none above `LEAST_SHARE` does;
-    without it γ = 1, 2/3, 2/4, …
+    These are the steps of Frank and Wolfe: mixtures of points of the ball stay in it, so nothing is projected. γ is halved
+    until the quantity climbs, from four times the last one, and the climb ends where none above `LEAST_SHARE` does. A quantity
+    with many hills stops such a climb at the first one: `sweeps` steps before it go on whatever the quantity does, along a
+    running average of the gradients, and the climb begins at the best place they passed.
 
     Args:
         gradient: at weights (not at the perturbation), of the quantity to be made large.
-        start: the perturbation W′ to begin with.
         value: of the quantity, at weights.
-        inside: the best may lie within the ball: where no such step climbs, steps follow the gradient itself, and layers
-            that leave their ball are scaled back.
+        start: the perturbation W′ to begin with.
+        sweeps: how many steps of lengths 1, 4/5, 4/6, … come first.
 
     Gives the perturbation W′.
 
     ⟨G, W⟩ is largest at ω times the polar factor of G:
 
-    >>> found = climb({"W": np.zeros((2, 2))}, 0.5, lambda w: {"W": np.diag([5.0, -2.0])},
-    ...               start={"W": np.eye(2) / 2}, steps=1, rank=2)
+    >>> G = {"W": np.diag([5.0, -2.0])}
+    >>> found = climb({"W": np.zeros((2, 2))}, 0.5, lambda w: G, lambda w: inner(w, G), start={"W": np.eye(2) / 2}, steps=1, rank=2)
     >>> found["W"].round(12).tolist()
     [[0.5, 0.0], [0.0, -0.5]]
     """
-    here, share, along = start, 1.0, False
-    height = 0.0 if value is None else value(added(center, here))
-    for step in range(steps):
+    here, share = start, 1.0
+    height = value(added(center, here))
+    if sweeps:
+        here, height = _swept(center, omega, gradient, value, (here, height), sweeps, rank, stacked)
+    for _ in range(steps):
         slope = gradient(added(center, here))
         if not moving(slope):
             break
-        if along:
-            far = scaled(2 * omega / max(radius(slope, stacked), np.finfo(float).tiny), slope)
-            ends = ((within(added(here, far, part), omega, stacked), part) for part in _halves(min(1.0, 4 * share)))
-        else:
-            target = scaled(omega, steepest(slope, rank, stacked))
-            ends = _towards(here, target, slope, min(1.0, 4 * share))
-        if value is None:
-            here = _between(here, target, 1.0 if step == 0 else 2 / (step + 2))
-            continue
-        for there, part in ends:
+        target = scaled(omega, steepest(slope, rank, stacked))
+        for there, part in _towards(here, target, slope, min(1.0, 4 * share)):
             reached = value(added(center, there))
             if reached > height + 1e-9 * abs(height):
                 here, height, share = there, reached, part
                 break
         else:
-            if along or not inside:
-                break
-            along, share = True, 0.25
+            break
     return here
+
+
+def _swept(
+    center: Weights,
+    omega: float,
+    gradient: Callable[[Weights], Weights],
+    value: Callable[[Weights], float],
+    begun: tuple[Weights, float],
+    steps: int,
+    rank: int,
+    stacked: Collection[str],
+) -> tuple[Weights, float]:
+    """The highest place that steps of fixed lengths pass, with its height: the gradient at a kink says little, their average more."""
+    best, here, average = begun, begun[0], None
+    for step in range(steps):
+        slope = gradient(added(center, here))
+        if not moving(slope):
+            break
+        slope = scaled(1 / length(slope), slope)
+        average = slope if average is None else combined(MEMORY, average, 1 - MEMORY, slope)
+        here = _between(here, scaled(omega, steepest(average, rank, stacked)), LATE / (LATE + step))
+        reached = value(added(center, here))
+        if reached > best[1]:
+            best = here, reached
+    return best
 
 
 def _halves(share: float) -> Iterator[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
@@ -15,14 +15,12 @@ from overparam.audits.jax_inside import JaxInside
 from overparam.audits.laws import Moment
 from overparam.audits.perturbations import (
     added,
-    climb,
     descent_displacement,
     minus,
     moving,
     radius,
     random_direction,
     scaled,
-    to_unit,
 )
 from overparam.core.checks import one_of
 from overparam.core.inside import AbstractInside, Weights
@@ -254,20 +252,12 @@ class Subject:
         """A generator of its own for each use: the same labels give the same draws."""
         return np.random.default_rng([self.key, *labels])
 
-    def perturbation(self, kind: Kind, omega: float, ascent: Weights | None = None) -> Weights:
-        """W′ of radius ω: Gaussian with every ‖W′_ℓ‖₂ = ω, along training, or the direction an `ascent` found, scaled.
+    def perturbation(self, kind: Kind, omega: float) -> Weights:
+        """W′ of radius ω: Gaussian with every ‖W′_ℓ‖₂ = ω ("random"), or along training ("training").
 
         The training direction is the displacement itself, scaled as a whole: layers keep their shares of it.
         """
-        if kind == "adversarial":
-            if ascent is None:
-                raise ValueError("an adversarial perturbation needs `ascent`, the direction that was found")
-            unit = to_unit(ascent, self.stacked)
-        elif kind in ("random", "training"):
-            unit = self._unit(kind)
-        else:
-            raise ValueError(f"`kind` is {kind!r}; expected one of {', '.join(KINDS)}")
-        return scaled(omega, unit)
+        return scaled(omega, self._unit(one_of(kind, "kind", ("random", "training"))))
 
     def moved(self, direction: Weights, times: float = 1.0) -> Weights:
         """The weights W⁰ + times · W′."""
@@ -334,41 +324,3 @@ class Subject:
                 size = radius(moved, self.stacked)
                 self._shared[name] = scaled(1 / size if size > 0 else 0.0, moved)
         return self._shared[name]
-
-
-def ascend(
-    subject: Subject,
-    omega: float,
-    gradient: Callable[[Weights], Weights],
-    start: Weights | None = None,
-    *,
-    value: Callable[[Weights], float] | None = None,
-    center: Weights | None = None,
-    steps: int | None = None,
-    inside: bool = False,
-) -> Weights:
-    """The weights W⁰ + W′ that ascent on a quantity finds within ‖W′_ℓ‖₂ ≤ ω for every layer.
-
-    Args:
-        gradient: of the quantity, at weights.
-        start: the perturbation W′ to begin with; None takes the random one. A quantity that is zero at W⁰ has no
-            gradient there, so 0 is no place to begin.
-        value: of the quantity, at weights; with it the ascent never falls, so it ends no lower than it began.
-        center: what is perturbed; None is W⁰.
-        steps: None takes those of the effort.
-        inside: the best may lie within the ball, see `climb`.
-    """
-    base = subject.weights if center is None else center
-    first = subject.perturbation("random", omega) if start is None else start
-    found = climb(
-        base,
-        omega,
-        gradient,
-        start=first,
-        steps=subject.effort.ascent_steps if steps is None else steps,
-        rank=subject.effort.rank,
-        value=value,
-        stacked=subject.stacked,
-        inside=inside,
-    )
-    return added(base, found)
