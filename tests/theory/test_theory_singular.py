@@ -138,6 +138,64 @@ def test_a_draw_of_last_pivots():
         assert np.max(np.abs(found.values - truth)) <= tolerance(TwoLayer()(X[:20], X[:20]), 21) * 21
 
 
+def nearby(q, truth, slack):
+    """What is said of yᵀH⁻¹y: not certified, and where there are sides they are of a nearby matrix and hold the truth there."""
+    found = label_complexity(q)
+    assert not found.certified
+    assert found.sense == "of a nearby matrix"
+    assert found.sense == found.per_output.sense
+    assert "within" in found.reason
+    lower, upper = (q.n / 2 * side**2 for side in (found.lower, found.upper))
+    assert lower <= truth * (1 + slack)
+    assert upper >= truth * (1 - slack)
+    assert upper - lower <= 1e-6 * truth
+    assert not label_complexity(op.quadrature(np.ones((2, 2)), [1.0, -1.0])).certified
+
+
+@pytest.mark.parametrize("engine", ["dense", "matrix_free"])
+def test_labels_in_the_range_have_the_bracket_of_a_nearby_matrix(engine):
+    """Equal rows with equal labels, multiples with multiples of a label: yᵀH⁺y is that of the rows written once."""
+    random = np.random.default_rng(7)
+    for n in (2, 3, 7, 40):
+        for multiples in (False, True):
+            unique, groups, _ = repeated(random, n)
+            factors = 2.0 ** random.integers(-2, 3, size=n) if multiples else np.ones(n)
+            labels = random.choice([-1.0, 1.0], size=len(unique))
+            X, y = factors[:, None] * unique[groups], factors * labels[groups]
+            K = TwoLayer()(unique, unique)
+            if len(set(groups)) == n:
+                continue
+            q = op.quadrature(gram(TwoLayer(), X, engine, device="cpu"), y, tol=1e-12)
+            nearby(q, labels @ np.linalg.solve(K, labels), tolerance(K, n))
+            other = y.copy()
+            other[np.flatnonzero(groups == np.bincount(groups).argmax())[0]] *= -1  # equal rows, opposite labels
+            found = label_complexity(op.quadrature(gram(TwoLayer(), X, engine, device="cpu"), other))
+            assert not found.certified
+            assert found.sense == "rounding included"
+            assert not np.isfinite(found.upper)
+
+
+def test_integers_in_the_range_of_a_singular_matrix():
+    """H = BBᵀ and y = Hz in whole numbers: yᵀH⁺y = zᵀHz exactly. Antipodal pairs in the plane: the same with H of numbers."""
+    random, seen = np.random.default_rng(8), 0
+    for _ in range(60):
+        n = int(random.integers(2, 41))
+        B = random.integers(-3, 4, size=(n, int(random.integers(1, n)))).astype(float)
+        H, z = B @ B.T, random.integers(-3, 4, size=n).astype(float)
+        q = op.quadrature(H, H @ z, tol=1e-12) if (H @ z).any() else None
+        found = label_complexity(q) if q is not None else None
+        assert found is None or not found.certified
+        if found is not None and found.sense == "of a nearby matrix":
+            nearby(q, z @ H @ z, 1e-14)
+            seen += 1
+    assert seen > 40
+    angles = np.array([0.1, 1.2, 2.3])
+    half = np.column_stack([np.cos(angles), np.sin(angles)])
+    H = gram(TwoLayer(), np.vstack([half, -half]), device="cpu").dense()
+    z = np.array([1.0, 2.0, -1.0, 0.5, 0.25, 3.0])
+    nearby(op.quadrature(H, H @ z, tol=1e-12), z @ H @ z, 1e-12)
+
+
 @pytest.mark.parametrize("steps", [1, 50, 3000])
 @pytest.mark.parametrize("name", ["two layers", "gaussian"])
 def test_finite_steps_are_those_of_gradient_descent(name, steps):

@@ -46,9 +46,9 @@ RESIDUAL = Assumption(
     "y itself where the network starts at 0",
 )
 
-Sense = Literal["rounding included", "with probability p", "none"]
-"""In which sense [lower, upper] holds: for the number asked for, whatever rounding did; with a stated probability; or not at
-all."""
+Sense = Literal["rounding included", "of a nearby matrix", "with probability p", "none"]
+"""In which sense [lower, upper] holds: for the number asked for, whatever rounding did; for a matrix that rounding cannot tell
+from the one asked for, which `reason` names; with a stated probability; or not at all."""
 
 
 @final
@@ -56,7 +56,8 @@ all."""
 class Bracketed:
     """A number, or an array of them, in [lower, upper].
 
-    `sense` says in which sense the two sides hold; with "none" they are estimates. A side that is None or infinite
+    `sense` says in which sense the two sides hold; with "none" they are estimates, and those of a nearby matrix are not
+    certified: the number asked for may lie elsewhere. A side that is None or infinite
     is absent, and `reason` then says why. `probability` is p where that is the sense. Arrays have one number a step,
     a ridge or an output. Where the number is a sum over outputs (or a function of one), `per_output` has the same of
     each, with a leading axis.
@@ -86,8 +87,8 @@ class Bracketed:
 
     @property
     def certified(self) -> Any:
-        """Whether both sides are there and hold; one answer an entry."""
-        known = np.full(np.shape(self.value), self.sense != "none")
+        """Whether both sides are there and hold for the number asked for; one answer an entry."""
+        known = np.full(np.shape(self.value), self.sense not in ("none", "of a nearby matrix"))
         for side in (self.lower, self.upper):
             known = known & (side is not None and np.isfinite(side))
         return known.item() if known.ndim == 0 else known

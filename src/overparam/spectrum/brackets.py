@@ -11,8 +11,8 @@ import numpy as np
 from overparam.core.bracketed import Bracketed, Sense
 from overparam.core.provenance import Provenance
 from overparam.spectrum.bounds import EigenvalueBounds
-from overparam.spectrum.integrands import AbstractIntegrand, Estimate
-from overparam.spectrum.rules import Rule, gauss, lobatto, radau
+from overparam.spectrum.integrands import AbstractIntegrand, Estimate, Inverse
+from overparam.spectrum.rules import EPS, Rule, gauss, lobatto, radau
 
 CLEARANCE = 1e-12
 """How far prescribed nodes are moved outwards, relative to λ_max."""
@@ -72,6 +72,31 @@ class Quadrature:
             lowers, uppers = self._later(integrand, late, lowers, uppers)
         sense: Sense = "none" if isinstance(integrand, Estimate) else "rounding included"
         return over_outputs(values, lowers, uppers, self._reason(integrand), sense)
+
+    def pseudo_inverse(self) -> Bracketed | None:
+        """Σ_r y_rᵀH⁺y_r of a matrix near H, where H is singular to rounding and the labels have no part in its null space.
+
+        The sweep is exact for a matrix within ‖E‖ of H: rounding, and the last coefficient of a sweep that stopped. Directions
+        with eigenvalues up to that are left out where the labels have no more in them than E puts there, 2‖E‖/λ of them for λ
+        the least other eigenvalue. H itself may have no finite form: what is certified of it is `bracket(Inverse())`. None
+        where H is not singular, where the labels are not in its range, or E is more than half of the digits.
+        """
+        values, spreads, away = np.zeros(self.outputs), np.zeros(self.outputs), 0.0
+        for output in map(int, np.flatnonzero(self.masses)):
+            rule, stray = self.gauss(output), self.perturbation + self.betas[output, self.lengths[output] - 1]
+            seen, away = rule.nodes > stray, max(away, stray)
+            if self.bounds.lower > self.perturbation or not seen.any() or stray > EPS**0.5 * rule.nodes[-1]:
+                return None
+            turned = 2 * stray / rule.nodes[seen].min() + 8 * EPS * self.n
+            if rule.weights[~seen].sum() > turned**2 * self.masses[output]:
+                return None
+            kept = Rule(rule.nodes[seen], rule.weights[seen])
+            values[output], spreads[output] = Inverse()(kept.nodes) @ kept.weights, Inverse().rounding(kept, stray)
+        why = (
+            f"not certified for H itself, which rounding cannot tell from a singular matrix ({self.bounds.lower_method}): the "
+            f"sides are of a matrix within {away:.1g} of H, in whose null space the labels have no part"
+        )
+        return over_outputs(values, np.maximum(values - spreads, 0.0), values + spreads, why, "of a nearby matrix")
 
     def _later(
         self, integrand: AbstractIntegrand, late: np.ndarray, lowers: np.ndarray, uppers: np.ndarray
@@ -177,7 +202,7 @@ def over_outputs(
     values: np.ndarray, lowers: np.ndarray, uppers: np.ndarray, why: str, sense: Sense = "rounding included"
 ) -> Bracketed:
     """The sum over the leading axis, an output each; `why` is said where some upper side is not finite."""
-    reason = "" if sense != "none" and np.isfinite(uppers).all() else why
+    reason = "" if sense == "rounding included" and np.isfinite(uppers).all() else why
     each = Bracketed(values, lowers, uppers, sense, reason)
     value, lower, upper = (_scalar(side.sum(axis=0)) for side in (values, lowers, uppers))
     return Bracketed(value, lower, upper, sense, reason, per_output=each)

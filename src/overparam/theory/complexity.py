@@ -34,7 +34,8 @@ def label_complexity(q: Quadrature | Solution, ridge: float = 0.0) -> Bracketed:
     Ref: fine_grained, Thm 5.1, Eq. (10)
 
     Assumes: no two parallel rows where ridge = 0; then λ_min > 0. Repeated rows make the raw number explode or
-    leave it without an upper bound: give the ridged one beside it.
+    leave it without an upper bound: give the ridged one beside it. Where rounding cannot tell H from a singular matrix and the
+    labels have no part in its null space (equal rows with equal labels), the sides are of a nearby matrix, the pseudo-inverse's.
 
     Differs from the paper: a ridge, and several outputs.
 
@@ -51,6 +52,7 @@ def label_complexity(q: Quadrature | Solution, ridge: float = 0.0) -> Bracketed:
         return _of_solution(q, ridge)
     with np.errstate(invalid="ignore"):
         form = q.bracket(Inverse(ridge))
+        form = (None if form.certified or ridge > 0 else q.pseudo_inverse()) or form
     reason = form.reason
     if not form.certified and ridge == 0:
         reason += f"; label_complexity(q, ridge={0.1 * q.mean_diagonal:.3g}) is well defined"
