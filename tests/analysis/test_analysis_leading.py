@@ -9,7 +9,7 @@ from sklearn.metrics import mean_squared_error, r2_score
 
 import overparam as op
 from overparam.analysis import data_held, data_seen
-from overparam.analysis.data_estimate import error_estimate
+from overparam.analysis.data_estimate import error_estimate, scores_of_left_out
 from overparam.analysis.data_fit import fit_rows
 from overparam.analysis.data_held import held_rows
 from overparam.analysis.data_rows import prepare_rows
@@ -286,3 +286,45 @@ def test_test_rows_in_which_near_ones_were_not_looked_for_are_told_of(monkeypatc
     assert any("among the first 30 test rows alone" in said for said in found.verdict.sentences)
     monkeypatch.setattr(data_seen, "MOST_ROWS", 100)
     assert estimated(with_test(X, y, Z, z))[0].test_looked_at == 0
+
+
+def test_persons_in_any_order_and_as_wide_as_all_rows_take_green_away():
+    random = np.random.default_rng(5)
+    who = random.permutation(np.repeat(np.arange(40), 6))
+    X, y = random.normal(size=(40, 8))[who] + 0.5 * random.normal(size=(240, 8)), random.integers(2, size=40)[who]
+    error, tone, first = estimated(op.load((X, NAMES[y])))
+    assert (tone, [one.kind for one in error.doubts]) == ("warning", ["nearest"])
+    assert error.doubts[0].error.upper > 0.3, "a coin for each: a new person is half wrong, or nearly"
+    assert measured(error.doubts[0].error) in first
+    asked = op.load((X, NAMES[y])).replace(groups=who)
+    assert estimated(asked)[0].doubt("nearest") is None, "who names groups has said what belongs together"
+
+
+@pytest.mark.parametrize("made", ["a rule", "a grid"])
+def test_what_is_learned_from_far_rows_stays_green(made):
+    random = np.random.default_rng(1)
+    X = random.normal(size=(200, 4))
+    y = X[:, 0] + 0.3 * X[:, 1] > 0
+    if (
+        made == "a grid"
+    ):  # all of six columns of two and three values: the nearest forty are all that differ in few columns
+        X = np.stack(np.meshgrid(*[np.arange(k) for k in (2, 3, 2, 3, 2, 3)]), axis=-1).reshape(-1, 6).astype(float)
+        y = X[:, 0] == X[:, 2]
+    error, tone, _ = estimated(op.load((X, NAMES[y.astype(int)])))
+    assert (tone, [one for one in error.doubts if one.clear]) == ("good", [])
+
+
+def test_two_equal_classes_that_nothing_tells_apart_are_half_wrong_and_not_all():
+    alone, told = [], []
+    for seed in range(6):
+        X = np.random.default_rng(seed).normal(size=(60, 20))
+        ready, work = prepare_rows(op.load((X, NAMES[np.arange(60) % 2])), "auto", 60, 0), Work()
+        fitted = fit_rows(work, ready)
+        alone.append(scores_of_left_out(ready, fitted.fit).error)
+        error = error_estimate(work, ready, fitted, held_rows(work, ready, fitted), None, None)
+        told.append(error.value)
+        in_folds = alone[-1].lower > 0.5
+        assert (error.leading == "rows left out in five folds") == in_folds
+        assert ("a fifth of the rows in turn" in opening(ready, error)[1]) == in_folds
+    assert np.mean([one.value for one in alone]) > 0.6, "of the class of the row that left there are fewer"
+    assert abs(np.mean(told) - 0.5) < 0.1  # six draws of sixty tosses: a standard error of 0.03

@@ -271,7 +271,7 @@ def test_terminal_page_and_result_say_the_same(table, tmp_path, capsys):
         f"is wrong {percent(error['guess'])} of the time",
         _kinds_claim(values["kinds"]),
         f"{values['copies']} row is a copy of another",
-        f"gives the target away: '{values['leak'][0]}'",
+        f"The column '{values['leak'][0]}' gives the target away",
     ]
     _same(claims, terminal, page)
     lines = (out / "labels.csv").read_text().splitlines()

@@ -51,6 +51,41 @@ def test_numbers_that_name_groups_are_kept_and_named():
     assert kinds(load(told), "order") == {("patient_id", "order")}
 
 
+def test_money_percent_and_thousands_are_numbers(tmp_path):
+    texts = [f"${1000 + 7 * i:,}.50" for i in range(N)]
+    shares = [f"{i / 2:.1f} %" for i in range(N)]
+    for source in (frame(paid=texts, share=shares), tmp_path / "t.csv"):
+        if not isinstance(source, pd.DataFrame):
+            frame(paid=texts, share=shares).to_csv(source, index=False)
+        data = load(source, label="label")
+        place = np.argsort(data.rows)
+        assert np.array_equal(data.X[place, 2], 1000.5 + 7 * np.arange(N))
+        assert np.array_equal(data.X[place, 3], np.arange(N) / 2)
+        assert kinds(data, "amount") == {("paid", "amount"), ("share", "amount")}
+    unsure = load(frame(paid=[f"{i},{i + 100}" for i in range(1, N + 1)]))
+    assert "may be of decimals or thousands" in " ".join(unsure.notes), "1,101 is one or the other"
+    assert unsure.features == ("a", "b")
+
+
+def test_a_number_far_from_all_others_may_stand_for_no_value():
+    far, near = np.array(A), np.array(A)
+    far[::6], near[::6] = -999, 3.5
+    assert kinds(load(frame(far=far, near=near)), "code") == {("far", "code")}
+    assert kinds(load(frame(flag=np.arange(N) % 10 == 0, once=np.append(A[1:], 1e9))), "code") == set()
+
+
+def test_labels_that_may_be_meant_otherwise_are_told():
+    grades = pd.DataFrame({"a": A, "b": B, "grade": np.arange(N) % 5})
+    assert kinds(load(grades), "task") == {(None, "task")}
+    assert kinds(load(grades, task="classes"), "task") == set()
+    assert kinds(load(frame()), "task") == set()
+    words = frame()
+    words.loc[words.label == "yes", "label"] = ["yes", "Yes"] * int((words.label == "yes").sum() / 2) + ["YES"] * int(
+        (words.label == "yes").sum() % 2
+    )
+    assert "'Yes' and 'yes'" in " ".join(note.words for note in load(words).column_notes)
+
+
 def test_free_text_is_left_out_and_short_lists_are_not():
     words = [f"text {i % 55}" for i in range(N)]
     data = load(frame(essay=words, colour=["red", "blue", "green"] * 20))

@@ -32,6 +32,20 @@ def matrix(name, A, B):
     return kernel(A, B, get=get)
 
 
+def test_rows_left_out_with_their_nearest_are_those_of_a_refit_without_them():
+    fit = tuned_fit(X, NUMBER, candidates={"Gaussian": Gaussian(1.0)})
+    rows = np.arange(4, 19)
+    sets = [np.array([i, (i + 1) % len(rows), (i + 5) % len(rows)]) for i in range(len(rows))]
+    K = matrix("Gaussian", X[rows], X[rows])
+    for i, (one, told) in enumerate(zip(sets, fit.leaving_nearest(rows, sets), strict=True)):
+        kept = np.setdiff1d(np.arange(len(rows)), one)
+        # centred and scaled by all rows, as the fit has them
+        scaled = (NUMBER - NUMBER.mean()) / NUMBER.std()
+        refit = KernelRidge(alpha=fit.ridge, kernel="precomputed").fit(K[np.ix_(kept, kept)], scaled[rows][kept])
+        again = NUMBER.mean() + NUMBER.std() * refit.predict(K[[i]][:, kept])[0]
+        assert abs(told - again) < 1e4 * EPS * np.abs(NUMBER).max() * (1 + np.linalg.norm(K, 2) / fit.ridge)
+
+
 @pytest.fixture(scope="module", params=list(LABELS))
 def case(request):
     y = LABELS[request.param]

@@ -145,7 +145,7 @@ Leading = Literal[
 ]
 
 
-DoubtKind = Literal["one at a time", "near rows", "in order", "made up", "windows", "folds"]
+DoubtKind = Literal["one at a time", "near rows", "in order", "made up", "windows", "nearest", "folds"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,8 @@ class Doubt:
     """"one at a time", "near rows": the same rows left out alone, or with all that is near them. "in order": runs of
     neighbours in the file, which are like each other, left out together. "made up":
     rows between two others of their class, as oversampling makes them, left out altogether. "windows": rows overlap, and
-    those at the edge of a block share columns with the next. "folds": a fifth of the rows left out at once."""
+    those at the edge of a block share columns with the next. "nearest": the nearest rows of each, whatever they are, left out too; they
+    are all that its label is learned from. "folds": a fifth of the rows left out at once."""
     error: Interval | None
     """That way; None where there is no number to it."""
     clear: bool

@@ -16,12 +16,21 @@ from overparam.analysis.data_answers import (
     TargetError,
 )
 from overparam.analysis.data_fit import Fitted
-from overparam.analysis.data_held import HeldRows, held_rows_of, taken_rows
+from overparam.analysis.data_held import HeldRows, held_rows_of, taken_rows, without_nearest
 from overparam.analysis.data_rows import PreparedRows, columns, target_names
-from overparam.analysis.data_telling import PART, RANKED, is_uneven, tells_nothing, why_untold
+from overparam.analysis.data_telling import (
+    PART,
+    RANKED,
+    RANKED_WELL,
+    WELL,
+    WELL_AT_MOST,
+    is_uneven,
+    tells_nothing,
+    why_untold,
+)
 from overparam.analysis.folds import FOLDS
 from overparam.core.bracketed import Interval
-from overparam.core.words import count_of
+from overparam.core.words import count_of, quoted
 from overparam.data import generator
 from overparam.data.scaling import target_scale
 from overparam.frame import Work
@@ -53,13 +62,17 @@ def error_estimate(
     s, fit, cautious = fitted.rows, fitted.fit, fitted.cautious
     grouped = len(np.unique(fitted.groups)) < s.n
     inside = scores_of_left_out(s, fit)
+    in_folds = _unlearned_in_folds(s, inside, held)
+    inside = in_folds or inside
     led = inside.error
     alone = group_interval(s.losses(s.y, fit.alone), fitted.groups, s.seed) if grouped else led
     together = None
     if cautious is not fit or grouped:
         together = led if cautious is fit else _led(s, scores_left_out(cautious, level=LEVEL, key=s.seed))
     leading: Leading = "rows left out one at a time" if fit.folds is None else "rows left out in five folds"
-    if s.data.groups is not None and grouped:
+    if in_folds is not None:
+        leading = "rows left out in five folds"
+    elif s.data.groups is not None and grouped:
         leading = "your groups left out"
     elif grouped:
         leading = TOGETHER[fitted.copies.verdict]
@@ -96,22 +109,23 @@ def error_estimate(
         test_aside=aside,
         test_grouped=0 if seen is None else len(seen.grouped),
         test_looked_at=0 if seen is None or s.data.test is None or seen.looked_at == s.data.test.n else seen.looked_at,
-        folds=0 if fit.folds is None else FOLDS,
+        folds=0 if fit.folds is None and in_folds is None else FOLDS,
         cannot_tell=first.cannot_tell if inside.cannot_tell and not _forest_tells(s, first, rival) else "",
-        doubts=_doubts(s, fitted, inside.error, () if alone is first.error else (alone,), together, held),
+        doubts=_doubts(s, fitted, inside, () if alone is first.error else (alone,), together, held),
     )
 
 
 def _doubts(
     s: PreparedRows,
     fitted: Fitted,
-    led: Interval,
+    inside: Scores,
     alone: tuple[Interval, ...],
     together: Interval | None,
     held: HeldRows | None,
 ) -> tuple[Doubt, ...]:
     """Other ways of leaving training rows out, the gravest last."""
     found: list[Doubt] = []
+    led = inside.error
     unknown = fitted.copies.verdict in (
         "unclear",
         "none",
@@ -124,6 +138,8 @@ def _doubts(
         found.append(Doubt("near rows", together, clear=False))
     if fitted.copies.verdict == "windows":
         found.append(Doubt("windows", None, clear=True))
+    elif s.data.groups is None and s.source.kind == "table" and not any(one.clear for one in found):
+        found += _nearest(s, fitted, inside)
     if held is not None:
         folds = worse_in_folds(held, led if len(held.rows) == s.n else None, s.seed)
         if folds is not None:
@@ -131,6 +147,16 @@ def _doubts(
     if len(fitted.made_up):
         found.append(Doubt("made up", _without_made_up(s, fitted), clear=True, rows=len(fitted.made_up)))
     return tuple(found)
+
+
+def _nearest(s: PreparedRows, fitted: Fitted, inside: Scores) -> list[Doubt]:
+    """Whether all that is learned of a row is what the rows nearest to it have in common, where it seems to be learned well."""
+    if inside.error.value >= WELL * inside.guess:
+        return []
+    count, losses, groups = without_nearest(fitted)
+    error = group_interval(losses, groups, s.seed)
+    far = error.value > WELL_AT_MOST * inside.guess
+    return [Doubt("nearest", error, clear=True, rows=count)] if far and clearly_more(error, inside.error) else []
 
 
 def _without_made_up(s: PreparedRows, fitted: Fitted) -> Interval | None:
@@ -191,6 +217,18 @@ def scores_of_left_out(s: PreparedRows, fit: TunedFit) -> Scores:
     return _scores(s, found, _led(s, found), s.data.codes if s.classes else None)
 
 
+def _unlearned_in_folds(s: PreparedRows, found: Scores, held: HeldRows | None) -> Scores | None:
+    """Of rows left out in folds, where one left out at a time is worse than guessing; None elsewhere.
+
+    A model that has learned nothing names the commonest class: of two equal ones that is the other one than that of the row that
+    has left, which is wrong for every row, and says nothing of new ones. Folds keep the classes in proportion.
+    """
+    if not s.classes or held is None or len(held.rows) < s.n or found.error.lower <= found.guess:
+        return None
+    scores = scores_of_new_rows(s.y, held.outputs, classes=True, groups=held.groups, level=LEVEL)
+    return _scores(s, scores, group_interval(held.losses, held.groups, s.seed), s.data.codes)
+
+
 def _test(s: PreparedRows, fit: TunedFit, seen: SeenRows | None) -> Scores | None:
     """Of test rows that are no copies of training rows; None where there are none."""
     test = s.data.test
@@ -235,11 +273,16 @@ def _scores(s: PreparedRows, found: RowScores, error: Interval, codes: np.ndarra
     auc = found.interval("auc") if np.count_nonzero(counts) > 1 else None
     guess, balanced = float(1 - counts.max() / counts.sum()), found.interval("balanced")
     even = 1 - 1 / max(2, np.count_nonzero(counts))
+    few = ""
     if is_uneven(s, guess):
-        nothing = tells_nothing(balanced, even) and (auc is None or auc.lower <= RANKED)
+        wide = auc is not None and auc.value > RANKED and auc.upper >= RANKED_WELL
+        nothing = (tells_nothing(balanced, even) or wide) and (auc is None or auc.lower <= RANKED)
+        rare = min((one for one in recalls if one.rows), key=lambda one: one.rows)
+        few = f" of {quoted(rare.name)}" if nothing else ""
+        n_few = rare.rows
     else:
-        nothing = tells_nothing(error, guess)
-    why = f"{count_of(n, 'row')} {'is' if n == 1 else 'are'} too few" if nothing else ""
+        nothing, n_few = tells_nothing(error, guess), n
+    why = f"{count_of(n_few, 'row')}{few} {'is' if n_few == 1 else 'are'} too few" if nothing else ""
     return Scores(error, n, guess, balanced, auc, None, None, recalls, (), why)
 
 

@@ -99,6 +99,9 @@ def growth_sentence(g: Growth, classes: bool, now: Interval, test: Interval | No
         beside = "" if test is None or test.value == 0 else "; of what is wrong on the test set they tell nothing"
         return f"There is nothing more rows could improve: {what} is {best} already with {int(g.sizes[0]):,} of them{beside}."
 
+    if now.value <= 0:
+        best = "0" if classes else "1"
+        return f"There is little more rows could improve: {what} is {best} already."
     said = as_sure_as(g.at_twice.width, share=classes)
     two, lower, upper = map(said, _as_told(g.at_twice, classes))
     _, least, most = map(said, _as_told(g.at_four_times, classes))

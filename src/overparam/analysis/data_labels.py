@@ -30,6 +30,8 @@ FILE = "labels.csv"
 
 TREES = 400
 """Of the forest; a row is judged by those that did not see its group, about one in three."""
+SURELY = 0.01
+"""A rate of wrong labels below which its lower side does not make sure that any are wrong: so many are contradicted in clean tables too."""
 CLEAN = 0.05
 """A rate of wrong labels is told where the classes would be confused less than this without them."""
 SURE = 0.5
@@ -154,6 +156,8 @@ def labels_say(scored: ScoredLabels, decided: bool = False) -> list[str]:
     elif noise.kind == "rate":
         lines.append(
             f"About {percent(noise.rate)} of the labels are wrong ({percent(noise.lower)} to {percent(noise.upper)})."
+            if noise.lower >= SURELY
+            else f"Few labels are wrong, if any: about {percent(noise.rate)}, at most {percent(noise.upper)}."
             if noise.lower > 0
             else f"No sign of wrong labels: at most {percent(noise.upper)} of them are."
         )

@@ -10,8 +10,12 @@ from overparam.core.words import as_sure_as, count_of, listed, measured, number,
 
 WELL, PART = 0.35, 0.85
 """Shares of the error of guessing: below the first labels are learned well, from the last on little carries over."""
+WELL_AT_MOST = 0.6
+"""The same share, below which the whole interval of labels learned well lies."""
 RANKED = 0.6
 """AUC from which on uneven classes are told apart at all."""
+RANKED_WELL = 0.85
+"""AUC below which uneven classes are not well told apart."""
 UNEVEN = 0.5
 """A class with fewer rows than this share of what equal classes have: balance decides the tone."""
 DECIDING, ENOUGH = 2, 100

@@ -20,7 +20,17 @@ from overparam.analysis.data_growth import Growth, growth_sentence
 from overparam.analysis.data_kinds import Kinds, kinds_sentence
 from overparam.analysis.data_labels import ScoredLabels, labels_say
 from overparam.analysis.data_rows import PreparedRows
-from overparam.analysis.data_telling import FAR_BELOW, PART, RANKED, WELL, explained_words, heavy_tailed, is_uneven
+from overparam.analysis.data_telling import (
+    FAR_BELOW,
+    PART,
+    RANKED,
+    RANKED_WELL,
+    WELL,
+    WELL_AT_MOST,
+    explained_words,
+    heavy_tailed,
+    is_uneven,
+)
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Tone, Verdict
 from overparam.core.words import count_of, listed, measured, number, percent, quoted, rounded_up
@@ -36,15 +46,17 @@ FOUND = 0.5
 """Green needs that of every class at least this share of rows is put into it."""
 MANY_TARGETS = 6
 """Targets that the terminal tells of, each for itself."""
-WELL_AT_MOST = 0.6
-"""Share of the error of guessing below which the whole interval of labels learned well lies."""
 FEW_WRONG = 0.15
 """Error above which it is never "can be learned" without more words."""
-RANKED_WELL = 0.85
-"""AUC below which uneven classes are not well told apart."""
 
 TONES: tuple[Tone, ...] = ("bad", "warning", "good")
-WAYS = {"one at a time": "rows left out one at a time", "near rows": "all rows near them left out too"}
+WAYS = {
+    "one at a time": "rows left out one at a time",
+    "near rows": "all rows near them left out too",
+    "in order": "runs of like rows in the file left out together",
+    "nearest": "the rows nearest to each left out too",
+    "folds": "a fifth of the rows left out at once",
+}
 """Other ways of leaving rows out, in words."""
 
 
@@ -60,6 +72,9 @@ def give_verdict(
     """How well a model will do first, then what stands behind the number, then the data."""
     tone, first = opening(s, error)
     given_away = leaks(s)
+    leads = bool(given_away) and tone != "bad" and not error.cannot_tell
+    if leads:
+        tone, first = "warning", _given_away(error, given_away)
     sentences = [
         first,
         *_used(s),
@@ -70,20 +85,20 @@ def give_verdict(
         *_nor(error, kinds),
         *_uneven(s, error, tone),
         *_copies(error, copies),
-        *_apart(error, copies),
-        *_leaks(given_away),
+        *_apart(s, error, copies),
+        *(() if leads else _leaks(given_away)),
         *_decided(s),
         *_columns(s),
         *_prepared(s),
     ]
     if s.n < FEW:
         sentences.insert(1, f"With {count_of(s.n, 'row')} all of this is a rough guess.")
-    if tone != "bad" and error.value > 0 and not error.cannot_tell:
+    if tone != "bad" and error.value > 0 and not error.cannot_tell and not given_away:
         test = None if error.left_out is None else error.interval
         sentences.append(growth_sentence(growth, s.classes, error.left_out_error, test, s.total))
     sentences += [*(labels_say(labels, bool(_decided(s))) if tone != "bad" or not s.classes else ()), _doubts(problems)]
     counts = problems.counts
-    doubtful = counts["contradictions"] or counts["test_in_train"] or counts["test_near_train"] or given_away
+    doubtful = counts["contradictions"] or counts["test_in_train"] or counts["test_near_train"]
     return Verdict("warning" if tone == "good" and doubtful else tone, tuple(sentences))
 
 
@@ -97,12 +112,11 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
     but, first = "", found[0]
     for doubt in error.doubts:
-        if doubt.clear:
-            found.append("warning")
-        elif doubt.error is not None:
-            found.append(_tone(s, error, doubt.error, error.rival))
-            if TONES.index(found[-1]) < TONES.index(first) and doubt.error.value > error.value:
-                but = f"; with {WAYS[doubt.kind]} {_of_rows(s, doubt.error)}"
+        found.append("warning" if doubt.clear or doubt.error is None else _tone(s, error, doubt.error, error.rival))
+        if doubt.kind not in WAYS or doubt.error is None or doubt.error.value <= error.value:
+            continue
+        if doubt.clear or TONES.index(found[-1]) < TONES.index(first):
+            but = f"; with {WAYS[doubt.kind]} {_of_rows(s, doubt.error)}"
     tone = min(found, key=TONES.index)
     what = "labels" if s.classes else "targets"
     said = {
@@ -110,21 +124,23 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
         "warning": f"These {what} can be learned in part",
         "bad": f"Little of these {what} carries over to new rows",
     }[tone]
-    basis = _basis(error)
-    if s.classes:
-        guess = f"always naming the commonest class is wrong {percent(error.guess)} of the time"
+    return tone, f"{said}: {_expected(error)}{but}."
+
+
+def _expected(error: ErrorEstimate) -> str:
+    """What to expect of new rows, how that was found, and what guessing would give."""
+    if error.explained is None:
         chance = "; the difference may be chance" if error.lower < error.guess <= error.upper else ""
-        told = f"expect {measured(error.interval, level=True)} of new rows wrong, {basis}; {guess}{chance}"
-    else:
-        assert error.explained is not None
-        own = (
-            ""
-            if error.residual is None
-            else f" and an error of about {number(error.residual.value, 3)} in the target's own units"
-        )
-        several = f", the mean of {count_of(len(error.targets), 'target')}," if len(error.targets) > 1 else ""
-        told = f"expect R² = {explained_words(error.explained, level=True)}{several} on new rows{own}, {basis}; guessing the mean has R² = 0"
-    return tone, f"{said}: {told}{but}."
+        guess = f"always naming the commonest class is wrong {percent(error.guess)} of the time{chance}"
+        return f"expect {measured(error.interval, level=True)} of new rows wrong, {_basis(error)}; {guess}"
+    told = explained_words(error.explained, level=True)
+    own = (
+        ""
+        if error.residual is None
+        else f" and an error of about {number(error.residual.value, 3)} in the target's own units"
+    )
+    several = f", the mean of {count_of(len(error.targets), 'target')}," if len(error.targets) > 1 else ""
+    return f"expect R² = {told}{several} on new rows{own}, {_basis(error)}; guessing the mean has R² = 0"
 
 
 def _basis(error: ErrorEstimate) -> str:
@@ -304,7 +320,7 @@ def _copies(error: ErrorEstimate, copies: Copies) -> list[str]:
     return []
 
 
-TOLD = ("order", "id", "text dropped", "empty", "date", "missing", "decimal comma", "ignored")
+TOLD = ("order", "task", "code", "id", "text dropped", "empty", "date", "missing", "decimal comma", "amount", "ignored")
 """Kinds of notes on columns that the terminal says word by word, the gravest first."""
 
 
@@ -321,7 +337,7 @@ def _nor(error: ErrorEstimate, kinds: Kinds | None) -> list[str]:
     return [f"Nor can it be told {which}what more data would bring."]
 
 
-def _apart(error: ErrorEstimate, copies: Copies) -> list[str]:
+def _apart(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> list[str]:
     """What to make of an error that grows much where a fifth of the rows is left out, and of groups in both files."""
     said, folds = [], error.doubt("folds")
     if folds is not None and folds.error is not None:
@@ -343,6 +359,13 @@ def _apart(error: ErrorEstimate, copies: Copies) -> list[str]:
         said.append(
             f"{count_of(copies.in_order, 'row')} follow others in the file that are like them, and have their labels: with such runs left out together the error "
             f"is {measured(order.error, level=True)}, as for rows of one person or one recording. Name what belongs together with `group=`."
+        )
+    near = error.doubt("nearest")
+    if near is not None and near.error is not None:
+        said.append(
+            f"With the {count_of(near.rows, 'row')} nearest to each left out too {_of_rows(s, near.error)}: what is learned of a row is what those beside it "
+            "have in common. If rows of one person, machine or place are near each other, so many are wrong for a new one, and no column or order can "
+            "show it here: name what belongs together with `group=`."
         )
     if error.test_grouped:
         said.append(
@@ -380,11 +403,23 @@ def _prepared(s: PreparedRows) -> list[str]:
 
 
 def _leaks(found: tuple[str, ...]) -> list[str]:
-    if not found:
-        return []
+    return [f"{_leaking(found)}. Leave out what is not known when predictions are made."] if found else []
+
+
+def _leaking(found: tuple[str, ...]) -> str:
     named = listed([quoted(name) for name in found], 4)
-    what = "column gives" if len(found) == 1 else "columns give"
-    return [f"The {what} the target away: {named}. Leave out what is not known when predictions are made."]
+    return (
+        f"The column {named} gives the target away" if len(found) == 1 else f"The columns {named} give the target away"
+    )
+
+
+def _given_away(error: ErrorEstimate, found: tuple[str, ...]) -> str:
+    """The first sentence where a column gives the target away: what is learned is that column."""
+    which = "it" if len(found) == 1 else "them"
+    return (
+        f"{_leaking(found)}: with {which} {_expected(error)}. All that follows rests on {which}: leave out what is not known when predictions "
+        "are made, and ask again."
+    )
 
 
 def _doubts(problems: Problems) -> str:

@@ -29,6 +29,8 @@ NEARLY, FARTHER = 0.045, 0.25
 EXACT, LINES = 0.9, 200
 """Share of rows in which a column is a real target in other numbers, of which it is said too; pairs of rows that tell the line."""
 MOST_NAMED, MOST_LEAKS = 20, 3
+CODE_FAR, CODE_LEAST, CODE_SHARE = 3.0, 5, 0.005
+"""A number in at least so many rows, and in so large a share of them, further from all others than so many times their range."""
 Limits = Sequence[tuple[float, float, int]]
 """(largest error of columns that stand out, least of all others, how many may)."""
 
@@ -39,7 +41,7 @@ def column_doubts(raw: Raw, rows: np.ndarray, codes: np.ndarray, k: int) -> list
     codes: (n,) the class of every row of `raw`; k: how many classes, 0 for real targets, which `raw.labels` are then.
     """
     rows = np.sort(rows)
-    notes = _constant(raw, rows)
+    notes = _constant(raw, rows) + _codes(raw, rows)
     if len(rows) < LEAST_ROWS:
         return notes
     most = max(LEAST_ROWS, min(MOST_ROWS, MOST_NUMBERS // raw.X.shape[1]))
@@ -72,6 +74,54 @@ def _constant(raw: Raw, rows: np.ndarray) -> list[ColumnNote]:
         more = count_of(len(alive) - MOST_NAMED, "more column")
         notes.append(ColumnNote(None, "constant", f"{more} constant in the training rows"))
     return notes
+
+
+def _codes(raw: Raw, rows: np.ndarray) -> list[ColumnNote]:
+    """Columns in which many rows have one number that is far from all others, as where -999 stands for no value."""
+    names, found = raw.sources or _feature_names(raw), []
+    some = rows[:: -(-len(rows) // max(LEAST_ROWS, min(MOST_ROWS, MOST_NUMBERS // raw.X.shape[1])))]
+    X = np.asarray(raw.X[some], dtype=np.float64)
+    units = np.exp2(np.frexp(np.abs(X).max(axis=0))[1] - 1.0)  # exact, and nothing overflows
+    X = X / units
+    low, high = X.min(axis=0, initial=0.0), X.max(axis=0, initial=0.0)
+    # only where the middle half of a column is a small part of its range is there a number so far away
+    inner = np.subtract(*np.percentile(X, [75, 25], axis=0)) if len(X) >= LEAST_ROWS else high - low
+    for column in np.flatnonzero((CODE_FAR * inner < high - low) & (inner > 0)).tolist():
+        values = X[:, column]
+        for code in (values.min(), values.max()):
+            others = values[values != code]
+            spread = np.ptp(others)
+            many = len(values) - len(others) >= max(CODE_LEAST, CODE_SHARE * len(values))
+            if many and spread > 0 and np.abs(others - code).min() > CODE_FAR * spread and len(np.unique(others)) > 2:
+                code, others = code * units[column], others * units[column]
+                words = (
+                    f"column {names[column]!r} is {code:g} in {count_of(len(values) - len(others), 'row')}, far from all others "
+                    f"({others.min():.4g} to {others.max():.4g}): if that stands for no value, leave it empty"
+                )
+                found.append(ColumnNote(names[column], "code", words))
+    return found[:MOST_NAMED]
+
+
+def label_notes(order: Sequence[object], asked: bool) -> list[ColumnNote]:
+    """What may be wrong with the classes: whole numbers that may be amounts, names that differ in capitals alone.
+
+    >>> [note.words for note in label_notes(("No", "no", "yes"), asked=False)]
+    ["the classes 'No' and 'no' differ in capitals and spaces alone: perhaps they are one"]
+    """
+    words = []
+    if not asked and len(order) > 2 and all(isinstance(value, int) and not isinstance(value, bool) for value in order):
+        words.append(
+            f"the labels are {len(order)} whole numbers and taken for classes: for counts or grades give the task 'regression'"
+        )
+    known: dict[str, str] = {}
+    for value in order:
+        if isinstance(value, str):
+            first = known.setdefault(" ".join(value.casefold().split()), value)
+            if first != value:
+                words.append(
+                    f"the classes {first!r} and {value!r} differ in capitals and spaces alone: perhaps they are one"
+                )
+    return [ColumnNote(None, "task", each) for each in words[:MOST_NAMED]]
 
 
 def _leaks(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[ColumnNote]:

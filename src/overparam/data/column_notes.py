@@ -16,10 +16,13 @@ KINDS = (
     "empty",  # no value at all: left out
     "ignored",  # only in the test file
     "missing",  # values filled in, or rows dropped for them
+    "amount",  # numbers with a sign of money or percent, or commas between thousands
     "converted",  # numbers of one kind made numbers of another
     "decimal comma",  # numbers written 1,5 in a file whose columns are separated otherwise
     "scaled",  # all columns, by `preprocess`
+    "code",  # one number far from all others, many times: perhaps no value
     "constant",  # the same value in every training row
+    "task",  # labels that may be meant otherwise: whole numbers taken for classes, classes that differ in capitals alone
     "leak",  # gives the target away
     "decided",  # labels changed and rows left out by people
     "order",  # rows, or a column that counts them, in the order of the target

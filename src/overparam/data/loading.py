@@ -14,7 +14,7 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.words import count_of
-from overparam.data.column_doubts import column_doubts
+from overparam.data.column_doubts import column_doubts, label_notes
 from overparam.data.column_notes import ColumnNote
 from overparam.data.dataset import Dataset
 from overparam.data.draws import draw_rows, generator, row_count, split_rows
@@ -264,6 +264,8 @@ def _assemble(raw: Raw, classes: Any, train: Any, test: Any, task: str | None, k
     absent = [value for i, value in enumerate(order) if not (codes[pool] == i).any()]
     if absent:
         notes.append(f"no training row has the class {shown_values(absent)}")
+    if raw.kind == "table" and look:
+        column_notes += label_notes(order, asked=task is not None or raw.task is not None)
     if raw.X.dtype.type not in (np.float32, np.float64):
         column_notes.append(ColumnNote(None, "converted", f"{raw.X.dtype} converted to float64"))
     if raw.kind == "table" and look:

@@ -140,6 +140,18 @@ class TunedFit:
         with blas_threads(1 if len(rows) <= ONE_THREAD else None):
             return self._final.over_folds(rows, folds, chosen)
 
+    def leaving_nearest(self, rows: np.ndarray, sets: Sequence[np.ndarray]) -> np.ndarray:
+        """Predictions of the chosen setting for each of some rows with a set of them left out, which may overlap others'.
+
+        With A = (K + ρI)⁻¹ and the set S of row i: y_i − f₋S(x_i) = ([A_SS]⁻¹ [A y]_S)_i. Costs one inverse.
+
+        Args:
+            rows: positions of those that are there at all.
+            sets: of each of them, in their order, places among `rows`, its own first.
+        """
+        with blas_threads(1 if len(rows) <= ONE_THREAD else None):
+            return self._final.leaving_nearest(rows, sets)
+
     def predict(self, Z: Any) -> np.ndarray:
         """Outputs for new rows, prepared as those that were fitted."""
         return self._final.predict(Z)

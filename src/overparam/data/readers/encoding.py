@@ -16,7 +16,7 @@ from overparam.data.readers.encoders import Chosen, Encoder, given_labels, value
 from overparam.data.readers.held_out_tables import like_training, tell_unknown
 from overparam.data.readers.identifiers import LEAST_IDS, counted_words, looks_counted, looks_grouped
 from overparam.data.readers.reader import IDS, MISSING_VALUES, Raw
-from overparam.data.readers.tables import Column, Table, find_column
+from overparam.data.readers.tables import Column, Table, amount, find_column
 
 MANY_TEXTS = 50
 """A text column with more distinct values than this, and than half the rows, is left out: free text or an identifier."""
@@ -203,9 +203,12 @@ def _is_name(column: Column, rows: np.ndarray, book: Notebook) -> bool:
     k += len(there) < n
     if not unique and not (k > MANY_TEXTS and k > n / 2):
         return False
-    what = "an identifier" if unique else "free text"
+    spoken = np.mean([text.count(" ") > 1 for text in there.tolist()]) > 0.5
+    what = "an identifier" if unique and not spoken else "free text"
+    if all(amount(text) is not None for text in there.tolist()):
+        what = "numbers whose commas may be of decimals or thousands: write them without"
     words = f"left out column {column.name!r}: {count_of(k, 'different text')} in {count_of(n, 'row')}, {what}"
-    book.add(column.name, "id" if unique else "text dropped", words)
+    book.add(column.name, "id" if unique and not spoken else "text dropped", words)
     return True
 
 
@@ -259,6 +262,8 @@ def _fitted(table: Table, column: Column, rows: np.ndarray, book: Notebook) -> E
     _require_finite(table, column, rows)
     if column.kind == "date":
         book.add(name, "date", f"date column {name!r}: {column.words}")
+    elif column.words:
+        book.add(name, "amount", f"column {name!r} is of numbers: {column.words}")
     if column.kind == "boolean":
         book.add(name, "boolean", f"column {name!r}: 1 where it is true, else 0")
     if not holes.any():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -18,13 +19,18 @@ MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "+nan", "-nan", "?", "null"
 """How a missing value is written in a text file, in any case."""
 TRUTH = {"true": 1.0, "false": 0.0}
 """How true and false are written in a text file, in any case."""
+AMOUNT = re.compile(r"([+-]?)\s*[$€£¥]?\s*([+-]?)((?:\d+|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d*)?)\s*[$€£¥%]?")
+"""A number with the sign of a currency or of percent, and commas between thousands."""
+SURE_AMOUNT = re.compile(r"[$€£¥%]|,\d{3}[,.]")
+"""What a column of amounts has in some field: 1,234 alone may be a decimal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
     """One column: float64 values, or text, with a mask of the missing ones.
 
-    kind: "number", "text", "boolean" or "date", the last two as numbers; words: what the numbers of a date are.
+    kind: "number", "text", "boolean" or "date", the last two as numbers; words: what the numbers of a date are, or how numbers
+    were written that are no plain ones.
     `problem` says what keeps it from being a feature; labels and groups may mix numbers and text.
     """
 
@@ -72,6 +78,12 @@ def text_column(name: str, texts: Sequence[str], places: np.ndarray, place_word:
     if all(value is not None or gone for value, gone in zip(truth, missing, strict=True)):
         values = np.array([np.nan if value is None else value for value in truth])
         return Column(name, values, missing, kind="boolean")
+    amounts = [None if gone else amount(text) for text, gone in zip(texts, missing, strict=True)]
+    alike = all(value is not None or gone for value, gone in zip(amounts, missing, strict=True))
+    if alike and any(SURE_AMOUNT.search(text) for text in texts):
+        values = np.array([np.nan if value is None else value for value in amounts])
+        first = next(i for i in np.flatnonzero(there).tolist() if not numeric[i])
+        return Column(name, values, missing, words=f"{texts[first]} read as {values[first]:.15g}")
     if not numeric.any() and (dates := dates_in(texts, there)) is not None:
         odd = np.flatnonzero(there & ~dates.readable)
         if not len(odd):
@@ -86,6 +98,16 @@ def text_column(name: str, texts: Sequence[str], places: np.ndarray, place_word:
             f"{places[odd[0]]} ({len(odd)} of {count_of(there.sum(), 'value')}); correct it, or leave it empty if missing"
         )
     return Column(name, array, missing, problem, "text")
+
+
+def amount(text: str) -> float | None:
+    """The number of an amount of money, a share in percent, or one with commas between thousands; None of other text.
+
+    >>> amount("$1,234.50"), amount("-12 %"), amount("1,23")
+    (1234.5, -12.0, None)
+    """
+    found = AMOUNT.fullmatch(text)
+    return None if found is None else float((found[1] or found[2]) + found[3].replace(",", ""))
 
 
 def date_column(name: str, dates: Dates, missing: np.ndarray) -> Column:
