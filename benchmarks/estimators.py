@@ -244,7 +244,7 @@ def run(place: Path, which: str, rows: int, until: float, only: list[str] | None
     numbers = regressions() if which == "regression" else None
     names = list(numbers) if numbers is not None else tables(rows)
     place.mkdir(parents=True, exist_ok=True)
-    for table, split in itertools.product(names, range(SPLITS)):
+    for split, table in itertools.product(range(SPLITS), names):
         for name in ("NTK", *models(numbers is None, 0)):
             if only and name not in only:
                 continue

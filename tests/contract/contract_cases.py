@@ -168,6 +168,10 @@ def result(kind: str) -> AbstractAnswer:
     net, three, data = op.networks.TwoLayer(8, paired=True), op.networks.ThreeLayer(4), rows()
     if kind == "trajectory":
         return op.training.gradient_descent(net, data, lr=0.1, steps=3, measures=("outputs", "weights"))
+    if kind == "fitted-model":
+        from overparam.estimators.fitted_model import fitted_model
+
+        return fitted_model(op.NTKClassifier(kernel="laplace").fit(*data))
     if kind == "sweep":
         return op.training.sweep(net, data, lr=[0.1, 0.2], steps=3)
     if kind == "smoothed-run":

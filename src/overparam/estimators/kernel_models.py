@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 from overparam.core import checks
 from overparam.core.bracketed import Interval
 from overparam.core.kernel import AbstractKernel
+from overparam.core.provenance import Stopwatch
 from overparam.data.labels import encode_codes
 from overparam.estimators.rows import as_numbers, prepare_columns
 from overparam.theory.error_intervals import scores_left_out
@@ -91,6 +92,7 @@ class AbstractKernelModel(BaseEstimator):
         self, X: Any, targets: Any, sample_weight: Any, groups: Any, task: Literal["classes", "regression"]
     ) -> None:
         """Fit to rows and to `targets`, a function of the checked y that gives targets and further weights."""
+        self._watch = Stopwatch()
         A, encoders, self._notes = as_numbers(self, X)
         n = len(A)
         y, more = targets(n)
@@ -120,7 +122,7 @@ class AbstractKernelModel(BaseEstimator):
             ridge=None if self.steps is not None and ridge is None else ridge, steps=self.steps, lr=self.lr,
             task=task, key=seed, jobs=self.n_jobs, device=self.device,
         )  # fmt: skip
-        self._seed, self._counted = seed, None if np.all(weights == 1) else weights
+        self._seed, self._counted = seed, weights
         self._left_out = np.empty((n, *self.fit_.outputs.shape[1:]))
         self._left_out[there] = self.fit_.outputs[same]
         absent = np.setdiff1d(np.arange(n), there)

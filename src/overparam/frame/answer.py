@@ -26,6 +26,7 @@ KINDS: dict[str, str] = {
     "forecast": "overparam.analysis.model_forecast.Forecast",
     "landscape": "overparam.landscapes.surveying.Landscape",
     "gram": "overparam.analysis.matrix_building.BuiltGram",
+    "fitted-model": "overparam.estimators.fitted_model.FittedModel",
     "label-issues": "overparam.analysis.label_issues.LabelIssues",
     "comparison": "overparam.analysis.comparison.Comparison",
     "difference": "overparam.analysis.data_difference.Difference",

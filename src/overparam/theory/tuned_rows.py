@@ -242,7 +242,7 @@ class ChosenFit:
     """The chosen kernel and ridge on all rows."""
 
     def __init__(self, rows: FittedRows, setting: Setting, coefficients: np.ndarray) -> None:
-        self._rows, self._setting, self.coefficients = rows, setting, coefficients
+        self.rows, self._setting, self.coefficients = rows, setting, coefficients
         self.kernel, self.get = rows.kernels[setting.name]
         self.known = rows.X[rows.first]
         """The distinct rows."""
@@ -253,7 +253,7 @@ class ChosenFit:
 
     def deviations(self, Z: Any) -> np.ndarray:
         """As `TunedFit.deviations`."""
-        rows, ridge = self._rows, self._setting.ridge
+        rows, ridge = self.rows, self._setting.ridge
         if ridge <= 0:
             raise ValueError("deviations are of a fit with a ridge > 0; leave `steps` out, or give a ridge")
         H = rows.matrix(self._setting.name)
@@ -283,8 +283,8 @@ class ChosenFit:
 
     def left_out(self, groups: Any, rows: np.ndarray | None = None) -> np.ndarray:
         """As `TunedFit.leaving`."""
-        there = self._rows if rows is None else self._rows.of(rows)
-        scaled = self._rows.scaled if rows is None else self._rows.scaled[rows]
+        there = self.rows if rows is None else self.rows.of(rows)
+        scaled = self.rows.scaled if rows is None else self.rows.scaled[rows]
         path = GroupsLeftOut(there.matrix(self._setting.name), scaled, there.same, there.weights, several=False)
         return self.in_units(path.outputs(self._setting.ridge, path.leaving(groups)))
 
@@ -292,7 +292,7 @@ class ChosenFit:
         self, rows: np.ndarray, groups: np.ndarray, blocks: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As `TunedFit.without`."""
-        known = self._rows
+        known = self.rows
         K = cross_matrix(self.kernel, known.X[rows], known.X[rows], get=self.get)
         roots = np.sqrt(np.ones(len(K)) if known.weights is None else known.weights[rows])[:, None]
         K = roots * ((K + K.T) / 2) * roots.T
@@ -304,7 +304,7 @@ class ChosenFit:
         self, rows: np.ndarray, folds: Sequence[tuple[np.ndarray, np.ndarray]], chosen: Sequence[Setting]
     ) -> np.ndarray:
         """As `TunedFit.over_folds`, with the setting of each fold."""
-        known = self._rows
+        known = self.rows
         roots = np.sqrt(np.ones(len(rows)) if known.weights is None else known.weights[rows])[:, None]
         Y = roots * known.scaled[rows]
         found = np.empty_like(Y)
@@ -330,7 +330,7 @@ class ChosenFit:
 
     def in_units(self, scaled: np.ndarray) -> np.ndarray:
         """In the shape and units of y."""
-        rows = self._rows
+        rows = self.rows
         return (scaled * rows.units + rows.shift).reshape(len(scaled), *rows.y.shape[1:])
 
 

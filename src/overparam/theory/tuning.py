@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, final
 
@@ -69,7 +69,8 @@ class TunedFit:
     """(outputs,) what residuals are divided by before they are squared: 1 for classes."""
     notes: tuple[str, ...]
     """What was not done on all rows, in words."""
-    _final: ChosenFit
+    _final: Any = field(default=None, metadata={"stored": False})
+    """A `ChosenFit`, which `put_back` makes again where data alone were kept."""
     weights: np.ndarray | None = None
     """(n,) of the rows; None: 1."""
     folds: FoldsLeftOut | None = None
@@ -158,13 +159,19 @@ class TunedFit:
 
     @property
     def coefficients(self) -> np.ndarray:
-        """c of f(z) = K(z, `distinct`) c, in units of the targets."""
+        """c of f(z) = K(z, distinct rows) c, in units of the targets."""
         return self._final.coefficients
 
     @property
-    def distinct(self) -> np.ndarray:
-        """One of every set of equal rows."""
-        return self._final.known
+    def rows(self) -> np.ndarray:
+        """X."""
+        return self._final.rows.X
+
+    def put_back(self, X: np.ndarray, kernel: AbstractKernel, get: str, coefficients: np.ndarray) -> TunedFit:
+        """With its rows, kernel and coefficients again, so that it predicts."""
+        kernels = {self.chosen: (kernel, get)}
+        rows = FittedRows(X, self.y, self.groups, self.task, kernels, None, self.units, weights=self.weights)
+        return replace(self, _final=ChosenFit(rows, self.settings[0], coefficients))
 
     def deviations(self, Z: Any) -> np.ndarray:
         """The standard deviation of a new target at each new row, in the shape and units of `predict`.

@@ -1,0 +1,169 @@
+"""A fitted kernel model as an Answer: saved with its page and read back without pickle."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from overparam.core.bracketed import Interval
+from overparam.core.kernel import AbstractKernel
+from overparam.core.provenance import Provenance
+from overparam.core.sections import Figure, Section, Text, Verdict, series, table
+from overparam.core.spec import Spec, spec_of
+from overparam.core.words import count_of, measured, number
+from overparam.estimators.rows import PreparedColumns
+from overparam.frame.answer import AbstractAnswer
+from overparam.theory.tuning import TunedFit
+
+SHOWN = 10
+"""Settings on the page."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FittedModel(AbstractAnswer):
+    """`estimator` is the scikit-learn object that was saved: it predicts the same bits."""
+
+    kind: ClassVar[str] = "fitted-model"
+
+    model: str
+    """The name of its class."""
+    parameters: Mapping[str, Any]
+    classes: np.ndarray | None
+    """None of a regression."""
+    features: int
+    names: tuple[str, ...] | None
+    columns: PreparedColumns
+    fit: TunedFit
+    rows: np.ndarray
+    """Those fitted, prepared."""
+    coefficients: np.ndarray
+    kernel: Spec
+    get: str
+    left_out: np.ndarray
+    counted: np.ndarray
+    """(rows,) how many equal rows each was."""
+    seed: int
+    words: tuple[str, ...]
+    error: Interval
+    provenance: Provenance
+
+    @property
+    def title(self) -> str:
+        return f"{self.model}: {count_of(len(self.left_out), 'row')}"
+
+    @property
+    def done(self) -> str:
+        return f"{self.model} fitted to {count_of(len(self.left_out), 'row')}"
+
+    @property
+    def verdict(self) -> Verdict:
+        best = self.fit.settings[0]
+        stop = f"stopped after {count_of(best.steps, 'step')}" if best.steps else f"ridge {number(best.ridge, 3)}"
+        if self.classes is None:
+            first = f"The mean square error on new rows is {measured(self.error, share=False)}, by rows left out."
+        else:
+            first = f"{measured(self.error)} of new rows are put into a wrong class, by rows left out."
+        return Verdict("good", (first, f"Chosen of {count_of(len(self.fit.tried), 'setting')}: {best.name}, {stop}."))
+
+    def sections(self) -> tuple[Section, ...]:
+        heads = {"kernel": "kernel", "ridge": "ridge", "mean_square": "mean square", "error": "wrong", "rows": "rows"}
+        best = [
+            {
+                "kernel": one.name,
+                "ridge": one.ridge,
+                "mean_square": one.mean_square,
+                "error": one.error,
+                "rows": one.rows,
+            }
+            for one in self.fit.settings[:SHOWN]
+        ]
+        tried = [one for one in self.fit.tried if one.rows == len(self.fit.y)]
+        curves = [
+            series(name, [one.ridge for one in own], [one.mean_square for one in own])
+            for name in dict.fromkeys(one.name for one in self.fit.settings)
+            if len(own := [one for one in tried if one.name == name]) > 1
+        ]
+        chart = Figure(
+            "Mean square of rows left out by ridge", "Each kernel has one curve; the least point is the one chosen.",
+            "ridge", "mean square", tuple(curves[:SHOWN]), x_scale="log",
+        )  # fmt: skip
+        notes = (*self.words, *self.fit.notes)
+        return (
+            self.verdict.section,
+            Section("Settings", (table(heads, best, "The best settings by rows left out.", missing="–"), *((chart,) if curves else ()))),
+            *((Section("Notes", tuple(Text(f"{note[0].upper()}{note[1:]}.") for note in notes)),) if notes else ()),
+        )  # fmt: skip
+
+    @property
+    def estimator(self) -> Any:
+        """The scikit-learn object."""
+        kind = getattr(importlib.import_module("overparam.estimators"), self.model)
+        found = kind(**{name: _made(value) for name, value in self.parameters.items()})
+        found.n_features_in_ = self.features
+        if self.names is not None:
+            found.feature_names_in_ = np.array(self.names, dtype=object)
+        if self.classes is not None:
+            found.classes_ = self.classes
+        found.columns_, found._left_out, found._counted = self.columns, self.left_out, self.counted
+        found._seed, found._notes = self.seed, list(self.words)
+        found.fit_ = self.fit.put_back(self.rows, self.kernel.make(), self.get, self.coefficients)
+        return found
+
+
+def fitted_model(estimator: Any) -> FittedModel:
+    """The Answer of a fitted NTKClassifier or NTKRegressor."""
+    fit: TunedFit = estimator.fit_
+    kernel = spec_of(fit.kernel)
+    if not kernel.house:
+        raise ValueError(
+            f"{kernel} is not a kernel of overparam and cannot be made from its record; keep the estimator by pickle"
+        )
+    parameters = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
+    names = getattr(estimator, "feature_names_in_", None)
+    return FittedModel(
+        model=type(estimator).__name__,
+        parameters=parameters,
+        classes=getattr(estimator, "classes_", None),
+        features=estimator.n_features_in_,
+        names=None if names is None else tuple(map(str, names)),
+        columns=estimator.columns_,
+        fit=fit,
+        rows=fit.rows,
+        coefficients=fit.coefficients,
+        kernel=kernel,
+        get=fit.get,
+        left_out=estimator._left_out,
+        counted=estimator._counted,
+        seed=estimator._seed,
+        words=tuple(estimator._notes),
+        error=estimator.loo_error_,
+        provenance=estimator._watch.provenance({"model": type(estimator).__name__, **parameters}, seed=estimator._seed),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON: kernels as their Specs, weights of classes as pairs."""
+    if isinstance(value, AbstractKernel):
+        return {"kernel": spec_of(value).to_json()}
+    if isinstance(value, Mapping):
+        return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list | range | np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.random.RandomState):
+        return None
+    return value
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if "kernel" in value:
+            return Spec.from_json(value["kernel"]).make()
+        return {_made(key): _made(item) for key, item in value["pairs"]}
+    return tuple(map(_made, value)) if isinstance(value, list) else value
