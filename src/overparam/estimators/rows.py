@@ -46,8 +46,8 @@ class PreparedColumns:
     """The distinct values of one kept column after the other, rising."""
     starts: np.ndarray
     """(kept + 1,) where each begins."""
-    shares: np.ndarray
-    """Of the rows that have at most this value."""
+    ranks: np.ndarray
+    """Of each: the share of the rows below it, half of those that are equal counted."""
     spread: np.ndarray
     """(kept,) the standard deviation of the quantiles."""
 
@@ -68,13 +68,11 @@ class PreparedColumns:
         return np.column_stack([scaled / np.sqrt(max(1, scaled.shape[1])), np.ones(len(A))])
 
     def _quantiles(self, A: np.ndarray) -> np.ndarray:
-        """The share of the training rows below each value, half of those that are equal counted."""
+        """The share of the training rows below each value; on a line between two of theirs."""
         found = np.empty(A.shape)
         for j, column in enumerate(A.T):
             own = slice(self.starts[j], self.starts[j + 1])
-            below = np.concatenate([[0.0], self.shares[own]])
-            sides = [below[np.searchsorted(self.values[own], column, side)] for side in ("left", "right")]
-            found[:, j] = (sides[0] + sides[1]) / 2
+            found[:, j] = np.interp(column, self.values[own], self.ranks[own])
         return found
 
 
@@ -94,14 +92,13 @@ def prepare_columns(
     kept = np.ptp(A, axis=0) > 0 if how in ("auto", "standardise", "quantiles") else np.ones(A.shape[1], dtype=bool)
     A = A[:, kept]
     each = np.ones(len(A)) if weights is None else weights
-    values, shares, spread = [], [], []
+    values, ranks, spread = [], [], []
     for column in A.T if how in ("auto", "quantiles") else ():
         own, place = np.unique(column, return_inverse=True)
         share = np.bincount(place, each) / each.sum()
-        upto = np.cumsum(share)
         values.append(own)
-        shares.append(upto)
-        spread.append(np.sqrt(share @ (upto - share / 2 - 0.5) ** 2))
+        ranks.append(np.cumsum(share) - share / 2)
+        spread.append(np.sqrt(share @ (ranks[-1] - 0.5) ** 2))
     none = np.zeros(0)
     return PreparedColumns(
         how=how,
@@ -112,7 +109,7 @@ def prepare_columns(
         deviation=column_deviations(A, weights) if A.size else none,
         values=np.concatenate(values) if values else none,
         starts=np.cumsum([0, *map(len, values)]),
-        shares=np.concatenate(shares) if shares else none,
+        ranks=np.concatenate(ranks) if ranks else none,
         spread=np.array(spread),
     )
 

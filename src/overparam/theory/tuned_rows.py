@@ -319,14 +319,15 @@ class ChosenFit:
 
     def leaving_nearest(self, rows: np.ndarray, sets: Sequence[np.ndarray]) -> np.ndarray:
         """As `TunedFit.leaving_nearest`."""
-        known = self._rows
-        X, Y = known.X[rows], known.scaled[rows]
-        made = factor(gram(self.kernel, X, "dense", get=self.get, device="cpu"), self._setting.ridge)
-        inverse = np.asarray(made.solve(np.eye(len(rows))))
+        known = self.rows
+        roots = np.sqrt(np.ones(len(rows)) if known.weights is None else known.weights[rows])[:, None]
+        Y = roots * known.scaled[rows]
+        K = roots * gram(self.kernel, known.X[rows], "dense", get=self.get, device="cpu").dense() * roots.T
+        inverse = np.asarray(factor(K, self._setting.ridge).solve(np.eye(len(rows))))
         solved, found = inverse @ Y, Y.copy()
         for one in sets:
             found[one[0]] -= np.linalg.solve(inverse[np.ix_(one, one)], solved[one])[0]
-        return self.in_units(found)
+        return self.in_units(found / roots)
 
     def in_units(self, scaled: np.ndarray) -> np.ndarray:
         """In the shape and units of y."""
