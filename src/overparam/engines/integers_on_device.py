@@ -372,6 +372,8 @@ class DeviceIntegerGram(_IntegerGram):
         with jax.enable_x64(True), jax.default_device(self._device):
             return _block(self._rows, jnp.asarray(rows), jnp.asarray(columns), self._function, self._form)
 
+    block_of_chosen = device_block
+
     def dense(self) -> np.ndarray:
         fix = "use `H @ v` or `H.block(rows, columns)`"
         checks.require_memory(

@@ -140,6 +140,14 @@ class AbstractGram(abc.ABC):
         """As `block`, where the products are made; of near-parallel pairs it may keep eight digits."""
         return self.to_device(self.block(rows, columns))
 
+    def shared_out(self, part: Any) -> Any:
+        """An array that lies where the products are made with its rows shared out between the devices, where there are several."""
+        return part
+
+    def together(self, part: Any) -> Any:
+        """Such an array whole again on each of them."""
+        return part
+
     def to_host(self, V: Any) -> np.ndarray:
         """A NumPy copy of an array that lies where the products are made."""
         return np.asarray(V)

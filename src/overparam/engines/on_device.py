@@ -61,7 +61,8 @@ def rates(device: str, kernel: AbstractInnerProductKernel, get: str) -> Rates:
 
 
 class _Rows:
-    """Unit rows on the device, padded to whole tiles with zero rows, which kernels that allow none see as of norm 1."""
+    """Unit rows, and on the device, from when they are asked for there, padded to whole tiles with zero rows, which kernels that
+    allow none see as of norm 1."""
 
     def __init__(self, X: np.ndarray, device: Any, zero: bool) -> None:
         self.host = UnitRows.of(X, zero=zero)
@@ -69,10 +70,20 @@ class _Rows:
         self.tile = tile_size(self.n, TILE)
         self.padded = -(-self.n // self.tile) * self.tile
         self.device = device
-        with jax.enable_x64(True), jax.default_device(device):
-            missing = self.padded - self.n
-            self.U = jnp.pad(jnp.asarray(self.host.U), ((0, missing), (0, 0)))
-            self.norms = jnp.pad(jnp.asarray(self.host.norms), (0, missing), constant_values=1.0)
+
+    @functools.cached_property
+    def U(self) -> Any:
+        with jax.enable_x64(True), jax.default_device(self.device):
+            return jnp.pad(jnp.asarray(self.host.U), ((0, self.padded - self.n), (0, 0)))
+
+    @functools.cached_property
+    def norms(self) -> Any:
+        with jax.enable_x64(True), jax.default_device(self.device):
+            return jnp.pad(jnp.asarray(self.host.norms), (0, self.padded - self.n), constant_values=1.0)
+
+    def chosen(self, rows: np.ndarray) -> tuple[Any, Any]:
+        """Some rows and their norms on the device, whether or not all are there."""
+        return jnp.asarray(self.host.U[rows]), jnp.asarray(self.host.norms[rows])
 
 
 class UnitShares(NamedTuple):
@@ -133,8 +144,14 @@ def _near_mask(new: Any, U: Any) -> tuple[Any, Any]:
 
 @functools.partial(jax.jit, static_argnames=("function",))
 def _columns(U: Any, norms: Any, rows: Any, columns: Any, function: Any) -> Any:
-    rho = jnp.clip(jnp.matmul(U[rows], U[columns].T, precision=PRECISION), -1.0, 1.0)
-    return function(jnp, rho, norms[rows][:, None], norms[columns][None, :])
+    return _values((U[rows], norms[rows]), (U[columns], norms[columns]), function)
+
+
+@functools.partial(jax.jit, static_argnames=("function",))
+def _values(left: tuple[Any, Any], right: tuple[Any, Any], function: Any) -> Any:
+    """Of rows with their norms against others."""
+    rho = jnp.clip(jnp.matmul(left[0], right[0].T, precision=PRECISION), -1.0, 1.0)
+    return function(jnp, rho, left[1][:, None], right[1][None, :])
 
 
 @functools.partial(jax.jit, static_argnames=("tile",))
@@ -337,6 +354,11 @@ class DeviceMatrixFreeGram(_DeviceGram):
         with jax.enable_x64(True), jax.default_device(self._device):
             own = self._rows
             return _columns(own.U, own.norms, jnp.asarray(rows), jnp.asarray(columns), self._function)
+
+    def block_of_chosen(self, rows: np.ndarray, columns: np.ndarray) -> Any:
+        """As `device_block`, with no other rows on the device."""
+        with jax.enable_x64(True), jax.default_device(self._device):
+            return _values(self._rows.chosen(rows), self._rows.chosen(columns), self._function)
 
     def product(self, V: Any, progress: Progress | None = None) -> Any:
         with jax.enable_x64(True), jax.default_device(self._device):

@@ -118,7 +118,8 @@ def _product(rows: Any, V: Any, mesh: Mesh, tiles: _Tiles) -> tuple[Any, Any]:
 class ShardedGram(AbstractDeviceGram):
     """H known through its products on all of JAX's devices.
 
-    Blocks, cosines and products with new rows are those of the matrix on the first device of this process, which holds all rows too.
+    Products with new rows and pairs of large cosine are those of the matrix on the first device of this process, which then gets
+    all rows too (rows of integers from the start).
     On several machines every process calls the same functions with the same rows, after `jax.distributed.initialize`.
 
     Args:
@@ -194,7 +195,14 @@ class ShardedGram(AbstractDeviceGram):
 
     def device_block(self, rows: np.ndarray, columns: np.ndarray) -> Any:
         with jax.enable_x64(True):
-            return jax.device_put(self._one.device_block(rows, columns), self._everywhere)
+            return jax.device_put(self._one.block_of_chosen(rows, columns), self._everywhere)
+
+    def shared_out(self, part: Any) -> Any:
+        """Whole where its rows cannot be shared out evenly."""
+        return part if len(part) % self._mesh.size else jax.device_put(part, self._shares)
+
+    def together(self, part: Any) -> Any:
+        return jax.device_put(part, self._everywhere)
 
     def block(self, rows: Any, columns: Any) -> np.ndarray:
         return self._one.block(rows, columns)

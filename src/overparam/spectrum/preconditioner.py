@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, final
 
@@ -25,11 +26,18 @@ def column_count(H: AbstractGram) -> int:
     Where the CPU makes the matrix anew in every product, as many as are ready in the time of about one of them: a product
     takes 1.2 n² multiplications a feature, r columns about 3 n r².
     """
-    free = available_memory() if H.xp is np else free_memory(next(iter(H.to_device(np.zeros((1, 1))).devices())))
+    free = available_memory() if H.xp is np else _free_on_devices(H)
     pay = 6 * np.sqrt(H.n)
     if H.xp is np and H.plan is not None and H.plan.engine == "matrix_free":
         pay = max(pay, np.sqrt(0.4 * H.n * H.plan.multiplied))
     return max(1, min(H.n, round(pay), int(SHARE * free / (8 * H.n))))
+
+
+def _free_on_devices(H: AbstractGram) -> int:
+    """Bytes that are free on all devices together, which share the columns; virtual ones of a CPU have one memory."""
+    devices = H.to_device(np.zeros((1, 1))).devices()
+    one = next(iter(devices))
+    return free_memory(one) * (1 if one.platform == "cpu" else len(devices))
 
 
 @final
@@ -54,15 +62,16 @@ class Preconditioner:
         self.columns = len(chosen)
         linalg = _linalg(H.xp)
         corner = _square_root(H.device_block(chosen, chosen), H.xp)
-        self._linalg, self._xp = linalg, H.xp
+        self._linalg, self._xp, self._gram = linalg, H.xp, H
         self._blocks: list[Any] = []
+        """The columns, some rows each; of several devices each holds a share of those rows."""
+        self._edges = _edges(H.n, 1 if H.xp is np else len(corner.devices()))
         gone = [] if kept is None else [mask == 0 for mask in kept.T]
         whole, without = H.xp.zeros((self.columns, self.columns)), [0.0 for _ in gone]
         trace = 0.0
-        for start in range(0, H.n, BLOCK):
-            stop = min(start + BLOCK, H.n)
+        for start, stop in pairwise(self._edges):
             part = H.device_block(np.arange(start, stop), chosen)
-            part = linalg.solve_triangular(corner, part.T, lower=True).T
+            part = H.shared_out(linalg.solve_triangular(corner, part.T, lower=True).T)
             whole = whole + part.T @ part
             for index, rows in enumerate(gone):  # what a system does not keep: of all folds together, all rows once
                 without[index] = without[index] + _square(part, rows[start:stop], H)
@@ -71,28 +80,40 @@ class Preconditioner:
             progress(stop, H.n, "preconditioner")
         left = (float(np.sum(H.diagonal())) - float(trace)) / H.n
         self.shift = ridge + max(left, 64 * EPS * float(H.diagonal().max()))
-        whole = whole + self.shift * H.xp.eye(self.columns)
-        squares = [whole] if kept is None else [whole - square for square in without]
+        whole = H.together(whole) + self.shift * H.xp.eye(self.columns)
+        squares = [whole] if kept is None else [whole - H.together(square) for square in without]
         self._factors = [linalg.cho_factor(square, lower=True) for square in squares]
 
     def solve(self, R: Any) -> Any:
         """M⁻¹ R, where the products are made; rows that a system does not keep are for the caller to set to 0."""
         seen: Any = 0.0
         for index, part in enumerate(self._blocks):
-            seen = seen + part.T @ R[index * BLOCK : index * BLOCK + len(part)]
+            seen = seen + part.T @ R[self._edges[index] : self._edges[index + 1]]
         width = R.shape[1] // len(self._factors)
         solved = [
             self._linalg.cho_solve(factor, seen[:, index * width : (index + 1) * width])
             for index, factor in enumerate(self._factors)
         ]
         seen = self._xp.concatenate(solved, axis=1)
-        return (R - self._xp.concatenate([part @ seen for part in self._blocks])) / self.shift
+        made = [self._gram.together(part @ seen) for part in self._blocks]
+        return (R - self._xp.concatenate(made)) / self.shift
 
     def inverse_diagonal(self) -> Any:
         """Of M⁻¹, of the first system."""
         factor = self._factors[0][0]
-        seen = [self._linalg.solve_triangular(factor, part.T, lower=True) for part in self._blocks]
+        seen = [self._linalg.solve_triangular(factor, self._gram.together(part).T, lower=True) for part in self._blocks]
         return (1 - self._xp.concatenate([self._xp.sum(part * part, axis=0) for part in seen])) / self.shift
+
+
+def _edges(n: int, devices: int) -> list[int]:
+    """Where blocks of rows end: of each all devices can have alike many rows, but for the few that are left at the end.
+
+    >>> _edges(20_000, 3)
+    [0, 8190, 16380, 19998, 20000]
+    """
+    found = [*range(0, n, BLOCK - BLOCK % devices), n]
+    even = found[-2] + (n - found[-2]) // devices * devices
+    return found if even in found[-2:] else [*found[:-1], even, n]
 
 
 def _square(part: Any, rows: np.ndarray, H: AbstractGram) -> Any:
