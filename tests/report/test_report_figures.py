@@ -14,7 +14,7 @@ from overparam.core.sections import Figure, Line, Series, series
 from overparam.report import export_figures, save_figure, style
 from overparam.report.axes import canvas, ticks
 from overparam.report.drawing import above, beside, render_svg
-from overparam.report.interactive import plotly_json
+from overparam.report.interactive import plotly_of
 
 ODD = {
     "no series": (),
@@ -40,7 +40,7 @@ LINES = (Line("v", x=2.0), Line("h", y=1.0), Line("nowhere"), Line("zero", x=0.0
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_odd_data_draw_everywhere(name, scale, tmp_path):
     figure = Figure("t", "c", "x", "y", ODD[name], scale, scale, LINES)
-    text = json.dumps(plotly_json(figure), allow_nan=False)
+    text = json.dumps(plotly_of(canvas(figure)), allow_nan=False)
     assert json.loads(text)["layout"]["yaxis"]["type"] == scale
     image = render_svg(figure)
     ET.fromstring(image)
@@ -61,7 +61,7 @@ def test_a_log_axis_drops_what_it_cannot_show_and_clips_bands():
     assert drawn.series[0].x == (1.0, 10.0, 100.0)
     assert drawn.series[0].y == (0.1, None, 0.01)
     assert -3.3 < drawn.y_range[0] < -2.9  # one decade below the curve, not two hundred
-    band, curve = plotly_json(figure)["data"]
+    band, curve = plotly_of(canvas(figure))["data"]
     assert band["fill"] == "toself"
     assert min(band["y"]) > 0
     assert curve["y"] == [0.1, None, 0.01]
@@ -69,14 +69,14 @@ def test_a_log_axis_drops_what_it_cannot_show_and_clips_bands():
 
 def test_a_band_breaks_where_its_bracket_does():
     figure = Figure("t", "c", "x", "y", (series("a", range(5), [1] * 5, lower=[0, 0, None, 0, 0], upper=[2] * 5),))
-    band = plotly_json(figure)["data"][0]
+    band = plotly_of(canvas(figure))["data"][0]
     assert band["y"] == [2, 2, 0, 0, None, 2, 2, 0, 0]
 
 
 def test_the_first_series_lies_on_top_and_bars_keep_their_order():
     def names(mark):
         figure = Figure("t", "c", "x", "y", tuple(series(n, [1, 2], [1, 2], mark=mark) for n in "abc"))
-        return [trace["name"] for trace in plotly_json(figure)["data"]]
+        return [trace["name"] for trace in plotly_of(canvas(figure))["data"]]
 
     assert names("line") == ["c", "b", "a"]
     assert names("bars") == ["a", "b", "c"]

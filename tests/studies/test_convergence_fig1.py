@@ -11,7 +11,6 @@ from overparam.studies import convergence_fig1 as runs
 from overparam.studies.convergence_fig1 import (
     NOISE,
     PAPER_SHOWN,
-    Task,
     _where_negative,
     data_of,
     image_of,
@@ -119,7 +118,7 @@ def test_epochs_rates_and_records_are_the_papers_scaled():
 
 
 def test_data_are_standardised_and_a_fifth_of_the_training_labels_redrawn():
-    clean, noisy = data_of(SMOKE, Task("digits"), 3), data_of(SMOKE, Task("digits", NOISE), 3)
+    clean, noisy = data_of(SMOKE, ("digits", 0.0), 3), data_of(SMOKE, ("digits", NOISE), 3)
     assert image_of(clean) == (8, 8, 1)
     assert clean.X.dtype == np.float32
     assert clean.X.mean() == pytest.approx(0, abs=1e-5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import torch
@@ -140,13 +139,8 @@ _LOOKS = {"__get__", "__len__", "size", "dim", "numel", "is_floating_point"}
 """What may be asked of a tensor on the way: it computes nothing."""
 
 
-@dataclass(frozen=True)
-class Link:
-    """One linear layer: places of its weights and its bias among the trained arrays, and whether a ReLU follows."""
-
-    weight: int
-    bias: int | None
-    relu: bool
+Link = tuple[int, int | None, bool]
+"""One linear layer: places of its weights and its bias among the trained arrays, and whether a ReLU follows."""
 
 
 @final
@@ -169,10 +163,10 @@ class _Recorder(TorchFunctionMode):
         if func is F.linear and not given and self._is_next(*args):
             x, W, bias = (*args, None)[:3]
             self.first = x if self.first is None else self.first
-            self.links.append(Link(self.places[id(W)], None if bias is None else self.places[id(bias)], False))
+            self.links.append((self.places[id(W)], None if bias is None else self.places[id(bias)], False))
             self.last = out
         elif func in RELUS and len(args) == 1 and not any(given.values()) and self._may_bend(args[0]):
-            self.links[-1] = Link(self.links[-1].weight, self.links[-1].bias, True)
+            self.links[-1] = (*self.links[-1][:2], True)
             self.last = out
         elif func in (F.dropout, torch.flatten, Tensor.flatten):
             # dropout that is off gives its input back; samples may be flattened on their way to the first layer
@@ -186,7 +180,7 @@ class _Recorder(TorchFunctionMode):
         return fresh and x.ndim == 2 and id(W) in self.places and (b is None or id(b) in self.places)
 
     def _may_bend(self, x: Tensor) -> bool:
-        return bool(self.links) and x is self.last and not self.links[-1].relu
+        return bool(self.links) and x is self.last and not self.links[-1][2]
 
 
 def find_chain(call: Callable[[Tensor], Tensor], leaves: Sequence[Tensor], x: Tensor) -> tuple[Link, ...]:
@@ -200,9 +194,9 @@ def find_chain(call: Callable[[Tensor], Tensor], leaves: Sequence[Tensor], x: Te
     """
     with _Recorder(leaves) as seen:
         out = call(x)
-    used = sorted(place for link in seen.links for place in (link.weight, link.bias) if place is not None)
+    used = sorted(place for link in seen.links for place in link[:2] if place is not None)
     whole = seen.plain and out is seen.last and used == list(range(len(leaves)))
-    if not whole or seen.first is None or seen.links[-1].relu or not torch.equal(seen.first, x.reshape(len(x), -1)):
+    if not whole or seen.first is None or seen.links[-1][2] or not torch.equal(seen.first, x.reshape(len(x), -1)):
         return ()
     return tuple(seen.links)
 
@@ -222,16 +216,16 @@ class ChainProducts:
         self.weights = [leaf.detach() for leaf in leaves]
         with torch.no_grad():
             inputs = [x.reshape(len(x), -1)]
-            for link in links:
-                z = F.linear(inputs[-1], self.weights[link.weight], self._of(self.weights, link))
-                inputs.append(torch.relu_(z) if link.relu else z)
+            for weight, bias, relu in links:
+                z = F.linear(inputs[-1], self.weights[weight], self._of(self.weights, bias))
+                inputs.append(torch.relu_(z) if relu else z)
         self.outputs = inputs.pop().requires_grad_()
         self.inputs = inputs
         self.bend = torch.autograd.grad(loss(self.outputs), self.outputs, create_graph=True)[0]
         g = self.bend.detach()
         self.gradients = [g]
         for place in range(len(links) - 1, 0, -1):
-            g = self._masked(place, g @ self.weights[links[place].weight])
+            g = self._masked(place, g @ self.weights[links[place][0]])
             self.gradients.insert(0, g)
 
     def along(self, v: Tensor) -> Tensor:
@@ -241,29 +235,29 @@ class ChainProducts:
             V, out = ([part.view_as(w) for part, w in zip(whole.split(self.sizes), self.weights, strict=True)]
                       for whole in (v, result))  # fmt: skip
             moved: list[Tensor | None] = [None]
-            for place, link in enumerate(self.links):
-                Rz = F.linear(self.inputs[place], V[link.weight], self._of(V, link))
+            for place, (weight, bias, _) in enumerate(self.links):
+                Rz = F.linear(self.inputs[place], V[weight], self._of(V, bias))
                 before = moved[-1]
                 if before is not None:
-                    Rz.addmm_(before, self.weights[link.weight].t())
+                    Rz.addmm_(before, self.weights[weight].t())
                 moved.append(self._masked(place + 1, Rz))
             Rg = self._bent(moved.pop())
             for place in range(len(self.links) - 1, -1, -1):
-                link, before, g = self.links[place], moved[place], self.gradients[place]
-                torch.mm(Rg.t(), self.inputs[place], out=out[link.weight])
-                if link.bias is not None:
-                    torch.sum(Rg, 0, out=out[link.bias])
+                (weight, bias, _), before, g = self.links[place], moved[place], self.gradients[place]
+                torch.mm(Rg.t(), self.inputs[place], out=out[weight])
+                if bias is not None:
+                    torch.sum(Rg, 0, out=out[bias])
                 if before is not None:
-                    out[link.weight].addmm_(g.t(), before)
-                    Rg = self._masked(place, (Rg @ self.weights[link.weight]).addmm_(g, V[link.weight]))
+                    out[weight].addmm_(g.t(), before)
+                    Rg = self._masked(place, (Rg @ self.weights[weight]).addmm_(g, V[weight]))
         return result
 
-    def _of(self, arrays: Sequence[Tensor], link: Link) -> Tensor | None:
-        return None if link.bias is None else arrays[link.bias]
+    def _of(self, arrays: Sequence[Tensor], bias: int | None) -> Tensor | None:
+        return None if bias is None else arrays[bias]
 
     def _masked(self, place: int, g: Tensor) -> Tensor:
         """g where the ReLU before a layer lets it through; after the last layer there is none."""
-        return torch.ops.aten.threshold_backward(g, self.inputs[place], 0) if self.links[place - 1].relu else g
+        return torch.ops.aten.threshold_backward(g, self.inputs[place], 0) if self.links[place - 1][2] else g
 
     def _bent(self, Ru: Any) -> Tensor:
         """The derivative of the loss's gradient in the outputs along Ru."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from overparam.adapters.torch_module import TorchModule, _not_differentiable
 from overparam.adapters.torch_state import Weighted, first_line, outputs_of, undisturbed
-from overparam.adapters.torch_tangents import pushed_forward
+from overparam.adapters.torch_tangents import pulled_back, pushed_forward
 from overparam.core.model_steps import AbstractModelSteps
 
 PIECE = 512
@@ -49,19 +49,13 @@ class TorchSteps(AbstractModelSteps):
     def pull(self, w: np.ndarray, c: np.ndarray) -> np.ndarray:
         with undisturbed(self.module):
             leaves = {name: leaf.requires_grad_() for name, leaf in self._leaves(w).items()}
-            total = {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+            model = Weighted(self.module, leaves, self.rest, self.memory)
             first = next(iter(leaves.values()))
             seeds = torch.tensor(c, dtype=first.dtype, device=first.device)
             try:
-                for rows, seed in zip(self.x.split(PIECE), seeds.split(PIECE), strict=True):
-                    out = outputs_of(self.module, {**leaves, **self.rest}, rows)
-                    parts = torch.autograd.grad(out, list(leaves.values()), seed.to(out.dtype), allow_unused=True)
-                    for name, part in zip(leaves, parts, strict=True):
-                        if part is not None:
-                            total[name] += part
+                return self._joined(pulled_back(model, zip(self.x.split(PIECE), seeds.split(PIECE), strict=True)))
             except RuntimeError as error:
                 raise _not_differentiable(error) from error
-            return self._joined(total)
 
     def push(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         with undisturbed(self.module):

@@ -56,7 +56,8 @@ def pulled_back(model: Weighted, batches: Iterator[tuple[Tensor, Tensor]]) -> di
     """Σ_j J(z_j)ᵀ v_j by name, over batches of (z, v)."""
     total = {name: torch.zeros_like(leaf) for name, leaf in model.leaves.items()}
     for z, v in batches:
-        parts = torch.autograd.grad(model.outputs(z), list(model.leaves.values()), v, allow_unused=True)
+        out = model.outputs(z)
+        parts = torch.autograd.grad(out, list(model.leaves.values()), v.to(out.dtype), allow_unused=True)
         for name, part in zip(model.leaves, parts, strict=True):
             if part is not None:
                 total[name] += part

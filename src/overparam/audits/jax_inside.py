@@ -35,8 +35,7 @@ from overparam.layers import (
     Skip,
 )
 from overparam.layers.layer import Shape, applied, output_of
-from overparam.networks.composed import AbstractComposed
-from overparam.networks.wrappers import Frozen
+from overparam.networks.composed import AbstractComposed, Frozen
 
 
 @final

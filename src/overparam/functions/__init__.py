@@ -17,8 +17,13 @@ from overparam.functions.indicator import (
     indicator_function,
     indicator_sampled,
 )
-from overparam.functions.information import Information, information_out_of_randomness
-from overparam.functions.interval_partition import IntervalPartition, interval_partition, printed_mean
+from overparam.functions.information import (
+    Information,
+    IntervalPartition,
+    information_out_of_randomness,
+    interval_partition,
+    printed_mean,
+)
 from overparam.functions.learnable import (
     LearnableFunction,
     PowerTerm,

@@ -281,14 +281,12 @@ def existence_error_against_width(
             made = ExistingNetwork(target, W0, b0, a, W)
             found[i, j] = made.error(X), made.row_max, made.frobenius, made.norm_2_4
     squares, norms = found[:, :, 0] ** 2, found[:, :, 1:].mean(axis=1)
-    errors = np.sqrt(squares.mean(axis=1))
-    shares = squares.std(axis=1, ddof=1) / math.sqrt(repeats) / squares.mean(axis=1) / 2  # relative, of the root
-    slope, slope_error = fitted_slope(np.log(sizes), np.log(errors), float(np.sqrt(np.mean(shares**2))))
+    errors, standard_errors, slope, slope_error = fitted_errors(squares, sizes)
     row_max, frobenius, norm_2_4 = norms.T
     return ExistenceCurve(
         widths=np.array(sizes),
         errors=errors,
-        standard_errors=errors * shares,
+        standard_errors=standard_errors,
         row_max=row_max,
         frobenius=frobenius,
         norm_2_4=norm_2_4,
@@ -296,6 +294,15 @@ def existence_error_against_width(
         slope_error=slope_error,
         repeats=int(repeats),
     )
+
+
+def fitted_errors(squares: np.ndarray, sizes: Any) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Of mean squares, a row a size and a column a start: root mean squares, their standard errors, and the power of the size."""
+    means = squares.mean(axis=1)
+    errors = np.sqrt(means)
+    shares = squares.std(axis=1, ddof=1) / math.sqrt(squares.shape[1]) / means / 2  # relative, of the root
+    fit = fitted_slope(np.log(sizes), np.log(errors), float(np.sqrt(np.mean(shares**2))))
+    return errors, errors * shares, *fit
 
 
 def fitted_slope(x: np.ndarray, y: np.ndarray, error: float) -> tuple[float, float]:

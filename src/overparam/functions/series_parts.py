@@ -410,10 +410,10 @@ class ProductPart(AbstractPair):
         return -INFINITY if -INFINITY in found else sum(found, ZERO)
 
 
-def polynomial_part(numbers: tuple[Decimal, ...] | list[Decimal], title: str | None = None) -> PolynomialPart:
+def polynomial_part(numbers: tuple[Decimal, ...] | list[Decimal]) -> PolynomialPart:
     """A polynomial without zeros at its end."""
     degree = max((i for i, c in enumerate(numbers) if c), default=0)
-    return PolynomialPart(tuple(numbers[: degree + 1]) or (ZERO,), title)
+    return PolynomialPart(tuple(numbers[: degree + 1]) or (ZERO,))
 
 
 def magnitudes_of(part: AbstractPart, order: int) -> np.ndarray:

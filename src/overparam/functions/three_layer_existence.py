@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.functions.existence import fitted_slope
+from overparam.functions.existence import fitted_errors
 from overparam.functions.indicator import IndicatorFunction, indicator_function
 from overparam.functions.information import bound_of, carried, scaled
 from overparam.functions.power_series import PowerSeries
@@ -298,13 +298,10 @@ def product_error_against_width(
             gaps = outputs - truth
             found[place, j] = np.mean(gaps[0] ** 2), np.mean(np.abs(gaps[0])), np.mean(gaps[1] ** 2)
             norms.append(own)
-    squares = found[:, :, 0]
-    errors = np.sqrt(squares.mean(axis=1))
-    shares = squares.std(axis=1, ddof=1) / math.sqrt(repeats) / squares.mean(axis=1) / 2  # relative, of the root
-    second = np.array([m2 for _, m2 in widths])
-    slope, slope_error = fitted_slope(np.log(second), np.log(errors), float(np.sqrt(np.mean(shares**2))))
+    first, second = np.array(widths).T
+    errors, standard_errors, slope, slope_error = fitted_errors(found[:, :, 0], second)
     return ProductCurve(
-        np.array([m1 for m1, _ in widths]), second, errors, errors * shares, found[:, :, 1].mean(axis=1),
+        first, second, errors, standard_errors, found[:, :, 1].mean(axis=1),
         np.sqrt(found[:, :, 2].mean(axis=1)), float(np.sqrt(np.mean(truth**2))),
         {name: np.array([own[name] for own in norms]).reshape(-1, repeats).mean(axis=1) for name in norms[0]}, slope,
         slope_error,

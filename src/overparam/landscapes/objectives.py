@@ -18,8 +18,7 @@ from overparam.core.objective import MODES, AbstractObjective, Mode, require_ave
 from overparam.data import Dataset, as_dataset
 from overparam.landscapes.network_objective import network_objective
 from overparam.networks import Given
-from overparam.networks.composed import AbstractComposed
-from overparam.networks.wrappers import Frozen
+from overparam.networks.composed import AbstractComposed, Frozen
 from overparam.training.algorithm import checked_convention
 from overparam.training.arguments import as_network, first_weights, initial, require_classes
 from overparam.training.losses import as_loss

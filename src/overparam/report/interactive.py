@@ -13,7 +13,7 @@ import numpy as np
 from overparam.core.sections import Figure, Series, Surface
 from overparam.core.words import number
 from overparam.report import style
-from overparam.report.axes import Canvas, band, canvas
+from overparam.report.axes import Canvas, band
 from overparam.report.surface_drawing import COLOURS, LEVELS, shape_of, thinned
 
 MOST_POINTS = 4000
@@ -40,13 +40,8 @@ def points_a_series(figures: Sequence[Figure]) -> int:
     return limit
 
 
-def plotly_json(figure: Figure, limit: int = MOST_POINTS) -> dict[str, Any]:
-    """`data` and `layout` for plotly without colours, which the page gives, and `lines`, whose labels the page places by its width."""
-    return plotly_of(canvas(figure, limit))
-
-
 def plotly_of(drawn: Canvas) -> dict[str, Any]:
-    """`plotly_json` of a figure already made ready to draw."""
+    """`data` and `layout` for plotly without colours, which the page gives, and `lines`, whose labels the page places by its width."""
     figure = drawn.figure
     looks = style.looks(figure.series)
     bands: list[dict] = []

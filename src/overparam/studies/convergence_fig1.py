@@ -46,26 +46,19 @@ Row = Mapping[str, Any]
 ROLES: tuple[sections.Role, ...] = ("true", "random", "worst", "observed")
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is learnt: a data set by name, and the share of its training labels that are redrawn."""
+Task = tuple[str, float]
+"""What is learnt: a data set by name, and the share of its training labels that are redrawn."""
 
-    source: str
-    noise: float = 0.0
 
-    @property
-    def words(self) -> str:
-        """In a few words.
+def words_of(task: Task) -> str:
+    """What is learnt, in a few words.
 
-        >>> Task("cifar10", 0.2).words
-        'CIFAR-10, 20% random labels'
-        """
-        name = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}.get(self.source, self.source)
-        return f"{name}, {self.noise:.0%} random labels" if self.noise else name
-
-    def run(self, network: str) -> str:
-        """The name of the part in which a network learns it."""
-        return f"{network}, {self.words}"
+    >>> words_of(("cifar10", 0.2))
+    'CIFAR-10, 20% random labels'
+    """
+    source, noise = task
+    name = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}.get(source, source)
+    return f"{name}, {noise:.0%} random labels" if noise else name
 
 
 @dataclass(frozen=True)
@@ -124,8 +117,8 @@ class LandscapeSettings:
 
     def tasks(self, present: bool = True) -> tuple[Task, ...]:
         """Clean and noisy labels, and other data sets: those that are there, or all."""
-        more = tuple(Task(name) for name in self.more if not present or find_named(name) is not None)
-        return (Task(self.source), Task(self.source, NOISE), *more)
+        more = tuple((name, 0.0) for name in self.more if not present or find_named(name) is not None)
+        return ((self.source, 0.0), (self.source, NOISE), *more)
 
     def network(self, name: str, data: Dataset) -> AbstractNetwork:
         """One of `networks`, for such images."""
@@ -147,7 +140,8 @@ def image_of(data: Dataset) -> tuple[int, int, int]:
 
 def data_of(settings: LandscapeSettings, task: Task, seed: int) -> Dataset:
     """The rows, each colour with mean 0 and variance 1 over the training images, in float32; test labels stay clean."""
-    data = load(task.source, train=settings.train, test=settings.test)
+    source, noise = task
+    data = load(source, train=settings.train, test=settings.test)
     channels = image_of(data)[2]
     pixels = data.X.reshape(data.n, channels, -1)
     mean, deviation = pixels.mean(axis=(0, 2)), pixels.std(axis=(0, 2))
@@ -158,7 +152,7 @@ def data_of(settings: LandscapeSettings, task: Task, seed: int) -> Dataset:
 
     test = None if data.test is None else replace(data.test, X=scaled(data.test.X))
     data = data.replace(X=scaled(data.X), test=test)
-    return corrupt_labels(data, task.noise, key=seed, test=False).data if task.noise else data
+    return corrupt_labels(data, noise, key=seed, test=False).data if noise else data
 
 
 def parts(settings: LandscapeSettings, key: int, device: str | None) -> list[Part]:
@@ -168,9 +162,8 @@ def parts(settings: LandscapeSettings, key: int, device: str | None) -> list[Par
     data = {task: data_of(settings, task, key) for task in settings.tasks()}
     for name in settings.networks:
         for task, rows in data.items():
-            found.append(
-                Part(task.run(name), shown_epochs, (own, name, rows, key), seconds=_seconds(settings, rows, device))
-            )
+            seconds = _seconds(settings, rows, device)
+            found.append(Part(f"{name}, {words_of(task)}", shown_epochs, (own, name, rows, key), seconds=seconds))
     return found
 
 
@@ -279,17 +272,17 @@ def conclude(settings: LandscapeSettings, found: Found) -> tuple[Values, Arrays]
     rows: list[dict[str, Any]] = []
     ends: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = {}
-    tasks = [task for task in settings.tasks(present=False) if task.run(settings.networks[0]) in found]
+    tasks = [task for task in settings.tasks(present=False) if f"{settings.networks[0]}, {words_of(task)}" in found]
     for name in settings.networks:
         for task in tasks:
-            place = task.run(name)
+            place = f"{name}, {words_of(task)}"
             own = found[place]
             rows += [_landscape(settings, name, task, epoch, own) for epoch in settings.shown]
             ends.append(_end(settings, name, task, own))
             arrays |= {f"{place}/{what}": own[what] for what in RECORDS if what in own}
             for epoch in settings.shown:
                 arrays |= {f"{place}, epoch {settings.scaled(epoch)}/{what}": own[f"{epoch}/{what}"] for what in ARRAYS}
-    there = {task.source for task in tasks}
+    there = {source for source, _ in tasks}
     missing = [name for name in settings.more if name not in there]
     return {"landscapes": rows, "runs": ends, "observation": observation(rows), "missing": missing}, arrays
 
@@ -299,7 +292,7 @@ def _landscape(settings: LandscapeSettings, name: str, task: Task, epoch: int, o
     numbers = {what: float(own[f"{epoch}/{what}"]) for what in NUMBERS}
     here = numbers["here"]
     return {
-        "network": name, "task": task.words, "paper_epoch": epoch, "epoch": settings.scaled(epoch),
+        "network": name, "task": words_of(task), "paper_epoch": epoch, "epoch": settings.scaled(epoch),
         "rate": settings.rate(settings.scaled(epoch)), **numbers,
         "gradient_share": (here - numbers["gradient_least"]) / here if here > 0 else 0.0,
         "curvature_share": (here - numbers["curvature_least"]) / here if here > 0 else 0.0,
@@ -309,7 +302,7 @@ def _landscape(settings: LandscapeSettings, name: str, task: Task, epoch: int, o
 def _end(settings: LandscapeSettings, name: str, task: Task, own: Arrays) -> dict[str, Any]:
     """How a training ended."""
     return {
-        "network": name, "task": task.words, "epochs": settings.scaled(max(settings.shown)), "loss": float(own["loss"][-1]),
+        "network": name, "task": words_of(task), "epochs": settings.scaled(max(settings.shown)), "loss": float(own["loss"][-1]),
         "accuracy": float(own["accuracy"][-1]),
         "test_accuracy": float(own["test_accuracy"][-1]) if "test_accuracy" in own else None,
         "milliseconds": 1e3 * float(own["seconds_per_step"]),
@@ -463,7 +456,9 @@ def _setting(settings: LandscapeSettings, values: Mapping[str, Any]) -> tuple[se
         ),
     ]
     for name in values["missing"]:
-        words = f"{Task(name).words} is not here. To add it, put train.bin and test.bin of its binary version into "
+        words = (
+            f"{words_of((name, 0.0))} is not here. To add it, put train.bin and test.bin of its binary version into "
+        )
         texts.append(sections.Text(f"{words}$OVERPARAM_DATA/{name} and run the study again.", "warning"))
     return tuple(texts)
 

@@ -282,7 +282,7 @@ def as_tall_matrix(array: Any) -> Any:
     return array.T if array.shape[0] < array.shape[1] else array
 
 
-def spectral_norm(matrix: Any, products: int = PRODUCTS) -> Any:
+def spectral_norm(matrix: Any) -> Any:
     """‖M‖₂ by the Lanczos recursion on MᵀM from a fixed random vector, with full reorthogonalisation.
 
     A lower bound, exact up to rounding from as many products on as M has rows or columns. With 32 it was short by 1e-5
@@ -296,7 +296,7 @@ def spectral_norm(matrix: Any, products: int = PRODUCTS) -> Any:
     size = matrix.shape[1]
     largest = jnp.max(jnp.abs(matrix), initial=0.0)
     unit = matrix / jnp.where(largest > 0, largest, 1)  # squares of its entries neither vanish nor overflow
-    count = min(products, size)
+    count = min(PRODUCTS, size)
     start = np.random.default_rng(0).standard_normal(size)
     first = jnp.asarray(start / np.linalg.norm(start), matrix.dtype)
     basis = jnp.zeros((count + 1, size), matrix.dtype).at[0].set(first)
