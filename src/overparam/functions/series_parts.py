@@ -42,35 +42,18 @@ Parity = Literal["even", "odd"]
 class AbstractPart(ABC):
     """A power series around 0 as an expression."""
 
-    @property
-    @abstractmethod
-    def radius(self) -> float:
-        """The series converges for |z| below this; a lower bound where parts are composed."""
-
-    @property
-    @abstractmethod
-    def nonnegative(self) -> bool:
-        """Whether no coefficient is below 0, as far as the parts tell."""
-
-    @property
-    @abstractmethod
-    def exact(self) -> bool:
-        """Whether the majorant is Σ|c_i|r^i itself, not only a bound on it."""
-
-    @property
-    @abstractmethod
-    def degree(self) -> int | None:
-        """Of a polynomial; None for a series without end."""
-
-    @property
-    @abstractmethod
-    def parity(self) -> Parity | None:
-        """Whether only even or only odd powers occur, as far as the parts tell."""
-
-    @property
-    @abstractmethod
-    def long(self) -> bool:
-        """Whether the magnitudes of a million coefficients cost next to nothing."""
+    radius: float
+    """The series converges for |z| below this; a lower bound where parts are composed."""
+    nonnegative: bool
+    """Whether no coefficient is below 0, as far as the parts tell."""
+    exact: bool
+    """Whether the majorant is Σ|c_i|r^i itself, not only a bound on it."""
+    degree: int | None
+    """Of a polynomial; None for a series without end."""
+    parity: Parity | None
+    """Whether only even or only odd powers occur, as far as the parts tell."""
+    long: bool
+    """Whether the magnitudes of a million coefficients cost next to nothing."""
 
     @abstractmethod
     def text(self, argument: str) -> str:

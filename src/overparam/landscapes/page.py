@@ -208,32 +208,16 @@ def _curvature(found: Landscape) -> tuple[Block, ...]:
     blocks: list[Block] = []
     curved = [view for view in found.views if view.smoothed is not None]
     if curved:
-        heads = (
-            "when",
-            "smoothed curvature",
-            "standard error",
-            "at the point",
-            "largest curvature in any draw",
-            "‖∇F‖",
-            "‖w‖",
-        )
-        rows = tuple(
-            (
-                moment(v),
-                v.smoothed,
-                v.smoothed_error,
-                float(v.curvatures[1]),
-                v.largest,
-                v.gradient_norm,
-                v.weights_norm,
-            )
-            for v in curved
-        )
+        columns = {
+            "when": "when", "smoothed": "smoothed curvature", "smoothed_error": "standard error", "at": "at the point",
+            "largest": "largest curvature in any draw", "gradient_norm": "‖∇F‖", "weights_norm": "‖w‖",
+        }  # fmt: skip
+        rows = ({**vars(v), "when": moment(v), "at": float(v.curvatures[1])} for v in curved)
         words = (
             f"Of the direction that Oja's method found: E vᵀ∇²F(w + σξ)v with σ = {found.smoothing:.3g} on fresh noise, and "
             "vᵀ∇²F(w)v. Derivatives are taken where they exist: the kinks of ReLUs themselves are not counted."
         )
-        blocks.append(sections.Table(heads, rows, words))
+        blocks.append(sections.table(columns, rows, words))
         curves = tuple(
             sections.series(moment(v), np.arange(1, len(v.history) + 1), v.history, role="accent")
             for v in curved

@@ -11,22 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from overparam import kernels as house
 from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.data import Dataset, ParityTarget, generator, whole_cube
 from overparam.engines import gram
 from overparam.engines.matrix import chosen_device
 from overparam.frame import Part, Work
-from overparam.kernels import (
-    ArcCosine,
-    Arcsine,
-    DegreeSpectrum,
-    FullyConnected,
-    Gaussian,
-    Laplace,
-    Polynomial,
-    Recursive,
-    spectrum_on_cube,
-)
+from overparam.kernels import DegreeSpectrum, spectrum_on_cube
 from overparam.networks import ThreeLayerResNet
 from overparam.studies.study import Arrays, Scale, planned
 from overparam.theory import tuned_regression
@@ -35,15 +26,15 @@ from overparam.theory.learning_curves import exact_error, learning_curve
 from overparam.training import StepDecay, side_by_side
 
 KERNELS: dict[str, tuple[AbstractInnerProductKernel, str]] = {
-    "NTK, depth 2": (FullyConnected(depth=2), "ntk"),
-    "NTK, depth 3": (FullyConnected(depth=3), "ntk"),
-    "conjugate, depth 2": (FullyConnected(depth=2), "nngp"),
-    "Gaussian": (Gaussian(1.0), "ntk"),
-    "Laplace": (Laplace(1.0), "ntk"),
-    "arc-cosine": (ArcCosine(1), "ntk"),
-    "arcsine": (Arcsine(math.inf, 0.0), "ntk"),
-    "recursive": (Recursive(2), "ntk"),
-    "polynomial": (Polynomial(4, constant=1.0), "ntk"),
+    "NTK, depth 2": (house.FullyConnected(depth=2), "ntk"),
+    "NTK, depth 3": (house.FullyConnected(depth=3), "ntk"),
+    "conjugate, depth 2": (house.FullyConnected(depth=2), "nngp"),
+    "Gaussian": (house.Gaussian(1.0), "ntk"),
+    "Laplace": (house.Laplace(1.0), "ntk"),
+    "arc-cosine": (house.ArcCosine(1), "ntk"),
+    "arcsine": (house.Arcsine(math.inf, 0.0), "ntk"),
+    "recursive": (house.Recursive(2), "ntk"),
+    "polynomial": (house.Polynomial(4, constant=1.0), "ntk"),
 }
 """For rows of norm 1; all are functions of inner products, so correlation kernels."""
 

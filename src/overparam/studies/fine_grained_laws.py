@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 
 from overparam.audits import EFFORTS, Audit
+from overparam.audits import fine_grained_d_movement as movement
 from overparam.audits.fine_grained_c_dynamics import FIRST_OUTPUTS, RUN_LAWS, START_LAWS, SUM_OF_ERRORS, TRAJECTORY
-from overparam.audits.fine_grained_d_movement import (
-    DRIFT_MOVEMENT,
-    ERROR_MOVEMENT,
-    LINEAR_MOVEMENT,
-    MOVEMENT,
-    MOVEMENT_LAWS,
-    RADEMACHER_LAWS,
-)
 from overparam.core.sections import Figure, Section, Table, Text, series
 from overparam.core.words import decimal, listed, number, with_error
 from overparam.data import Dataset, as_dataset
@@ -31,11 +24,11 @@ AXES = ("m", "kappa", "n")
 LABELS = {"m": "m, width", "kappa": "κ, scale of the first weights", "n": "n, samples"}
 LAWS = ("start of two layers", "descent of two layers", "Rademacher complexity of two layers")
 PREFIX = "two layers: "
-BY_NAME = {law.name: law for law in (*START_LAWS, *RUN_LAWS, *MOVEMENT_LAWS, *RADEMACHER_LAWS)}
+BY_NAME = {law.name: law for law in (*START_LAWS, *RUN_LAWS, *movement.MOVEMENT_LAWS, *movement.RADEMACHER_LAWS)}
 HEADLINE = (
-    TRAJECTORY.name, FIRST_OUTPUTS.name, SUM_OF_ERRORS.name, MOVEMENT.name, LINEAR_MOVEMENT.name, DRIFT_MOVEMENT.name, ERROR_MOVEMENT.name,
+    TRAJECTORY.name, FIRST_OUTPUTS.name, SUM_OF_ERRORS.name, movement.MOVEMENT.name, movement.LINEAR_MOVEMENT.name, movement.DRIFT_MOVEMENT.name, movement.ERROR_MOVEMENT.name,
 )  # fmt: skip
-TWICE = {law.name for law in RADEMACHER_LAWS}
+TWICE = {law.name for law in movement.RADEMACHER_LAWS}
 """Measured for radii and along a run."""
 SAME = 0.1
 """Powers nearer than this, or two standard errors, are called the same."""
