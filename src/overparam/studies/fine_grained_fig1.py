@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
 from overparam.studies import two_layer_runs
 from overparam.studies.study import Arrays, Found, Study, Values, planned
+from overparam.studies.two_layer_runs import ABSENT, CIFAR, DIGITS, MNIST
 
 ROLES: dict[str, sections.Role] = {"true": "true", "random": "random", "worst case": "worst"}
 """The three labellings that the paper compares, and how each is drawn."""
@@ -49,15 +50,26 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Fig1Settings:
-    """Sizes and cases; the paper's are n = m = 10,000, η = 1e-3, κ = 1e-2 on MNIST and CIFAR-10."""
+class ImageSettings:
+    """Sizes and cases of both figures; the paper's are n = m = 10,000, η = 1e-3, κ = 1e-2 on MNIST and CIFAR-10."""
 
     train: int
     test: int
     width: int
     steps: int
     every: int
-    cases: tuple[Case, ...] = field(default_factory=tuple)
+    cases: tuple[Case, ...]
+    rates: tuple[float, ...] = ()
+    """Shares of the labels that are redrawn, of Fig. 2."""
+    precision_check: bool = False
+    """Whether one run is made in tf32 and in float32, to measure what the precision does."""
+    longer: tuple[tuple[int, float, int], ...] = ()
+    """Runs that go on for longer: which case, its share of random labels, the steps."""
+
+    def steps_of(self, case: Case, rate: float) -> int:
+        """The most steps of a run."""
+        own = {(self.cases[i], share): steps for i, share, steps in self.longer}
+        return own.get((case, rate), self.steps)
 
 
 def scaled(train: int, *cases: Case) -> tuple[Case, ...]:
@@ -65,20 +77,20 @@ def scaled(train: int, *cases: Case) -> tuple[Case, ...]:
     return tuple(replace(case, lr=case.lr * (10_000 / train)) for case in cases)
 
 
-PAPER = (Case(two_layer_runs.MNIST, 1e-2, 1e-3), Case(two_layer_runs.CIFAR, 1e-2, 1e-3, dtype="tf32"))
+PAPER = (Case(MNIST, 1e-2, 1e-3), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"))
 LAZY = (
-    Case(two_layer_runs.MNIST, 1.0, 1e-3, paired=True),
-    Case(two_layer_runs.CIFAR, 1.0, 1e-3, paired=True, dtype="tf32"),
-    Case(two_layer_runs.CIFAR, 1.0, 3e-4, paired=True, dtype="tf32"),
+    Case(MNIST, 1.0, 1e-3, paired=True),
+    Case(CIFAR, 1.0, 1e-3, paired=True, dtype="tf32"),
+    Case(CIFAR, 1.0, 3e-4, paired=True, dtype="tf32"),
 )
 LAPTOP = (PAPER[0], LAZY[0], PAPER[1], LAZY[2])
 SMOKE = (
-    Case(two_layer_runs.DIGITS, 1e-2, 4e-4, dtype="float64"),
-    Case(two_layer_runs.DIGITS, 1.0, 4e-4, True, "float64"),
+    Case(DIGITS, 1e-2, 4e-4, dtype="float64"),
+    Case(DIGITS, 1.0, 4e-4, True, "float64"),
 )
 
 
-def parts(settings: Fig1Settings, key: int, device: str | None) -> list[Part]:
+def parts(settings: ImageSettings, key: int, device: str | None) -> list[Part]:
     """The spectrum of every data set; for every case a run on each labelling, and the prediction from its own y − u(0)."""
     pairs, absent = two_layer_runs.found_pairs([case.data for case in settings.cases], settings.train, settings.test)
     found = [absent]
@@ -147,7 +159,7 @@ def predicted_losses(
     return two_layer_runs.forecasts(work, data, residuals, steps, lr)
 
 
-def conclude(settings: Fig1Settings, found: Found) -> tuple[Values, Arrays]:
+def conclude(settings: ImageSettings, found: Found) -> tuple[Values, Arrays]:
     """Every case: what each run came to beside its prediction."""
     arrays: dict[str, np.ndarray] = {}
     cases: list[dict[str, Any]] = []
@@ -161,10 +173,10 @@ def conclude(settings: Fig1Settings, found: Found) -> tuple[Values, Arrays]:
                 facts, kept = _case(settings, case, found)
                 cases.append(facts)
                 arrays |= {f"{case.name}.{what}": value for what, value in kept.items()}
-    return {"cases": cases, "absent": found[two_layer_runs.ABSENT]["lines"].tolist()}, arrays
+    return {"cases": cases, "absent": found[ABSENT]["lines"].tolist()}, arrays
 
 
-def _case(settings: Fig1Settings, case: Case, found: Found) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _case(settings: ImageSettings, case: Case, found: Found) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     predicted, steps = found[case.prediction], np.array(two_layer_runs.log_steps(settings.steps, settings.every))
     kept: dict[str, np.ndarray] = {"steps": steps}
     facts: dict[str, Any] = {"case": case.name, "data": case.data, "kappa": case.kappa, "lr": case.lr, "labels": {}}
@@ -194,7 +206,7 @@ def _falls_in_order(labels: Mapping[str, Any]) -> bool:
     return labels["true"]["share_left"] < labels["random"]["share_left"] < labels["worst case"]["share_left"]
 
 
-def page(settings: Fig1Settings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
+def page(settings: ImageSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
     """The claims, then the spectrum of every data set and its cases."""
     told = [_summary(settings, values, arrays)]
     for name in dict.fromkeys(fact["data"] for fact in values["cases"]):
@@ -285,7 +297,7 @@ def _spectrum_section(name: str, arrays: Arrays) -> sections.Section:
     return sections.Section(f"Spectrum and labels: {name}", (eigenvalues, mass, points))
 
 
-def claims(settings: Fig1Settings, values: Values) -> list[sections.Text]:
+def claims(settings: ImageSettings, values: Values) -> list[sections.Text]:
     """What the paper says, what held, what was run, and which data sets were not there."""
     says = sections.Text(
         "The paper says: gradient descent fits true labels faster than random ones and those faster than the worst case, "
@@ -299,7 +311,7 @@ def claims(settings: Fig1Settings, values: Values) -> list[sections.Text]:
     return [*_remarks(values["cases"]), says, setup, *absent]
 
 
-def _summary(settings: Fig1Settings, values: Values, arrays: Arrays) -> sections.Section:
+def _summary(settings: ImageSettings, values: Values, arrays: Arrays) -> sections.Section:
     rows = []
     for fact in values["cases"]:
         true, random = fact["labels"]["true"], fact["labels"]["random"]
@@ -329,9 +341,9 @@ def _remarks(found: Sequence[Mapping[str, Any]]) -> tuple[sections.Text, ...]:
     return tuple(remarks)
 
 
-def outline(settings: Fig1Settings) -> str:
+def outline(settings: ImageSettings) -> str:
     """The runs and their size, in words."""
-    d = {two_layer_runs.MNIST: 784, two_layer_runs.CIFAR: 3072, two_layer_runs.DIGITS: 64}
+    d = {MNIST: 784, CIFAR: 3072, DIGITS: 64}
     products = sum(12 * settings.train * settings.width * d[case.data] * settings.steps for case in settings.cases)
     return f"{3 * len(settings.cases)} runs of {settings.steps} steps, n = {settings.train}, m = {settings.width}: {products:.1e} operations"
 
@@ -341,9 +353,9 @@ STUDY = Study(
     title="Fig. 1 of Arora et al. 2019: true, random and worst-case labels",
     reference="fine_grained, Fig. 1",
     settings={
-        "smoke": Fig1Settings(200, 50, 256, 100, 10, scaled(200, *SMOKE)),
-        "small": Fig1Settings(600, 200, 1000, 500, 25, scaled(600, *(replace(case, dtype="float32") for case in LAPTOP))),
-        "full": Fig1Settings(10_000, 2_000, 10_000, 2_000, 50, (PAPER[0], LAZY[0], PAPER[1], LAZY[1], LAZY[2])),
+        "smoke": ImageSettings(200, 50, 256, 100, 10, scaled(200, *SMOKE)),
+        "small": ImageSettings(600, 200, 1000, 500, 25, scaled(600, *(replace(case, dtype="float32") for case in LAPTOP))),
+        "full": ImageSettings(10_000, 2_000, 10_000, 2_000, 50, (PAPER[0], LAZY[0], PAPER[1], LAZY[1], LAZY[2])),
     },
     outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
 )  # fmt: skip

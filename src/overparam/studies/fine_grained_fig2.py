@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from overparam.kernels import TwoLayer as Kernel
 from overparam.networks import TwoLayer
 from overparam.spectrum import quadrature
 from overparam.studies import two_layer_runs
-from overparam.studies.fine_grained_fig1 import SMOKE, Case, scaled
+from overparam.studies.fine_grained_fig1 import SMOKE, Case, ImageSettings, scaled
 from overparam.studies.study import Arrays, Found, Study, Values, planned
+from overparam.studies.two_layer_runs import ABSENT, CIFAR, MNIST
 from overparam.theory import label_complexity, max_learning_rate, predict, steps_to_loss
 
 ENOUGH = 0.01
@@ -29,29 +29,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Fig2Settings:
-    """Sizes, noise levels and cases; the paper trains until the loss has converged."""
-
-    train: int
-    test: int
-    width: int
-    steps: int
-    every: int
-    rates: tuple[float, ...]
-    cases: tuple[Case, ...] = field(default_factory=tuple)
-    precision_check: bool = False
-    """Whether one run is made in tf32 and in float32, to measure what the precision does."""
-    longer: tuple[tuple[int, float, int], ...] = ()
-    """Runs that go on for longer: which case, its share of random labels, the steps."""
-
-    def steps_of(self, case: Case, rate: float) -> int:
-        """The most steps of a run."""
-        own = {(self.cases[i], share): steps for i, share, steps in self.longer}
-        return own.get((case, rate), self.steps)
-
-
-def parts(settings: Fig2Settings, key: int, device: str | None) -> list[Part]:
+def parts(settings: ImageSettings, key: int, device: str | None) -> list[Part]:
     """The complexities of every data set, a run of every case at every noise level, and the check of the precision."""
     pairs, absent = two_layer_runs.found_pairs([case.data for case in settings.cases], settings.train, settings.test)
     found = [absent]
@@ -79,11 +57,11 @@ def parts(settings: Fig2Settings, key: int, device: str | None) -> list[Part]:
     return found
 
 
-def _options(settings: Fig2Settings, case: Case, steps: int) -> dict[str, Any]:
+def _options(settings: ImageSettings, case: Case, steps: int) -> dict[str, Any]:
     return {"lr": case.lr, "steps": steps, "record": two_layer_runs.log_steps(steps, settings.every, 20)}
 
 
-def _middle(settings: Fig2Settings) -> float:
+def _middle(settings: ImageSettings) -> float:
     """The noise level at which precisions are compared."""
     return settings.rates[len(settings.rates) // 2]
 
@@ -149,7 +127,7 @@ def trained_on_noise(
     return two_layer_runs.trained(work, two_layer_runs.with_random_labels(data, key, rate), network, key, options)
 
 
-def conclude(settings: Fig2Settings, found: Found) -> tuple[Values, Arrays]:
+def conclude(settings: ImageSettings, found: Found) -> tuple[Values, Arrays]:
     """Every case at every noise level: the complexity beside what came out."""
     cases: list[dict[str, Any]] = []
     arrays: dict[str, np.ndarray] = {}
@@ -166,12 +144,12 @@ def conclude(settings: Fig2Settings, found: Found) -> tuple[Values, Arrays]:
     values = {
         "cases": cases,
         "precision": _precision(settings, found),
-        "absent": found[two_layer_runs.ABSENT]["lines"].tolist(),
+        "absent": found[ABSENT]["lines"].tolist(),
     }
     return values, arrays
 
 
-def _case(settings: Fig2Settings, case: Case, found: Found) -> dict[str, Any]:
+def _case(settings: ImageSettings, case: Case, found: Found) -> dict[str, Any]:
     theory, end = found[_complexity(case.data)], found[_theory(case.data, case.lr)]
     facts: dict[str, Any] = {"case": case.name, "data": case.data, "kappa": case.kappa, "lr": case.lr, "stopped": []}
     facts |= {key: [] for key in COLUMNS}
@@ -200,7 +178,7 @@ def errors(outputs: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return float(np.mean(np.abs(y - outputs))), float(np.mean(y * outputs <= 0))
 
 
-def _precision(settings: Fig2Settings, found: Found) -> dict[str, Any] | None:
+def _precision(settings: ImageSettings, found: Found) -> dict[str, Any] | None:
     """The first tf32 case at the middle noise level, once more in both precisions for a quarter of the steps."""
     case = next((c for c in settings.cases if _precise(c, "tf32") in found), None)
     if case is None:
@@ -220,7 +198,7 @@ def _precision(settings: Fig2Settings, found: Found) -> dict[str, Any] | None:
     }
 
 
-def page(settings: Fig2Settings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
+def page(settings: ImageSettings, values: Values, arrays: Arrays) -> tuple[sections.Section, ...]:
     """The claims, and a section a case."""
     blocks = (*_opening(settings, values), _table(values["cases"]), *_check(values))
     return (sections.Section("What agreed and what did not", blocks), *map(_section, values["cases"]))
@@ -286,12 +264,12 @@ def _early(facts: Mapping[str, Any]) -> str:
     return first + second
 
 
-def claims(settings: Fig2Settings, values: Values) -> list[sections.Text]:
+def claims(settings: ImageSettings, values: Values) -> list[sections.Text]:
     """How many cases agree, what the paper says, what was run, what was not there, and what the precision does."""
     return [*_opening(settings, values), *_check(values)]
 
 
-def _opening(settings: Fig2Settings, values: Values) -> list[sections.Text]:
+def _opening(settings: ImageSettings, values: Values) -> list[sections.Text]:
     found = values["cases"]
     agreed = [fact["case"] for fact in found if fact["rank_test_l1"] > 0.9]
     verdict = sections.Text(
@@ -310,7 +288,7 @@ def _opening(settings: Fig2Settings, values: Values) -> list[sections.Text]:
     return [verdict, says, setup, *absent]
 
 
-def _longer(settings: Fig2Settings) -> str:
+def _longer(settings: ImageSettings) -> str:
     told = [f"{settings.cases[i].name} with {share:g} random: {steps}" for i, share, steps in settings.longer]
     return f" ({'; '.join(told)})" if told else ""
 
@@ -327,7 +305,7 @@ def _table(found: Sequence[Mapping[str, Any]]) -> sections.Table:
     )  # fmt: skip
 
 
-def outline(settings: Fig2Settings) -> str:
+def outline(settings: ImageSettings) -> str:
     """The runs and their size, in words."""
     runs = len(settings.rates) * len(settings.cases) + settings.precision_check
     return f"{runs} runs of at most {settings.steps} steps, n = {settings.train}, m = {settings.width}"
@@ -341,12 +319,12 @@ STUDY = Study(
     title="Fig. 2 of Arora et al. 2019: generalisation and the complexity of noisy labels",
     reference="fine_grained, Fig. 2",
     settings={
-        "smoke": Fig2Settings(200, 100, 256, 150, 25, (0.0, 0.5, 1.0), scaled(200, *SMOKE)),
-        "small": Fig2Settings(600, 300, 1000, 1000, 50, RATES, scaled(600, Case(two_layer_runs.MNIST, 1e-2, 1e-3), Case(two_layer_runs.MNIST, 1.0, 1e-3, True))),
-        "full": Fig2Settings(10_000, 2_000, 10_000, 10_000, 100, RATES, (
-            Case(two_layer_runs.MNIST, 1e-2, 1e-3, dtype="tf32"), Case(two_layer_runs.MNIST, 1.0, 1e-3, True, "tf32"), Case(two_layer_runs.CIFAR, 1e-2, 1e-3, dtype="tf32"),
-            Case(two_layer_runs.CIFAR, 1.0, 3e-4, True, "tf32"),
-        ), True, ((1, 0.2, 70_000),)),
+        "smoke": ImageSettings(200, 100, 256, 150, 25, scaled(200, *SMOKE), (0.0, 0.5, 1.0)),
+        "small": ImageSettings(600, 300, 1000, 1000, 50, scaled(600, Case(MNIST, 1e-2, 1e-3), Case(MNIST, 1.0, 1e-3, True)), RATES),
+        "full": ImageSettings(10_000, 2_000, 10_000, 10_000, 100, (
+            Case(MNIST, 1e-2, 1e-3, dtype="tf32"), Case(MNIST, 1.0, 1e-3, True, "tf32"), Case(CIFAR, 1e-2, 1e-3, dtype="tf32"),
+            Case(CIFAR, 1.0, 3e-4, True, "tf32"),
+        ), RATES, True, ((1, 0.2, 70_000),)),
     },
     outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from overparam.frame import Part, Work
 from overparam.networks import TwoLayer
 from overparam.studies import two_layer_runs
 from overparam.studies.study import Arrays, Found, Study, Values, planned
+from overparam.studies.two_layer_runs import DIGITS, MNIST
 
 LABELS = ("true", "random")
 
@@ -182,9 +183,9 @@ STUDY = Study(
     title="The error of the prediction against the laziness number",
     reference="fine_grained, Thm 4.1, Lemma C.2",
     settings={
-        "smoke": LazinessSettings(two_layer_runs.DIGITS, 200, 60, 0.02, (64, 256), (0.03, 1.0), "float64"),
-        "small": LazinessSettings(two_layer_runs.MNIST, 1_000, 300, 1e-2, (500, 2_000), (0.01, 0.1, 1.0), "float32"),
-        "full": LazinessSettings(two_layer_runs.MNIST, 10_000, 1_000, 1e-3, (2_500, 10_000), (0.01, 0.03, 0.1, 1.0), "float32",
+        "smoke": LazinessSettings(DIGITS, 200, 60, 0.02, (64, 256), (0.03, 1.0), "float64"),
+        "small": LazinessSettings(MNIST, 1_000, 300, 1e-2, (500, 2_000), (0.01, 0.1, 1.0), "float32"),
+        "full": LazinessSettings(MNIST, 10_000, 1_000, 1e-3, (2_500, 10_000), (0.01, 0.03, 0.1, 1.0), "float32",
                          ((40_000, 0.1), (40_000, 1.0))),
     },
     outline=outline, parts=parts, conclude=conclude, claims=claims, page=page,
