@@ -26,7 +26,8 @@ LAWS = ("start of two layers", "descent of two layers", "Rademacher complexity o
 PREFIX = "two layers: "
 BY_NAME = {law.name: law for law in (*START_LAWS, *RUN_LAWS, *movement.MOVEMENT_LAWS, *movement.RADEMACHER_LAWS)}
 HEADLINE = (
-    TRAJECTORY.name, FIRST_OUTPUTS.name, SUM_OF_ERRORS.name, movement.MOVEMENT.name, movement.LINEAR_MOVEMENT.name, movement.DRIFT_MOVEMENT.name, movement.ERROR_MOVEMENT.name,
+    TRAJECTORY.name, FIRST_OUTPUTS.name, SUM_OF_ERRORS.name, movement.MOVEMENT.name, movement.LINEAR_MOVEMENT.name,
+    movement.DRIFT_MOVEMENT.name, movement.ERROR_MOVEMENT.name,
 )  # fmt: skip
 TWICE = {law.name for law in movement.RADEMACHER_LAWS}
 """Measured for radii and along a run."""
