@@ -183,7 +183,7 @@ def npy(array: np.ndarray) -> bytes:
 
 def change(path: Path, **fields: object) -> None:
     document = json.loads(path.read_text())
-    document.update(fields)
+    document.update({"sha256": ..., **fields})  # as a folder of an edition that wrote no checksum
     path.write_text(json.dumps({k: v for k, v in document.items() if v is not ...}))
 
 
@@ -196,6 +196,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "newer schema": (lambda p: change(p / "result.json", schema=99), "schema 99 and this version reads 1"),
     "no values": (lambda p: change(p / "result.json", values=...), "lacks what this version expects"),
     "sections null": (lambda p: change(p / "result.json", sections=None), "lacks what this version expects"),
+    "a digit": (lambda p: change(p / "result.json", sha256="0" * 64), "checksum does not fit"),
+    "a strange name": (lambda p: change(p / "result.json", sha257=1), "nothing of ours"),
+    "deep": (lambda p: (p / "result.json").write_text("[" * 100_000), "nested too deep"),
+    "no number": (lambda p: (p / "result.json").write_text('{"schema": NaN}'), "NaN is no number"),
     "npz cut": (lambda p: (p / "arrays.npz").write_bytes((p / "arrays.npz").read_bytes()[:-40]), "damaged"),
     "npz empty": (lambda p: (p / "arrays.npz").write_bytes(b""), "damaged"),
     "npz words": (lambda p: (p / "arrays.npz").write_text("not a zip file at all"), "damaged"),
@@ -327,7 +331,7 @@ def test_a_folder_of_schema_1_is_read(tmp_path: Path) -> None:
     folder.write(parts(1.0), tmp_path)
     document = json.loads((tmp_path / "result.json").read_text())
     document["schema"] = 1
-    del document["arrays_sha256"]
+    del document["arrays_sha256"], document["sha256"]
     (tmp_path / "result.json").write_text(json.dumps(document))
     found = folder.read(tmp_path)
     assert (found.schema, found.values["size"]) == (1, 1.0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from overparam.analysis.data_labels import FILE, ScoredLabels
+from overparam.core.reading import content_of, one_line, place_of
 from overparam.core.words import count_of, listed, quoted
 from overparam.data import ColumnNote, Dataset, as_dataset, class_order, encode
 from overparam.data.named import find_named
@@ -151,7 +152,7 @@ def corrected_data(before: Dataset, data: Dataset, source: str, label: Any = Non
     from overparam.data.readers.table_sources import rewritten, rewritten_parquet
 
     data, found = data.in_source_order(), find_named(source)
-    path = Path(source).expanduser() if found is None else found
+    path = place_of(source) if found is None else found
     ending = unpacked_name(path).suffix.lower() if path.is_file() else ""
     assert before.rows is not None
     assert data.rows is not None
@@ -180,21 +181,22 @@ def corrected_data(before: Dataset, data: Dataset, source: str, label: Any = Non
 def _read(path: Path) -> list[tuple[int, str | None, str]]:
     """(row, given label if there, decision) of every line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read ({(error.strerror or str(error)).lower()})") from None
+        text = content_of(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8; save it as CSV in UTF-8") from None
     first = text.partition("\n")[0]
     separator = max(",;\t", key=first.count)  # spreadsheets of many countries write semicolons
-    lines = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator))
+    try:
+        lines = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator))
+    except csv.Error as error:
+        raise ValueError(f"{path} is no CSV ({one_line(error)}); expected a filled {FILE}") from None
     missing = [name for name in ("row", "decision") if not lines or name not in lines[0]]
     if missing:
         raise ValueError(f"{path} has no column {listed([quoted(name) for name in missing])}; expected a filled {FILE}")
     found, seen = [], set()
     for number, line in enumerate(lines, start=2):
         text_of_row = (line["row"] or "").strip()
-        if not text_of_row.isdigit():
+        if not text_of_row.isdecimal() or len(text_of_row) > 15:
             raise ValueError(f"{path}, line {number}: row is {quoted(text_of_row)}; expected a row number from 0")
         row = int(text_of_row)
         if row in seen:

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import warnings
 from typing import Any
 
 
 def main() -> None:
     """Run `overparam …`; the exit code is 0, 2 for input that cannot be used, 3 where --fail-if is so, 130 for ctrl-C."""
-    sys.exit(run(sys.argv[1:]))
+    from overparam.cli import signals
+
+    try:
+        signals.listen()
+        code = run(sys.argv[1:])
+        signals.deafen()
+    except KeyboardInterrupt:
+        signals.deafen()
+        code = _failed("stopped", 130)
+    except Exception:  # a library's own, for a stop that came in the middle of its work
+        if not signals.asked:
+            raise
+        signals.deafen()
+        code = _failed("stopped", 130)
+    code = 130 if code and signals.asked else code
+    if code == 130:  # threads of libraries may be at work still: they are not waited for
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
     """The command line with these words; gives the exit code. A warning is one line, too."""
+    import warnings
+
     with warnings.catch_warnings():
         warnings.showwarning = _warned
         return _run(arguments)
@@ -24,9 +45,11 @@ def _warned(message: Warning | str, *where: Any) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from overparam.cli.app import app
-    from overparam.cli.driver import Breached, Stopped
-
+    try:
+        from overparam.cli.app import app
+        from overparam.cli.driver import Breached, Stopped
+    except KeyboardInterrupt:
+        return _failed("stopped", 130)
     try:
         code = app(args=arguments, standalone_mode=False, prog_name="overparam")
     except KeyboardInterrupt:

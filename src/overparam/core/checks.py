@@ -40,9 +40,10 @@ def finite_matrix(X: Any, name: str = "X") -> np.ndarray:
 
 def as_numbers(X: Any, name: str = "X") -> np.ndarray:
     """`X` as an array of real numbers of any dtype, or one line naming the first value that is not one."""
+    require_unmasked(X, name)
     try:
         array = np.asarray(X)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"`{name}` has rows of different lengths; every sample needs the same features") from None
     if array.ndim == 0 and array.dtype == object:
         raise ValueError(
@@ -54,16 +55,61 @@ def as_numbers(X: Any, name: str = "X") -> np.ndarray:
         raise ValueError(f"`{name}` has complex numbers; pass real ones, for instance `np.abs({name})`")
     if array.dtype.kind not in "biuf":
         raise ValueError(f"`{name}` has dtype {array.dtype}; it needs numbers")
+    require_held(array, name)
     return array
 
 
+def require_unmasked(values: Any, name: str) -> None:
+    """Raise for a masked array with masked entries, whose masks NumPy drops without a word."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        masked = np.ma.getmaskarray(values)
+        raise ValueError(
+            f"`{name}` has {count_of(int(masked.sum()), 'masked entry', 'masked entries')} (first: {_place(tuple(np.argwhere(masked)[0]))}); drop or "
+            f"fill them first, for instance by `{name}.filled(...)`"
+        )
+
+
+def held_exactly(array: np.ndarray) -> bool:
+    """Whether float64 holds these whole numbers as they are; they are read in pieces.
+
+    >>> held_exactly(np.array([2**53])), held_exactly(np.array([2**53 + 1]))
+    (True, False)
+    """
+    if array.dtype.itemsize < 8 or not array.size:
+        return True
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, 4_000_000):
+        piece = flat[start : start + 4_000_000]
+        if int(piece.max()) <= 2**53 and int(piece.min()) >= -(2**53):
+            continue
+        large = piece[(piece > 2**53) | (piece < -(2**53))]
+        if any(int(float(value)) != value for value in large.tolist()):
+            return False
+    return True
+
+
+def require_held(array: np.ndarray, name: str) -> None:
+    """Raise where float64 would change a whole number."""
+    if array.dtype.kind in "iu" and not held_exactly(array):
+        raise ValueError(
+            f"`{name}` has whole numbers beyond 2^53 that float64 does not hold; pass `{name}.astype(float)` if rounding is meant, "
+            "or text if they are names"
+        )
+
+
 def _numbers_from_objects(array: np.ndarray, name: str) -> np.ndarray:
+    if array.dtype.names is not None:
+        raise ValueError(f"`{name}` has named fields; give a frame, or an array of numbers")
     try:
         return array.astype(np.float64)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         for place, value in np.ndenumerate(array):
             try:
                 float(value)
+            except OverflowError:
+                raise ValueError(
+                    f"`{name}` has a whole number too large for float64 at {_place(place)}; scale or drop it"
+                ) from None
             except (ValueError, TypeError):
                 raise ValueError(
                     f"`{name}` has text where a number belongs: {quoted(value)} at {_place(place)}; "

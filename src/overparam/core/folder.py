@@ -12,8 +12,6 @@ import io
 import json
 import math
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,18 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core import files
+from overparam.core import files, reading
 from overparam.core import sections as page
 from overparam.core.provenance import Provenance
 
 SCHEMA = 2
 READABLE = (1, 2)
 """Schemas that this version reads; how the fields of an older one become those of today is told in `frame/upgrades.py`."""
-_DAMAGE = (
-    ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error,
-    NotImplementedError,  # zipfile's word for a damaged header that names an unknown compression
-)  # fmt: skip
-"""What reading a damaged archive raises, found by damaging many."""
+CHECKSUM = "sha256"
+"""What result.json says its own checksum is; an edition that wrote none is believed as it stands."""
+SAID = frozenset(("schema", "kind", "title", "provenance", "values", "arrays", "sections", "arrays_sha256", CHECKSUM))
 RESULT, ARRAYS, REPORT = "result.json", "arrays.npz", "report.html"
 
 
@@ -55,6 +51,7 @@ def write(parts: Parts, folder: str | os.PathLike[str]) -> Path:
     files.remove_leftovers(path)
     content = npz(parts.arrays, compressed=True)
     document = to_document(parts) | {"arrays_sha256": files.sha256(content)}
+    document[CHECKSUM] = _checksum(document)
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
     staged = _staged(path, files.sha256(content))
     try:
@@ -65,6 +62,12 @@ def write(parts: Parts, folder: str | os.PathLike[str]) -> Path:
         raise
     _settle(path, staged)
     return path
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Of all that result.json says, however it is laid out."""
+    said = {name: value for name, value in document.items() if name != CHECKSUM}
+    return files.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def npz(arrays: Mapping[str, np.ndarray], *, compressed: bool = False) -> bytes:
@@ -104,11 +107,11 @@ def read(folder: str | os.PathLike[str]) -> Parts:
     """The `Parts` written by `write`, or one line saying what is missing or broken."""
     path = Path(folder)
     try:
-        document = json.loads((path / RESULT).read_text(encoding="utf-8"))
+        document = reading.json_from(reading.content_of(path / RESULT), path / RESULT)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} holds no {RESULT}; name a folder written by `overparam`") from None
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path / RESULT} cannot be read ({error}); make the result again") from None
+    except ValueError as error:
+        raise ValueError(f"{error}; make the result again") from None
     if not isinstance(document, dict) or "schema" not in document:
         raise ValueError(f"{path / RESULT} is not a result of overparam: it has no schema number")
     if document["schema"] not in READABLE:
@@ -116,15 +119,16 @@ def read(folder: str | os.PathLike[str]) -> Parts:
             f"{path / RESULT} has schema {document['schema']!r} and this version reads {', '.join(map(str, READABLE))}; "
             "read it with the version that wrote it, or make it again"
         )
+    _require_unchanged(document, path / RESULT)
     try:
         arrays = _arrays_of(path, document.get("arrays_sha256"))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} holds no {ARRAYS}; make the result again") from None
     except ValueError as error:
         raise ValueError(f"{error}; make the result again") from None
-    missing = sorted(set(document.get("arrays", [])) - set(arrays))
+    missing = [name for name in document.get("arrays") or () if str(name) not in arrays]
     if missing:
-        raise ValueError(f"{path / ARRAYS} lacks {', '.join(missing)}; make the result again")
+        raise ValueError(f"{path / ARRAYS} lacks {', '.join(map(str, missing))}; make the result again")
     try:
         return Parts(
             kind=document["kind"],
@@ -135,8 +139,18 @@ def read(folder: str | os.PathLike[str]) -> Parts:
             provenance=Provenance.from_json(document["provenance"]),
             schema=document["schema"],
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path / RESULT} lacks what this version expects ({error}); make the result again") from None
+
+
+def _require_unchanged(document: Mapping[str, Any], path: Path) -> None:
+    """Raise where result.json is not as it was written: a changed digit, an edit, a flipped bit."""
+    strange = sorted(set(document) - SAID)
+    if strange or (CHECKSUM in document and document[CHECKSUM] != _checksum(document)):
+        why = (
+            f"it says {', '.join(strange)[:80]!r}, which is nothing of ours" if strange else "its checksum does not fit"
+        )
+        raise ValueError(f"{path} is damaged, or was changed after it was written ({why}); make the result again")
 
 
 def _arrays_of(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
@@ -147,12 +161,12 @@ def _arrays_of(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
     if (
         staged.exists()
     ):  # killed after result.json was moved: what it was about to do is done now, where that is allowed
-        content = staged.read_bytes()
+        content = reading.content_of(staged)
         if files.sha256(content) == checksum:
             with contextlib.suppress(OSError):
                 _settle(path, staged)
             return arrays_from(content, path / ARRAYS)
-    content = (path / ARRAYS).read_bytes()
+    content = reading.content_of(path / ARRAYS)
     if files.sha256(content) != checksum:
         raise ValueError(f"{path / ARRAYS} is damaged, or not of the {RESULT} beside it")
     return arrays_from(content, path / ARRAYS)
@@ -160,16 +174,15 @@ def _arrays_of(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Every array of an .npz file of ours; a ValueError of one line where the file is damaged, never unpickled."""
-    return arrays_from(path.read_bytes(), path)
+    return arrays_from(reading.content_of(path), path)
 
 
 def arrays_from(content: bytes, path: Path) -> dict[str, np.ndarray]:
     """Every array in the bytes of an .npz file; `path` is named where they are damaged."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except _DAMAGE as error:
-        raise ValueError(f"{path} is damaged ({' '.join(str(error).split())})") from None
+        return dict(reading.Archive(io.BytesIO(content), path))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({reading.one_line(error)})") from None
 
 
 def plain(value: Any) -> Any:

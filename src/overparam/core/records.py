@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, fields, is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -51,7 +52,7 @@ def put_together(
     kind: type[Record], values: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str = ""
 ) -> Record:
     """The record that `take_apart` took apart; a field that is missing takes its default."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     given: dict[str, Any] = {}
     for field in fields(kind):  # type: ignore[arg-type]
         path, hint = f"{prefix}{field.name}", hints[field.name]
@@ -66,7 +67,59 @@ def put_together(
             given[field.name] = {name[len(path) + 1 :]: arrays[name] for name in arrays if name.startswith(f"{path}.")}
         elif field.name in values:
             given[field.name] = _restored(hint, values[field.name], arrays, f"{path}.")
-    return kind(**given)
+    made = kind(**given)
+    if not prefix:
+        require_kinds(made, kind.__name__)
+    return made
+
+
+def require_kinds(record: Any, where: str) -> None:
+    """Raise where a field of a record, or of one in it, holds what its type does not say: the one check of all that is read."""
+    odd = next(_unfit(record), None)
+    if odd is not None:
+        value = getattr(record, odd.name)
+        raise ValueError(f"{where}.{odd.name} is {str(value)[:60]!r}, which is not {odd.type}")
+
+
+def _unfit(record: Any) -> Iterator[Field[Any]]:
+    hints = _hints(type(record))
+    for field in fields(record):
+        if not field.metadata.get("tree") and not _fits(hints[field.name], getattr(record, field.name)):
+            yield field
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    """Whether a value is what a hint says; numbers that were not finite were stored as None."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return isinstance(value, str | int | None) and value in inner
+    if isinstance(hint, types.UnionType) or origin is typing.Union:
+        return any(_fits(choice, value) for choice in inner)
+    if origin is tuple:
+        if not isinstance(value, tuple | list):
+            return False
+        kinds = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else list(inner)
+        return len(kinds) == len(value) and all(map(_fits, kinds, value))
+    if origin is not None:
+        return not isinstance(origin, type) or isinstance(value, origin)
+    if hint is float:
+        return value is None or (isinstance(value, float | int | np.number) and not isinstance(value, bool))
+    if hint is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_dataclass(hint):
+        return (
+            isinstance(value, hint)
+            and next(  # pyright: ignore[reportArgumentType]
+                _unfit(value), None
+            )
+            is None
+        )
+    return isinstance(value, hint) if hint in (str, bool, np.ndarray, type(None)) else True
 
 
 def _restored(hint: Any, value: Any, arrays: Mapping[str, np.ndarray], prefix: str) -> Any:

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from overparam.core.records import require_kinds
+
 Scale = Literal["linear", "log"]
 Mark = Literal["line", "points", "bars"]
 Role = Literal["true", "random", "worst", "observed", "accent", "muted"]
@@ -342,9 +344,12 @@ def _block_to_json(block: Block) -> dict[str, Any]:
 
 def from_json(sections: Sequence[dict[str, Any]]) -> tuple[Section, ...]:
     """The inverse of `to_json`, through JSON or not; what an older version did not write has its default."""
-    return tuple(
+    made = tuple(
         Section(s["title"], tuple(_block_from_json(**b) for b in s["blocks"]), s.get("folded", False)) for s in sections
     )
+    for section in made:
+        require_kinds(section, "sections")
+    return made
 
 
 def _block_from_json(kind: str, **fields: Any) -> Block:

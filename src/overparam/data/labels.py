@@ -173,6 +173,7 @@ def as_labels(labels: Any, n: int, name: str = "y") -> np.ndarray:
     >>> as_labels([[0.5], [1.0]], 2)
     array([0.5, 1. ])
     """
+    checks.require_unmasked(labels, name)
     try:
         array = np.asarray(labels)
     except ValueError:
@@ -192,6 +193,10 @@ def as_labels(labels: Any, n: int, name: str = "y") -> np.ndarray:
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
         checks.require_finite(array, name)
+    if array.dtype.kind == "u" and len(array) and int(array.max()) >= 2**63:
+        raise ValueError(
+            f"`{name}` has a label of {int(array.max())}, which is above 2^63; give it as text if it is a name"
+        )
     if array.dtype.kind in "iu":
         array = array.astype(np.int64)
     return array

@@ -13,6 +13,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.deprecated import accepts_old
+from overparam.core.reading import place_of
 from overparam.core.words import count_of
 from overparam.data.column_doubts import column_doubts, label_notes
 from overparam.data.column_notes import ColumnNote
@@ -165,7 +166,7 @@ def _read(data: Any, **asked: Any) -> Raw:
         if not (isinstance(data, tuple) and frame_kind(X) and asked["label"] is None):
             _require_no_columns(asked, "a pair (X, y)")
         if all(paths):
-            return read_npy_pair(Path(X).expanduser(), Path(y).expanduser(), missing=asked["missing"])
+            return read_npy_pair(place_of(X), place_of(y), missing=asked["missing"])
         if isinstance(data, tuple) and not any(paths):
             return raw_from_arrays(X, y, **{name: asked[name] for name in ("group", "missing", "ids", "test_file")})
     shape = getattr(data, "shape", None)
@@ -190,8 +191,9 @@ def _read_place(place: str | Path, asked: dict[str, Any]) -> Raw:
         if known in BUILTIN:
             return read_builtin(known)
         return read_drawn(known, train=asked["train"], test=asked["test"], key=asked["key"])
+    place_of(place)
     found = None if known is None else find_named(text)
-    path = Path(place).expanduser() if found is None else found
+    path = place_of(place) if found is None else found
     if not path.exists():
         raise missing_named(text)
     raw = read_path(path, None if found is None else text, **asked)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.reading import place_of
 from overparam.core.words import count_of
 from overparam.data.readers import READERS, find_reader
 from overparam.data.readers.images import CIFAR10_FILES, CIFAR100_FILES, MNIST_FILES
@@ -67,7 +68,7 @@ def cache_folder() -> Path:
 def data_folders() -> tuple[Path, ...]:
     """The folders searched, in order."""
     named = os.environ.get(VARIABLE)
-    return (Path(named).expanduser(), cache_folder()) if named else (cache_folder(),)
+    return (place_of(named), cache_folder()) if named else (cache_folder(),)
 
 
 def known_name(name: str) -> str:

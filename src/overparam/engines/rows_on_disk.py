@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
+from overparam.core.reading import mapped_npy
 from overparam.core.words import byte_size
 from overparam.engines.panels import UnitRows
 
@@ -153,10 +154,7 @@ def _opened(path: Path, name: str) -> Any:
             raise ValueError(f"{path} is a Zarr group; give one of its arrays: `zarr.open({str(path)!r})[name]`")
         return found
     if path.suffix == ".npy":
-        try:
-            return np.load(path, mmap_mode="r")
-        except ValueError as error:
-            raise ValueError(f"{path} cannot be read as a .npy file of numbers ({error})") from None
+        return mapped_npy(path)
     return _spooled(path, name)
 
 

@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core import files
+from overparam.core import files, reading
 from overparam.frame.keeping import Kept, OtherWork, State
 
 NAME = "matrix.zarr"
@@ -165,7 +165,7 @@ def require_same(path: Path, held: Mapping[str, Any], manifest: Mapping[str, Any
 def _manifest(path: Path) -> dict[str, Any]:
     """Ours in a zarr.json, checked by its own checksum."""
     try:
-        document = json.loads(path.read_bytes())
+        document = reading.json_from(reading.content_of(path), path)
         ours = dict(document["attributes"][OURS])
         checksum = ours.pop("checksum")
         right = checksum == _checked_text(document, ours)

@@ -22,7 +22,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam._version import __version__
-from overparam.core import files, folder
+from overparam.core import files, folder, reading
 
 PARTS = "parts"
 """The folder of parts and states, under the place of the work."""
@@ -55,7 +55,7 @@ class Kept:
         if head != f"{MAGIC} {files.sha256(body)}".encode():
             raise ValueError(f"{path} is damaged: its checksum does not fit")
         about, _, arrays = body.partition(b"\n")
-        return cls(folder.arrays_from(arrays, path), json.loads(about))
+        return cls(folder.arrays_from(arrays, path), reading.json_from(about, path))
 
 
 @final
@@ -85,7 +85,7 @@ class Keeping:
             return None
         path = self._path(name, mark)
         try:
-            return Kept.from_bytes(path.read_bytes(), path)
+            return Kept.from_bytes(reading.content_of(path), path)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
 
@@ -144,7 +144,7 @@ class State:
     def load(self) -> Kept | None:
         """The state kept last; None where there is none, one line where it is damaged or of other work."""
         try:
-            kept = Kept.from_bytes(self.path.read_bytes(), self.path)
+            kept = Kept.from_bytes(reading.content_of(self.path), self.path)
         except FileNotFoundError:
             return None
         except ValueError as error:

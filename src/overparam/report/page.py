@@ -86,7 +86,12 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
 
 def write_page(folder: str | os.PathLike[str], *, samples: bool = True) -> Path:
     """Write report.html into a result folder from its result.json; nothing is computed again."""
-    page = render_page(read(folder), samples=samples)
+    parts = read(folder)
+    try:
+        page = render_page(parts, samples=samples)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        words = " ".join(str(error).split())[:120]
+        raise ValueError(f"the sections in {folder} do not fit together ({words}); make the result again") from None
     target = Path(folder) / REPORT
     write_whole(target, page.encode("utf-8", errors="replace"))
     return target

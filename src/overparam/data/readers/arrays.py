@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from overparam.core import checks
+from overparam.core import checks, reading
 from overparam.core.machine import available_memory
 from overparam.core.words import count_of
 from overparam.data.column_notes import Notebook
 from overparam.data.labels import as_labels
 from overparam.data.readers.dates import is_temporal
 from overparam.data.readers.encoding import mean_of
-from overparam.data.readers.reader import MISSING_VALUES, Raw, one_line
+from overparam.data.readers.reader import MISSING_VALUES, Raw
 from overparam.data.readers.table_sources import frame_kind, read_frame, read_object_array
 from overparam.data.readers.tables import is_number
 
 FOLDER_NAMES = ("X.npy", "X_train.npy", "x_train.npy")
-UNREADABLE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
-"""What NumPy raises for a file it cannot read."""
 X_NAMES = ("X", "x", "data", "images", "features")
+NPY = b"\x93NUMPY"
+"""What a file of one array opens with."""
 Y_NAMES = ("y", "Y", "labels", "label", "target", "targets")
 
 
@@ -55,7 +52,7 @@ def raw_from_arrays(
         raw = read_object_array(X, y, missing=missing, ids=ids)
         given = None if groups is None else as_labels(groups, len(X), "groups")[raw.rows]
         return replace(raw, shuffle=False, groups=given)
-    X = X if isinstance(X, np.memmap) else checks.as_numbers(X, "X")
+    X = X if isinstance(X, np.memmap) else checks.as_numbers(_with_holes(X), "X")
     image_shape = tuple(X.shape[1:]) if X.ndim in (3, 4) else None
     book = Notebook()
     if image_shape is not None:
@@ -78,6 +75,13 @@ def raw_from_arrays(
         column_notes=tuple(book.columns),
         holes=holes,
     )
+
+
+def _with_holes(X: Any) -> Any:
+    """A masked array with NaN where it is masked: a missing value, which `missing` sees to."""
+    if not isinstance(X, np.ma.MaskedArray) or not np.ma.is_masked(X) or X.dtype.kind not in "biuf":
+        return X
+    return np.ma.filled(X.astype(np.float64), np.nan)
 
 
 def is_sparse(X: Any) -> bool:
@@ -180,61 +184,19 @@ def _named_pair(arrays: Mapping[str, Any], label: str | None) -> tuple[str, str,
 def read_npz(path: Path | str, *, label: Any = None, group: Any = None, missing: str = "error") -> Raw:
     """A .npz archive with X and y, or X_train, y_train, X_test, y_test."""
     path = Path(path)
-    with contextlib.ExitStack() as stack:
-        archive = _opened(path, stack)
-        if not hasattr(archive, "files"):
+    with reading.opened(path) as file:
+        if file.read(6) == NPY:
             raise ValueError(f"{path} holds one array; expected a .npz archive with X and y")
-        arrays = _Archive(path, archive)
-        return raw_from_mapping(arrays, label=label, group=group, missing=missing, name=str(path))
-
-
-class _Archive(Mapping[str, Any]):
-    """An archive whose arrays are read when asked for, with errors of one line."""
-
-    def __init__(self, path: Path, archive: Any) -> None:
-        self._path, self._archive = path, archive
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._archive.files:
-            raise KeyError(name)
-        try:
-            return self._archive[name]
-        except UNREADABLE as error:
-            raise _unreadable(self._path, error, f"array {name!r} of ") from None
-
-    def __iter__(self) -> Any:
-        return iter(self._archive.files)
-
-    def __len__(self) -> int:
-        return len(self._archive.files)
+        return raw_from_mapping(reading.Archive(file, path), label=label, group=group, missing=missing, name=str(path))
 
 
 def read_npy(path: Path | str) -> np.ndarray:
     """A .npy array, memory-mapped for reading."""
     path = Path(path)
-    array = _opened(path)
-    if hasattr(array, "files"):
-        raise ValueError(f"{path} is an archive of several arrays; name it .npz")
-    return array
-
-
-def _opened(path: Path, stack: contextlib.ExitStack | None = None) -> Any:
-    """The file as NumPy reads it: mapped, or, for archives, open until the stack closes it (NumPy leaves bad ones open)."""
-    try:
-        if stack is None:
-            return np.load(path, allow_pickle=False, mmap_mode="r")
-        return np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except UNREADABLE as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: Exception, what: str = "") -> ValueError:
-    return ValueError(
-        f"{what}{path} is corrupt or cut short, or holds Python objects (pickle), which are never loaded "
-        f"({one_line(error)[:120]}); save it again as numbers or text: `X.astype(float)`, `y.astype(str)`"
-    )
+    with reading.opened(path) as file:
+        if file.read(4) == b"PK\3\4":
+            raise ValueError(f"{path} is an archive of several arrays; name it .npz")
+    return reading.mapped_npy(path)
 
 
 def read_npy_pair(X_path: Path | str, y_path: Path | str, *, missing: str = "error") -> Raw:

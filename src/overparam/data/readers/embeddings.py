@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.reading import place_of
 from overparam.core.words import count_of
 from overparam.data.readers.arrays import dense, is_sparse, read_npy
 from overparam.data.readers.reader import Raw
@@ -28,7 +29,7 @@ def with_features(raw: Raw, features: Any) -> Raw:
 
 
 def _pair(features: Any) -> tuple[Any, Any]:
-    if isinstance(features, str) and "," in features and not Path(features).expanduser().exists():
+    if isinstance(features, str) and "," in features and not place_of(features).exists():
         features = tuple(part.strip() for part in features.split(","))
     if isinstance(features, tuple):
         if len(features) != 2:
@@ -41,7 +42,7 @@ def _pair(features: Any) -> tuple[Any, Any]:
 
 def _replaced(raw: Raw, features: Any, name: str) -> Raw:
     if isinstance(features, str | Path):
-        path = Path(features).expanduser()
+        path = place_of(features)
         if path.suffix.lower() != ".npy":
             raise ValueError(f"`features` is {str(features)!r}; expected an array or a .npy file")
         F = read_npy(path)

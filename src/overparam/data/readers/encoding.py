@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.words import count_of
+from overparam.core.words import count_of, quoted
 from overparam.data.column_notes import Notebook
 from overparam.data.labels import whole_numbers
 from overparam.data.readers.encoders import Chosen, Encoder, given_labels, values_as
@@ -116,6 +116,13 @@ def _labels(table: Table, columns: Sequence[Column], rows: np.ndarray) -> np.nda
     if len(columns) == 1:
         label = columns[0]
         values = label.values[rows]
+        if label.is_text and values.dtype.kind == "O":
+            long = max(values, key=len)
+            raise ValueError(
+                f"{table.name}: label column {label.name!r} has a text of {len(long):,} characters ({quoted(long[:30])} …); name another "
+                "label column, or shorten it"
+            )
+        _require_finite(table, label, rows)
         if label.kind == "boolean":
             return values.astype(bool)
         return values if label.is_text else whole_numbers(values)

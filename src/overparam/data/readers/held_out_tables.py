@@ -66,7 +66,7 @@ def tell_unknown(test: Table, held: Chosen, encoders: Sequence[Encoder], rows: n
                 words = f"filled {count} of {column.name!r} with the training mean {encoder.fill:.6g}"
                 book.add(column.name, "missing", words)
             continue
-        values = np.where(holes, encoder.gap or "missing", values_as(column, "text")[rows].astype(object)).astype(str)
+        values = np.where(holes, encoder.gap or "missing", values_as(column, "text")[rows].astype(object))
         unknown = ~np.isin(values, encoder.categories)
         if unknown.any():
             place = "halfway between its two values" if len(encoder.categories) == 2 else "0 in all its columns"

@@ -14,12 +14,15 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.machine import available_memory
-from overparam.core.words import count_of
-from overparam.data.readers.reader import Raw, one_line
+from overparam.core.reading import MOST_TIMES, one_line
+from overparam.core.words import byte_size, count_of
+from overparam.data.readers.reader import Raw
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 TRAIN, TEST = ("train", "training"), ("test", "testing", "val", "valid", "validation")
 """Folders that hold the classes of training and of test rows, where they are apart."""
+MOST_PIXELS = 2**24
+"""Of one image that packs them in next to nothing."""
 GREY = ("1", "L", "LA", "I;16", "I", "F")
 
 
@@ -134,9 +137,14 @@ def _head(path: Path) -> tuple[tuple[int, int], str]:
 
     try:
         with Image.open(path) as image:
-            return (image.height, image.width), image.mode
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            head = (image.height, image.width), image.mode
+    except Exception as error:  # of the decoders of many formats
         raise _damaged(path, error) from None
+    if image.height * image.width > max(MOST_PIXELS, MOST_TIMES * path.stat().st_size):
+        raise ValueError(
+            f"{path} claims {image.width:,} × {image.height:,} pixels in {byte_size(path.stat().st_size)}; make it smaller"
+        )
+    return head
 
 
 def _decode(path: Path, out: np.ndarray) -> None:
@@ -153,7 +161,7 @@ def _decode(path: Path, out: np.ndarray) -> None:
             if image.size != (width, height):
                 image = image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)
             pixels = np.asarray(image)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except Exception as error:
         raise _damaged(path, error) from None
     out[...] = pixels.transpose(2, 0, 1) if colour else pixels
 

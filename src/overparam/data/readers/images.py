@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core.words import count_of
+from overparam.data.labels import whole_numbers
 from overparam.data.readers.reader import Raw, read_bytes
 
 NUMBER_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -93,7 +94,13 @@ def _idx_part(folder: Path, part: str) -> Raw | None:
     if not len(images):
         raise ValueError(f"{images_path} holds no images")
     X, shape = images.reshape(len(images), -1), tuple(images.shape[1:])
-    return Raw(X, labels.astype(np.int64), kind="image", image_shape=shape, task="classes")
+    whole = whole_numbers(labels.astype(np.float64))
+    if whole.dtype.kind != "i":
+        wrong = labels[np.flatnonzero(~np.isclose(labels % 1, 0, atol=0))[:1]]
+        raise ValueError(
+            f"{labels_path} has the label {wrong.tolist()[0] if len(wrong) else labels[0]}; expected whole numbers, one a class"
+        )
+    return Raw(X, whole, kind="image", image_shape=shape, task="classes")
 
 
 def _candidates(folder: Path, part: str, what: str) -> list[Path]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from overparam.core import reading
 from overparam.data.column_notes import ColumnNote
 
-GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 MISSING_VALUES = ("error", "mean", "drop")
 """What can be done with missing values."""
 IDS = ("auto", "drop", "keep")
@@ -79,36 +76,10 @@ class Reader(NamedTuple):
 
 def read_bytes(path: Path) -> bytes:
     """The unpacked content of `path`. Packing is told by the first bytes, for names are often wrong."""
-    packed = read_packed(path)
-    try:
-        if packed.startswith(GZIP):
-            return gzip.decompress(packed)
-        if packed.startswith(XZ):
-            return lzma.decompress(packed)
-    except EOFError:
-        raise ValueError(f"{path} is cut short: its packed data end too early; fetch the file again") from None
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise ValueError(f"{path} is corrupt or cut short ({one_line(error)}); fetch the file again") from None
+    packed = reading.content_of(path)
     if path.suffix in (".gz", ".xz") and not packed:
         raise ValueError(f"{path} is empty; fetch the file again")
-    return packed
-
-
-def read_packed(path: Path) -> bytes:
-    """The content of `path` as stored."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except IsADirectoryError:
-        raise ValueError(f"{path} is a folder; expected a file") from None
-    except PermissionError:
-        raise ValueError(f"{path} may not be read (permission denied)") from None
-
-
-def one_line(error: Exception) -> str:
-    """The message of an error on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    return reading.unpacked(packed, path)
 
 
 def unpacked_name(path: Path) -> Path:

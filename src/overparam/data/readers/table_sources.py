@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from overparam.core import checks
+from overparam.core.machine import available_memory
+from overparam.core.reading import content_of, one_line, place_of, require_no_bomb
 from overparam.core.words import count_of, listed, quoted
 from overparam.data.column_notes import ColumnNote
 from overparam.data.readers.dates import SINCE, dates_of_numbers, dates_of_objects, is_temporal
 from overparam.data.readers.decimal_commas import is_decimal, with_points
 from overparam.data.readers.encoding import table_to_raw
-from overparam.data.readers.reader import Raw, one_line, read_bytes, read_packed, unpacked_name
+from overparam.data.readers.reader import Raw, read_bytes, unpacked_name
 from overparam.data.readers.tables import (
     MISSING,
     Column,
@@ -24,6 +27,7 @@ from overparam.data.readers.tables import (
     date_column,
     find_column,
     is_number,
+    text_array,
     text_column,
     unique_names,
 )
@@ -55,7 +59,7 @@ def as_table(source: Any) -> Table | None:
     if frame_kind(source) is not None:
         return frame_table(source, "test frame")
     if isinstance(source, str | Path):
-        path = Path(source).expanduser()
+        path = place_of(source)
         ending = unpacked_name(path).suffix.lower()
         if ending in (".csv", ".tsv"):
             return delimited_table(path)
@@ -124,7 +128,7 @@ def rewritten_parquet(path: Path, label: str | int | None, changed: Mapping[int,
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(pa.BufferReader(read_packed(path)))
+    table = _arrow_table(path)
     rows = [row for row in range(table.num_rows) if row not in gone]
     if changed:
         place = _label_place(table.column_names, label, path, True)
@@ -144,6 +148,9 @@ def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str], bool]:
     text = _text(path)
     notes: list[str] = []
     delimiter = _delimiter(path, text, notes)
+    cells = text.count(delimiter) + text.count("\n")
+    need, fix = 3.0 * len(text) + 64.0 * cells, "use fewer rows, or save it as .parquet or .npz"
+    checks.require_memory(need, available_memory(), f"{path}, {count_of(cells, 'field')} of text,", fix)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
     records, lines = [], []
     try:
@@ -267,18 +274,34 @@ def read_parquet(
 
 def parquet_table(path: Path) -> Table:
     """The columns of a .parquet file."""
+    return frame_table(_arrow_table(path), str(path))
+
+
+def _arrow_table(path: Path) -> Any:
+    """A .parquet file as pyarrow reads it, where its header claims no more than such a file may hold."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise ValueError(f"reading {path} needs pyarrow; install it: pip install 'overparam[parquet]'") from None
 
-    content = read_packed(path)
+    content = content_of(path)
     try:
-        table = pq.read_table(pa.BufferReader(content))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ValueError(f"{path} is no Parquet file, or is corrupt or cut short ({one_line(error)[:120]})") from None
-    return frame_table(table, str(path))
+        file = pq.ParquetFile(pa.BufferReader(content))
+        about = file.metadata
+        claimed = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+        cells = about.num_rows * about.num_columns
+    except Exception as error:  # of pyarrow, which raises many kinds
+        raise _no_parquet(path, error) from None
+    require_no_bomb(max(claimed, 16 * cells), len(content), 2**26, str(path))
+    try:
+        return file.read()
+    except Exception as error:
+        raise _no_parquet(path, error) from None
+
+
+def _no_parquet(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} is no Parquet file, or is corrupt or cut short ({one_line(error)[:120]})")
 
 
 def read_object_array(X: np.ndarray, y: Any, *, missing: str = "error", ids: str = "auto") -> Raw:
@@ -335,20 +358,31 @@ def _column(name: str, series: Any, kind: str | None, table: str) -> Column:
         if code == "b":
             return Column(name, series.to_numpy(dtype=np.float64, na_value=np.nan), missing, kind="boolean")
         numbers = code in "iuf"
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan) if numbers else series.tolist()
+        held = _exact_integers(series[~missing].to_numpy()) if code in "iu" else True
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan) if numbers and held else series.tolist()
     elif kind == "polars":
         missing = series.is_null().to_numpy()
         numbers = series.dtype.is_numeric()
-        values = series.to_numpy().astype(np.float64) if numbers else series.to_list()
+        wide = str(series.dtype) in ("Int128", "UInt128")
+        held = not wide and (not series.dtype.is_integer() or _exact_integers(series.drop_nulls().to_numpy()))
+        values = series.to_numpy().astype(np.float64) if numbers and held else series.to_list()
     else:
         import pyarrow as pa
 
         missing = np.array(series.is_null().to_pylist(), dtype=bool)
         numbers = pa.types.is_integer(series.type) or pa.types.is_floating(series.type)
+        held = not pa.types.is_integer(series.type) or _exact_integers(series.drop_null().to_numpy())
         if pa.types.is_timestamp(series.type):  # nanoseconds have no Python object
             series = series.cast(pa.timestamp("us", series.type.tz), safe=False)
-        values = series.cast(pa.float64(), safe=False).to_numpy() if numbers else series.to_pylist()
-    return Column(name, values, missing | np.isnan(values)) if numbers else _object_column(name, values, missing, table)
+        values = series.cast(pa.float64(), safe=False).to_numpy() if numbers and held else series.to_pylist()
+    if numbers and held:
+        return Column(name, values, missing | np.isnan(values))
+    return _object_column(name, values, missing, table)
+
+
+def _exact_integers(values: np.ndarray) -> bool:
+    """Whether float64 holds all of them."""
+    return values.dtype.kind not in "iu" or checks.held_exactly(values)
 
 
 def _pandas_dates(name: str, series: Any, missing: np.ndarray) -> Column:
@@ -376,8 +410,11 @@ def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str
         texts = ["" if gone else value for value, gone in zip(values, missing, strict=True)]
         column = text_column(name, texts, np.arange(len(texts)), "row")
         if column.is_text:  # in a frame the word NA in a column of words is a word
-            return Column(name, np.array(texts, dtype=str), missing, column.problem, "text")
+            return Column(name, text_array(texts), missing, column.problem, "text")
         return column
+    if any(isinstance(value, int) and not _is_float(value) for value in there):  # numbers that are names
+        texts = ["" if gone else str(value) for value, gone in zip(values, missing, strict=True)]
+        return Column(name, text_array(texts), missing, kind="text")
     try:
         if any(isinstance(value, str) or is_temporal(value) for value in there):
             raise TypeError
@@ -390,6 +427,14 @@ def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str
             "make the column all numbers, all dates or all text"
         ) from None
     return Column(name, np.array(numbers), missing)
+
+
+def _is_float(value: int) -> bool:
+    """Whether float64 holds a whole number."""
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
 
 
 def _is_nat(value: Any) -> bool:

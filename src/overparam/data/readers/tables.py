@@ -65,13 +65,15 @@ def text_column(name: str, texts: Sequence[str], places: np.ndarray, place_word:
     """
     with contextlib.suppress(ValueError):  # float() takes 1_000 for a number; in data files it is a code
         numbers = np.array([float(text) for text in texts])
-        if not np.isnan(numbers).any() and "_" not in "".join(texts):
+        if not np.isnan(numbers).any() and "_" not in "".join(texts) and not _names(texts, numbers):
             return Column(name, numbers, np.isnan(numbers))
-    array = np.array(texts, dtype=str)
+    array = text_array(texts)
     missing = np.array([text.lower() in MISSING for text in texts])
     numeric = np.array([is_number(text) and "_" not in text for text in texts]) & ~missing
     if (missing | numeric).all():
         numbers = np.where(missing, "nan", array).astype(np.float64)
+        if _names(texts, numbers):
+            return Column(name, array, missing, kind="text")
         return Column(name, numbers, missing | np.isnan(numbers))
     there = ~missing
     truth = [TRUTH.get(text.lower()) for text in texts]
@@ -108,6 +110,28 @@ def amount(text: str) -> float | None:
     """
     found = AMOUNT.fullmatch(text)
     return None if found is None else float((found[1] or found[2]) + found[3].replace(",", ""))
+
+
+def text_array(texts: Sequence[str]) -> np.ndarray:
+    """Text in an array: all of one width, or, where one long value would make all of them long, as Python has it.
+
+    >>> text_array(["a", "b" * 10_000]).dtype.kind, text_array(["a", "b"]).dtype.kind
+    ('O', 'U')
+    """
+    longest = max(map(len, texts), default=0)
+    if longest > 200 and longest * len(texts) > 4 * sum(map(len, texts)):
+        return np.array(texts, dtype=object)
+    return np.array(texts, dtype=str)
+
+
+def _names(texts: Sequence[str], numbers: np.ndarray) -> bool:
+    """Whether there is a whole number among these that float64 does not hold: then they are names, and stay as written."""
+    for i in np.flatnonzero(np.abs(numbers) >= 2**53).tolist():
+        digits = texts[i].strip().lstrip("+-")
+        held = np.isfinite(numbers[i]) and len(digits) < 400
+        if digits.isdecimal() and not (held and int(abs(numbers[i])) == int(digits)):
+            return True
+    return False
 
 
 def date_column(name: str, dates: Dates, missing: np.ndarray) -> Column:

@@ -11,9 +11,10 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.machine import available_memory
+from overparam.core.reading import one_line
 from overparam.core.words import count_of
 from overparam.data.readers.arrays import X_NAMES, Y_NAMES, raw_from_arrays
-from overparam.data.readers.reader import Raw, one_line
+from overparam.data.readers.reader import Raw
 
 MOST_ROWS = 5_000_000
 """A data set that goes on after so many rows is taken for one without an end."""

@@ -1,0 +1,96 @@
+"""Runs cases one after another in a process of their own, sees crashes and hangs, and keeps what was found: it goes on after a stop."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import selectors
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from overparam.core import files
+
+ROOT = Path(__file__).parents[2]
+BATCH = 500
+"""Cases after which the process is a fresh one, so that what one leaves behind does not hide what the next does."""
+SHOWN = 60
+"""Failures that are kept in words."""
+
+
+def attack(kind: str, count: int, seed: int, place: Path, patience: float) -> dict[str, Any]:
+    """The summary of cases 0 to `count` of a kind, those that an earlier run has done not made again."""
+    path = place / f"{kind}-{seed}.json"
+    found = json.loads(path.read_text()) if path.exists() else _nothing(kind, seed)
+    while found["done"] < count:
+        upto = min(found["done"] + BATCH, count)
+        _batch(found, upto, patience)
+        files.write_whole(
+            files.make_folder(place) / path.name, json.dumps(found, indent=1, ensure_ascii=False).encode()
+        )
+        print(f"{kind}: {found['done']:,} of {count:,}, {found['failures']:,} failed", file=sys.stderr, flush=True)
+    return found
+
+
+def _nothing(kind: str, seed: int) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "seed": seed,
+        "done": 0,
+        "failures": 0,
+        "peak_bytes": 0,
+        "tally": {},
+        "failed": [],
+        "decades": {},
+    }
+
+
+def _batch(found: dict[str, Any], upto: int, patience: float) -> None:
+    """Cases up to a number in one child; where it dies or hangs the case it was at has failed, and a next child goes on."""
+    words = [sys.executable, "-m", "tests.attack", "--child", "--kind", found["kind"], "--seed", str(found["seed"])]
+    words += ["--from", str(found["done"]), "--count", str(upto)]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        with selectors.DefaultSelector() as lines:
+            lines.register(child.stdout, selectors.EVENT_READ)
+            while found["done"] < upto:
+                if not lines.select(patience):
+                    child.kill()
+                    _add(found, {"failed": [f"hangs: no answer in {patience:g} s"]})
+                    return
+                line = child.stdout.readline()
+                if not line:
+                    said = child.stderr.read().decode(errors="replace").strip().splitlines()
+                    _add(found, {"failed": [f"the process ended with {child.wait()}: {' / '.join(said[-3:])[-600:]}"]})
+                    return
+                _add(found, json.loads(line))
+
+
+def _environment() -> dict[str, str]:
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return {
+        **os.environ,
+        "PYTHONPATH": path,
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "JAX_PLATFORMS": "cpu",
+    }
+
+
+def _add(found: dict[str, Any], row: dict[str, Any]) -> None:
+    tally = Counter(found["tally"])
+    tally.update(row.get("tally", ()))
+    found["tally"] = dict(sorted(tally.items()))
+    for name, value in row.get("measured", {}).items():
+        decade = str(math.floor(math.log10(value))) if value > 0 else "-inf"
+        found["decades"].setdefault(name, {})
+        found["decades"][name][decade] = found["decades"][name].get(decade, 0) + 1
+    failed = [f"case {found['done']}: {words}" for words in row.get("failed", ())]
+    found["failures"] += len(failed)
+    found["failed"] = [*found["failed"], *failed][:SHOWN]
+    found["peak_bytes"] = max(found["peak_bytes"], row.get("peak", 0))
+    found["done"] += 1
