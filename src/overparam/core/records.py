@@ -112,13 +112,7 @@ def _fits(hint: Any, value: Any) -> bool:
     if hint is int:
         return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_dataclass(hint):
-        return (
-            isinstance(value, hint)
-            and next(  # pyright: ignore[reportArgumentType]
-                _unfit(value), None
-            )
-            is None
-        )
+        return isinstance(value, typing.cast(type, hint)) and next(_unfit(value), None) is None
     return isinstance(value, hint) if hint in (str, bool, np.ndarray, type(None)) else True
 
 
