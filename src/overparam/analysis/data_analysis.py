@@ -22,7 +22,17 @@ from overparam.analysis.data_answers import (
     Trust,
 )
 from overparam.analysis.data_controls import ControlNumbers, live_numbers
-from overparam.analysis.data_cost import factor_limit, fit_memory, fit_seconds, labels_seconds, row_limit
+from overparam.analysis.data_cost import (
+    error_seconds,
+    factor_limit,
+    fit_memory,
+    fit_seconds,
+    growth_seconds,
+    labels_seconds,
+    pace,
+    row_limit,
+    seen_seconds,
+)
 from overparam.analysis.data_doubts import find_problems, noise_sweep, trust
 from overparam.analysis.data_estimate import error_estimate
 from overparam.analysis.data_fit import fit_rows, told_copies
@@ -160,7 +170,8 @@ def prepare_analyze(
         preprocess: "auto" scales image rows to norm 1, and standardises tables, divides by √d and appends 1;
             "none", "unit", "standardise", … as `op.data.preprocess`.
         max_rows: most training rows to use; more are subsampled with classes in proportion. None takes
-            20,000 on a CPU, fewer where half of their matrix does not fit in memory, and what fits on an accelerator.
+            on a CPU what two cores analyse in about a quarter of an hour (70,000 images in ten classes; fewer where half of
+            their matrix in float32 does not fit in memory), and what fits on an accelerator.
             Above 12,000 rows the error is that of five folds, by products with the matrix alone; above 10,000 on a CPU the
             numbers of the theory are of 10,000 of the rows.
         kinds: whether to compare kinds of model (a kernel, a network, trees, a linear model) in five folds.
@@ -180,7 +191,11 @@ def prepare_analyze(
     source = as_dataset(data, y, key=key, **reading)
     if source.n < LEAST_ROWS:
         raise ValueError(f"the data set has {count_of(source.n, 'row')}; an analysis needs at least {LEAST_ROWS}")
-    limit = row_limit(device) if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
+    limit = (
+        row_limit(device, source.d, source.k)
+        if max_rows is None
+        else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
+    )
     rows = prepare_rows(source, preprocess, limit, key)
     where = chosen_device(device)
     few = rows if where != "cpu" else rows.some(max(LEAST_ROWS, factor_limit(device)))
@@ -192,12 +207,16 @@ def prepare_analyze(
     def timed() -> Mapping[str, float]:
         flops = 2.0 * few.n**2 * few.data.d / max(cost.gram_seconds, 1e-9) if few.n > 500 else 2e10
         beyond = 1.5 + 600 * cost.product_seconds + 4 * (2 / 3) * float(few.n) ** 3 / flops
+        n, d, tested = rows.n, rows.data.d, 0 if rows.data.test is None else rows.data.test.n
         own = {
-            "fit": fit_seconds(rows.n, rows.data.d, outputs, device),
-            "forest": 0.5 + 2 * min(rows.n / 1000, 3.0),
-            "folds": 0.1 + 5e-11 * min(rows.n, 3_000) ** 3,
-            "kinds": kinds_seconds(min(rows.n, 3_000), rows.data.d) if kinds else 0.0,
-            "labels": labels_seconds(rows.n, rows.data.d, device),
+            "fit": fit_seconds(n, d, outputs, device),
+            "forest": pace() * (0.5 + 2 * min(n / 1000, 3.0)),
+            "folds": pace() * (0.1 + 1.2e-10 * min(n, 3_000) ** 3),
+            "kinds": pace() * kinds_seconds(min(n, 3_000), d) if kinds else 0.0,
+            "labels": labels_seconds(n, d, device),
+            "error": error_seconds(n, d, tested),
+            "seen": seen_seconds(n, tested),
+            "growth": growth_seconds(n),
         }
         return {"matrix": cost.gram_seconds} | {name: share * beyond for name, share in SHARES.items()} | own
 

@@ -133,7 +133,7 @@ def network_size(rows: int, features: int) -> tuple[Forms, int, int]:
 def kinds_seconds(rows: int, features: int) -> float:
     """Of one core: networks by their weights, logistic regressions by their data."""
     forms, width, steps = network_size(rows, features)
-    networks = steps * (4e-4 + 6e-9 * weights(features, forms, width))
+    networks = steps * (4e-4 + 3.5e-9 * weights(features, forms, width))
     return 0.1 + networks + 2e-7 * rows**2 + 1e-6 * rows * features
 
 

@@ -130,7 +130,7 @@ def prepare_find_label_issues(
         data, y: a name or path that `op.load` knows, a `Dataset`, `X` and `y`, `(X, y)`, or a frame.
         preprocess: as in `op.analyze`.
         max_rows: most rows to score; more are subsampled with classes in proportion. None takes
-            20,000 on a CPU, fewer where half of their matrix does not fit in memory, and 10,000 on an accelerator.
+            as many on a CPU as `op.analyze`, and 10,000 on an accelerator.
         key: seed of subsampling and of the forest.
         dtype: "float64" alone.
         device: "cpu", "gpu", "jax", "all" or None for the best there is, for more than 4,000 rows.
@@ -149,7 +149,7 @@ def prepare_find_label_issues(
     source = as_dataset(data, y, key=key, **reading)
     if source.n < LEAST_ROWS:
         raise ValueError(f"the data set has {count_of(source.n, 'row')}; scoring labels needs at least {LEAST_ROWS}")
-    most = min(row_limit(device), most_fitted(device))
+    most = min(row_limit(device, source.d, source.k), most_fitted(device))
     limit = most if max_rows is None else whole_number(max_rows, "max_rows", least=LEAST_ROWS)
     rows = prepare_rows(source, preprocess, limit, key)
     used = f"{rows.n:,} of {count_of(source.n, 'row')}" if rows.n < source.n else count_of(rows.n, "row")

@@ -191,7 +191,7 @@ def cpu_rates(kernel: AbstractInnerProductKernel, get: str, threads: int | None)
     from overparam.engines.panels import PIECE
     from overparam.engines.workers import ENOUGH, worker_count
 
-    rho = np.linspace(-0.99, 0.99, PIECE)
+    rho = np.random.default_rng(0).uniform(-0.99, 0.99, PIECE)  # in no order: a branch a number is not foreseen then
     epilogue = _best(lambda: kernel.from_cosines(np, rho, 1.0, 1.0, get))
     return replace(_machine_rates(threads), entries=worker_count(threads, ENOUGH) * rho.size / epilogue)
 

@@ -35,6 +35,8 @@ FOLDS = 5
 """That leave in turn where rows are fitted by products."""
 SINGLE_RIDGE = 1e-3
 """Ridges, times the mean diagonal, from which on steps are made in float32: rounding moves eigenvalues by 1e-5 or less."""
+ROUGH_BYTES, ROUGH_SHARE = 2.2, 0.8
+"""Bytes an entry of half a matrix in float32, with a tenth to spare, and the share of the free memory that it may take."""
 RESIDUAL, MOST_PRODUCTS = 3e-4, 200
 """‖r‖/‖y‖ at which conjugate gradients stop: predictions are then off by about as much of the labels; and their most products."""
 
@@ -208,7 +210,7 @@ class FittedRows:
         if self.cluster is not None:
             return gram(kernel, self.X, "dask", get=get, cluster=self.cluster), None
         where = chosen_device(self.device)
-        fits = 2.2 * len(self.X) ** 2 < 0.8 * available_memory() and isinstance(kernel, AbstractInnerProductKernel)
+        fits = rough_fits(len(self.X)) and isinstance(kernel, AbstractInnerProductKernel)
         if where == "cpu" and fits and ridge >= SINGLE_RIDGE * float(np.mean(kernel.diagonal(self.X, get))):
             rough = gram(kernel, self.X, "half", get=get, dtype="float32", device=where)
             return gram(kernel, self.X, "matrix_free", get=get, device=where), rough
@@ -333,6 +335,11 @@ class ChosenFit:
         """In the shape and units of y."""
         rows = self.rows
         return (scaled * rows.units + rows.shift).reshape(len(scaled), *rows.y.shape[1:])
+
+
+def rough_fits(n: int) -> bool:
+    """Whether half a matrix in float32 fits in memory."""
+    return ROUGH_BYTES * n**2 < ROUGH_SHARE * available_memory()
 
 
 def share_wrong(y: np.ndarray, outputs: np.ndarray, weights: np.ndarray | None = None) -> float:
