@@ -13,6 +13,7 @@ from overparam.functions import (
     product_plan,
     series,
     three_layer_existence,
+    three_layer_outputs,
 )
 from overparam.functions.three_layer_existence import _carriers, _seen
 
@@ -79,6 +80,49 @@ def test_the_mean_is_the_target_and_the_variance_the_one_by_hand():
     squares = m2 * np.mean((outputs - TARGET(X)) ** 2, axis=1)
     expected = np.mean(1.5 * PLAN.outer.mean_square * 0.64 * (1 + 0.5 * X[:, 1]) ** 2)
     assert 0.4 * expected < squares.mean() < 2.5 * expected  # clipped h, few starts
+
+
+OTHER = product_plan(
+    SmoothProduct(
+        series("identity"), polynomial([0.0, 1.0]), polynomial([0.0, 1.0]), E[2:3], E[:1], [1.0], [1.0], -0.6
+    ),
+    tau=0.5,
+)
+
+
+def outputs_of(rng, m1, m2, plans=((PLAN, OTHER), (OTHER,))):
+    """(n, k) of the pseudo network with W*, V* for two outputs, the first of two terms, at a start drawn here."""
+    W, b1, V, b2, _ = start(rng, m1, m2)
+    A = rng.standard_normal((2, m2))
+    learner = ThreeLayerLearner(W, b1, V, b2, A)
+    built, above = three_layer_outputs(plans, W, b1, V, b2, A, output_scale=1.0, key=int(rng.integers(2**31)))
+    assert (built.shape, above.shape) == ((m1, 4), (m2, m1))
+    return learner.pseudo_network(X, built, above, learner.signs(X, W, V), "none")
+
+
+def test_several_outputs_of_several_terms_have_their_targets_as_means():
+    """Every output within four standard errors of its own sum of terms, and errors that fall like the root of the widths."""
+    rng = np.random.default_rng(9)
+    truth = np.column_stack([TARGET(X) + OTHER.target(X), OTHER.target(X)])
+    spreads = []
+    for m1, m2, starts in ((128, 256, 60), (512, 1024, 110)):
+        found = np.array([outputs_of(rng, m1, m2) for _ in range(starts)])
+        errors = found.std(axis=0, ddof=1) / math.sqrt(starts)
+        assert np.all(np.abs(found.mean(axis=0) - truth) <= 4 * errors)
+        spreads.append(np.sqrt(np.mean((found - truth) ** 2)))
+    assert np.abs(truth[:, 0] - truth[:, 1]).max() > 5 * errors.max()  # outputs that are mixed up would be seen
+    assert 0.35 < spreads[1] / spreads[0] < 0.7  # four times the widths: a half
+
+
+def test_one_output_of_one_term_is_the_construction_itself():
+    W, b1, V, b2, a = start(np.random.default_rng(3), 40, 60)
+    built, above = three_layer_outputs([[PLAN]], W, b1, V, b2, a[None], output_scale=0.3, key=5)
+    signs = np.random.default_rng(5).choice([-1.0, 1.0], size=40)
+    alone = three_layer_existence(PLAN, W, b1, V, b2, a, output_scale=0.3, signs=signs)
+    np.testing.assert_array_equal(built, alone.W)
+    np.testing.assert_array_equal(above, alone.V)
+    with pytest.raises(ValueError, match="expected a row and at least one term"):
+        three_layer_outputs([[PLAN], []], W, b1, V, b2, np.stack([a, a]), output_scale=0.3, key=5)
 
 
 def test_several_functions_and_pieces_give_gaussians_of_variance_one():

@@ -43,7 +43,8 @@ class Climb:
 
     slope: the gradient, at weights, of the quantity of the worst sample and layer. aims: what is worst where one layer moves
     alone, in closed form: where it begins. value: the quantity alone, where measuring all of them costs more. opening:
-    another direction, for whole steps to begin with where the gradient does not see that signs turn. partly: whether
+    another direction, for whole steps to begin with where the gradient does not see that signs turn. starts: other perturbations
+    of radius ω to begin with. partly: whether
     `value` is one of several parts of which the worst is measured.
     """
 
@@ -52,6 +53,7 @@ class Climb:
     aims: tuple[Aim, ...] = ()
     value: Callable[[Subject, Weights, float], np.ndarray] | None = None
     opening: Slope | None = None
+    starts: Callable[[Subject, float], list[Weights]] | None = None
     partly: bool = False
 
 
@@ -160,7 +162,8 @@ class Adversary:
         return found if self._stages[-1] is self._on and not self._climb.partly else [*closed, *found]
 
     def _closed(self, subject: Subject, omega: float) -> list[Weights]:
-        return [W for aim in self._climb.aims for W in perturbations(subject, omega, aim)]
+        more = [] if self._climb.starts is None else self._climb.starts(subject, omega)
+        return [W for aim in self._climb.aims for W in perturbations(subject, omega, aim)] + more
 
     def _climbed(
         self, few: Subject, omega: float, starts: list[Weights], steps: int, first: bool

@@ -5,7 +5,7 @@ F_i = ½‖f(x_i) − y_i‖², F = Σ_i F_i. Ratios ‖∇F‖²/F are shown, s
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from overparam.audits.adversaries import Climb, Stated, findings
 from overparam.audits.conditions import of_gradients, of_network, sizes, speaks
 from overparam.audits.gradient_factors import alone, sample_squares
 from overparam.audits.laws import Finding, Law, made, not_measured
-from overparam.audits.one_layer_moves import Shift, returned, turning
-from overparam.audits.perturbations import added, combined, inner, length, minus, only, scaled, squares
+from overparam.audits.one_layer_moves import MARGIN, Shift, filled, into, most_valuable, reaches, returned, turning
+from overparam.audits.perturbations import added, combined, inner, length, minus, only, scaled, squares, steepest
 from overparam.audits.subject import KINDS, Subject
 from overparam.core.bracketed import checked
 from overparam.core.inside import Weights, of_output
+from overparam.core.network import Trace
 
 EACH = Law(
     name="gradient of one sample, fixed loss vector",
@@ -170,7 +171,7 @@ def gradient_bounds(subject: Subject, constant: float = 1.0) -> list[Finding]:
     ]
     climbs = [
         Climb(UPPER.name, towards_large_gradient, (partial(turning_gradient, on=True),), gradient_ratio),
-        Climb(SAMPLES.name, towards_large_sample, (partial(turning_gradient, on=True),), sample_ratio),
+        Climb(SAMPLES.name, towards_large_sample, (turning_ratio, partial(turning_gradient, on=True)), sample_ratio),
     ]
     missing: list[Finding] = []
     apart = 0 < few.separation < np.inf
@@ -178,11 +179,13 @@ def gradient_bounds(subject: Subject, constant: float = 1.0) -> list[Finding]:
         missing += [not_measured(law, kind, NOT_APART, asked) for law in (LOWER, NO_CRITICAL) for kind in KINDS]
     else:
         off = (partial(turning_gradient, on=False),)
-        climbs.append(Climb(NO_CRITICAL.name, towards_large_gradient, off, gradient_ratio))
+        climbs.append(Climb(NO_CRITICAL.name, towards_large_gradient, off, gradient_ratio, starts=silencing))
         stated.append(Stated(NO_CRITICAL, lambda omega: delta * m / (k * n**2), asked, spoken))
     if apart and last_layer(few):
         stated.append(Stated(LOWER, lambda omega: delta * m / (k * n), asked, spoken))
-        climbs.append(Climb(LOWER.name, towards_large_last, (partial(turning_gradient, on=False),), last_ratio))
+        climbs.append(
+            Climb(LOWER.name, towards_large_last, (partial(turning_gradient, on=False),), last_ratio, starts=silencing)
+        )
     elif apart:
         why = "no trained weight goes straight into the last ReLU layer"
         missing += [not_measured(LOWER, kind, why, asked) for kind in KINDS]
@@ -193,8 +196,54 @@ def turning_gradient(
     subject: Subject, place: int, g: np.ndarray, reach: np.ndarray, on: bool
 ) -> tuple[np.ndarray, Shift]:
     """Units turned on, or off, that carry most of a sample's gradient: ‖∇_{W_ℓ}F_i‖² = Σ_{j on} (loss_iᵀ Back)_j² ‖h‖²."""
-    carried = np.einsum("nk,nkm->nm", subject.residuals, returned(subject, place)) ** 2
-    return turning(subject, place, g, reach, np.where((subject.start.pre_activations[place] >= 0) != on, carried, 0.0))
+    counts = (subject.start.pre_activations[place] >= 0) != on
+    return turning(subject, place, g, reach, np.where(counts, _carried(subject, place), 0.0))
+
+
+def turning_ratio(subject: Subject, place: int, g: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, Shift]:
+    """Units turned on that make ‖∇_{W_ℓ}F_i‖²/F_i large, at the sample where it is largest with those that are on."""
+    carried, losses = _carried(subject, place), 0.5 * (subject.residuals**2).sum(axis=1)
+    share = reach[:, :1] ** 2 / np.maximum(losses, FITTED * losses.max())[:, None]  # reach is in proportion to ‖h‖
+    on = subject.start.pre_activations[place] >= 0
+    worth, shift = turning(subject, place, g, reach, np.where(on, 0.0, share * carried))
+    return worth + (share * carried * on).sum(axis=1), shift
+
+
+def silencing(subject: Subject, omega: float) -> list[Weights]:
+    """W′ = −c vᵀ of one layer, v the mean direction of what comes in: units that are turned off for all samples at once.
+
+    Unit j is off everywhere from c_j = max_i g_ij/⟨v, h_i⟩ on, so that the best set is a knapsack with the costs c_j², the
+    values Σ_i of the gradients carried, and the budget ω². Ways of all layers at once are tried too. Layers whose weights are
+    one a position are left out.
+    """
+    found: list[Weights] = []
+    for place, reach in reaches(subject).items():
+        if reach.shape[1] > 1 or place == 0:
+            continue
+        g, below = subject.start.pre_activations[place], subject.start.activations[place - 1]
+        sizes_ = np.maximum(np.linalg.norm(below, axis=1), np.finfo(float).tiny)
+        share = 1 / sizes_
+        v = share @ below
+        along = below @ v / max(float(np.linalg.norm(v)), np.finfo(float).tiny) * reach[:, 0] / sizes_
+        with np.errstate(divide="ignore", invalid="ignore"):
+            costs = np.where(g > 0, np.where(along[:, None] > 0, g / along[:, None], np.inf), 0.0).max(axis=0) ** 2
+        worth = (_carried(subject, place) * (g >= 0) * sizes_[:, None] ** 2).sum(axis=0)
+        payable = np.isfinite(costs)
+        costs, worth = np.where(payable, costs, 0.0), np.where(payable, worth, 0.0)
+        budget = (1 - MARGIN) * omega**2
+        taken = filled(worth, costs, budget, most_valuable(worth[None], costs[None], np.array([budget]))[0])
+        c = np.where(taken, np.sqrt(costs), 0.0)
+        if c.any():
+            U = -np.outer(share, c)
+            arrays = tuple(U if layer == place else None for layer in range(subject.inside.count))
+            slope = subject.inside.gradient(subject.weights, Trace(None, arrays, ()))
+            found.append(scaled(omega, steepest(only(slope, into(subject, place)), 1, subject.stacked)))
+    return [*found, reduce(added, found)] if len(found) > 1 else found
+
+
+def _carried(subject: Subject, place: int) -> np.ndarray:
+    """(n, units): (loss_iᵀ Back)_j², what unit j carries of the gradient of sample i where it is on."""
+    return np.einsum("nk,nkm->nm", subject.residuals, returned(subject, place)) ** 2
 
 
 def measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:

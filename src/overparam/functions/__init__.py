@@ -54,6 +54,7 @@ from overparam.functions.three_layer_existence import (
     product_error_against_width,
     product_plan,
     three_layer_existence,
+    three_layer_outputs,
 )
 
 __all__ = [
@@ -105,6 +106,7 @@ __all__ = [
     "samples_needed",
     "series",
     "three_layer_existence",
+    "three_layer_outputs",
     "three_layer_scales",
     "two_layer_scales",
 ]

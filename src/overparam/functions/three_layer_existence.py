@@ -215,6 +215,48 @@ def three_layer_existence(
     return ExistingProduct(plan.target, v, plan.target.a * split / m2 * a * weights, row)
 
 
+def three_layer_outputs(
+    plans: Sequence[Sequence[ProductPlan]],
+    W0: Any,
+    b1: Any,
+    V0: Any,
+    b2: Any,
+    A: Any,
+    *,
+    output_scale: float,
+    key: int,
+    split: float = 1.0,
+    pieces: int = 1,
+) -> tuple[np.ndarray, np.ndarray]:
+    """W* (m₁, d) and V* (m₂, m₁) for k outputs, each a sum of terms: what every term alone would have, summed.
+
+    Term t of output r is carried by row r of A and by signs v_t of its own: A_r D_v V* D_w W* x has its target as its mean, since
+    E a_{r,i} a_{r′,i} = 0 for other outputs and E ⟨v_t, D_w v_u⟩ = 0 for other terms; what these leave falls like
+    1/√m₂ and 1/√m₁.
+
+    Ref: beyond_two_layers, Lemma 5.6, Eq. (6), (39)
+
+    Differs from the paper: it proves one output and one term, and says that others follow alike; the signs are drawn with `key`.
+
+    Args:
+        plans: of the terms of every output. A: (k, m₂). The others as in `three_layer_existence`.
+    """
+    A, rng = checks.finite_matrix(A, "A"), np.random.default_rng(key)
+    if len(plans) != len(A) or not all(plans):
+        raise ValueError(
+            f"`A` has {len(A)} rows for {len(plans)} outputs; expected a row and at least one term for each"
+        )
+    made = [
+        three_layer_existence(
+            plan, W0, b1, V0, b2, a, output_scale=output_scale, split=split, pieces=pieces,
+            signs=rng.choice([-1.0, 1.0], size=len(W0)),
+        )
+        for terms, a in zip(plans, A, strict=True)
+        for plan in terms
+    ]  # fmt: skip
+    return sum((one.W for one in made), np.zeros(1)), sum((one.V for one in made), np.zeros(1))
+
+
 def _factors(plan: ProductPlan, W0: np.ndarray, b1: np.ndarray) -> np.ndarray:
     """Σ_j v2_j h_{φ2,j} of every first-layer neuron."""
     target, root = plan.target, math.sqrt(len(W0))
