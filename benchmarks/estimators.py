@@ -18,6 +18,7 @@ import importlib.util
 import itertools
 import json
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -37,15 +38,30 @@ def tables(rows: int) -> list[str]:
 
 
 def regressions() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Regression tables that come inside installed packages, and numeric columns of our own tables that are measured values."""
+    """Tables that come inside scikit-learn and plotly, with a measured column as the target."""
+    import pandas as pd
+    import plotly.data
     from sklearn import datasets
 
-    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     diabetes: Any = datasets.load_diabetes(return_X_y=True)
-    found["diabetes"] = diabetes
+    found = {"diabetes": diabetes}
     linnerud: Any = datasets.load_linnerud(return_X_y=True)
     for j, name in enumerate(("weight", "waist", "pulse")):
-        found[f"linnerud-{name}"] = (linnerud[0], linnerud[1][:, j])
+        found[f"linnerud: {name}"] = (linnerud[0], linnerud[1][:, j])
+    for load, column, name in (
+        (datasets.load_iris, 3, "iris: petal width"),
+        (datasets.load_wine, 0, "wine: alcohol"),
+        (datasets.load_breast_cancer, 9, "breast-cancer: fractal dimension"),
+    ):
+        rows: Any = load(return_X_y=True)
+        found[name] = (np.delete(rows[0], column, axis=1), rows[0][:, column])
+    for frame, target, gone in (
+        (plotly.data.tips(), "tip", []),
+        (plotly.data.gapminder(), "lifeExp", ["country", "iso_alpha", "iso_num"]),
+        (plotly.data.carshare(), "car_hours", []),
+    ):
+        table = pd.get_dummies(frame.drop(columns=[target, *gone])).astype(float)
+        found[target] = (table.to_numpy(), frame[target].to_numpy(dtype=float))
     return found
 
 
@@ -270,6 +286,60 @@ def run(place: Path, which: str, rows: int, until: float, only: list[str] | None
                 sink.write(json.dumps(found) + "\n")
 
 
+def gather(place: Path) -> None:
+    """Write benchmarks/results/estimators.json from the parts in a place."""
+    from record import processor, save
+
+    rows = [
+        {key: round(value, 5) if isinstance(value, float) else value for key, value in one.items()}
+        for name in ("uci", "regression")
+        for one in lines(place / f"{name}.jsonl")
+    ]
+    rows += [
+        {"times": one["n"], **{key: round(value, 2) for key, value in one.items() if key != "n"}}
+        for one in lines(place / "times.jsonl")
+    ]
+    note = "errors on the held fold of three; seconds of one thread's processor time; a part is a table, a split and a model; regression: mean square over the variance"
+    save("estimators", processor(), rows, note)
+
+
+def times(place: Path) -> None:
+    """Seconds of the processor for a fit of n drawn rows: ours, 500 trees, and a grid of 25 support vector machines.
+
+    Of the grid three settings are fitted in three folds, and their mean stands for every one of the 25, and the last fit.
+    """
+    from sklearn.datasets import make_classification
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.model_selection import StratifiedKFold
+    from sklearn.svm import SVC
+    from threadpoolctl import threadpool_limits
+
+    import overparam as op
+
+    threadpool_limits(1)
+    place.mkdir(parents=True, exist_ok=True)
+    for n in (500, 1_000, 2_000, 4_000, 10_000):
+        X, y = make_classification(n, 20, n_informative=8, n_classes=3, class_sep=0.7, random_state=0)
+        if any(one["n"] == n for one in lines(place / "times.jsonl")):
+            continue
+        clock = time.process_time
+        start = clock()
+        op.NTKClassifier().fit(X, y)
+        ours = clock() - start
+        start = clock()
+        RandomForestClassifier(TREES, n_jobs=1, random_state=0).fit(X, y)
+        trees = clock() - start
+        scaled, spent, settings = (X - X.mean(axis=0)) / X.std(axis=0), 0.0, ((1.0, 0.05), (100.0, 0.01), (10.0, 0.1))
+        for C, gamma in settings:
+            for fitted, held in StratifiedKFold(3).split(X, y):
+                start = clock()
+                SVC(C=C, gamma=gamma).fit(scaled[fitted], y[fitted]).predict(scaled[held])
+                spent += clock() - start
+        grid = spent * 25 / len(settings)
+        with (place / "times.jsonl").open("a") as sink:
+            sink.write(json.dumps({"n": n, "NTK": ours, "forest": trees, "grid": grid}) + "\n")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("place", type=Path)
@@ -277,5 +347,9 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--until", type=float, default=3600.0)
     parser.add_argument("--only")
+    parser.add_argument("--times", action="store_true")
+    parser.add_argument("--gather", action="store_true")
     given = parser.parse_args()
+    if given.times or given.gather:
+        sys.exit(times(given.place) if given.times else gather(given.place))
     run(given.place, given.tables, given.rows, given.until, given.only.split(",") if given.only else None)

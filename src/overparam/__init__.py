@@ -59,6 +59,8 @@ _NAMES = {
     "remember": "engines",
     "NTKClassifier": "estimators",
     "NTKRegressor": "estimators",
+    "WideNetClassifier": "estimators",
+    "WideNetRegressor": "estimators",
     "Interrupted": "core",
     "Inverse": "spectrum",
     "Loss": "spectrum",

@@ -21,6 +21,15 @@ MODELS = {
     "NTKClassifier": (op.NTKClassifier(kernel="laplace"), IRIS),
     "NTKRegressor": (op.NTKRegressor(kernel="laplace"), make_regression(60, 4, noise=3.0, random_state=0)),
 }
+NETWORKS = (op.WideNetClassifier(width=64, steps=30), op.WideNetRegressor(width=64, steps=30))
+SOME = (
+    "check_estimator_sparse_array",
+    "check_estimators_nan_inf",
+    "check_fit_idempotent",
+    "check_estimators_unfitted",
+    "check_n_features_in",
+)
+"""Of the networks, which are compiled anew for every number of rows; all of them are run with `-m slow`."""
 CHECKS = [check for model, _ in MODELS.values() for check in estimator_checks_generator(clone(model))]
 either = pytest.mark.parametrize("name", MODELS)
 
@@ -30,6 +39,20 @@ either = pytest.mark.parametrize("name", MODELS)
 )
 @pytest.mark.filterwarnings("ignore")
 def test_every_check_of_scikit_learn(model, check):
+    check(model)
+
+
+NETWORK_CHECKS = [
+    pytest.param(model, check, id=f"{type(model).__name__}-{name}", marks=() if name in SOME else pytest.mark.slow)
+    for network in NETWORKS
+    for model, check in estimator_checks_generator(network)
+    if (name := check.func.__name__)
+]
+
+
+@pytest.mark.parametrize(("model", "check"), NETWORK_CHECKS)
+@pytest.mark.filterwarnings("ignore")
+def test_every_check_of_scikit_learn_on_networks(model, check):
     check(model)
 
 

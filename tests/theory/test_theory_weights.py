@@ -116,6 +116,15 @@ def test_steps_of_gradient_descent_are_those_of_a_loop(y):
             )
 
 
+def test_of_several_numbers_of_steps_the_best_is_taken():
+    fit = tuned_fit(X, SEVERAL, candidates=KERNELS, steps=(1, 5, 50, 5_000))
+    alone = [tuned_fit(X, SEVERAL, candidates=KERNELS, steps=steps) for steps in (1, 5, 50, 5_000)]
+    best = min(alone, key=lambda one: one.settings[0].mean_square)
+    assert fit.settings[0] == best.settings[0]
+    assert len(fit.tried) == 8
+    np.testing.assert_allclose(fit.predict(Z), best.predict(Z), rtol=1e-12)
+
+
 def test_deviations_are_those_of_scikit_learns_gaussian_process():
     weights = RNG.uniform(0.5, 2.0, N)
     fit = tuned_fit(X, SEVERAL, weights=weights, candidates={"Gaussian": Gaussian(1.5)}, ridge=0.2)
@@ -181,6 +190,7 @@ def test_several_jobs_give_the_same_bits():
         ({"lr": 0.1}, "there are no `steps`"),
         ({"steps": 3, "ridge": 1.0}, "a ridge is given too"),
         ({"steps": 0}, "`steps` is 0"),
+        ({"steps": 2, "lr": 10.0}, "diverges; use a smaller `lr`"),
     ],
 )
 def test_bad_input_is_said(given, said):

@@ -1,10 +1,10 @@
-"""A fitted kernel model as an Answer: saved with its page and read back without pickle."""
+"""A fitted estimator as an Answer: saved with its page and read back without pickle."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -51,6 +51,13 @@ class FittedModel(AbstractAnswer):
     words: tuple[str, ...]
     error: Interval
     provenance: Provenance
+    learned: Mapping[str, float] = field(default_factory=dict)
+    """Of a network: its width, rate, steps and laziness."""
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Of its networks, by output and name."""
+
+    def without_weights(self) -> FittedModel:
+        return replace(self, weights={})
 
     @property
     def title(self) -> str:
@@ -111,12 +118,14 @@ class FittedModel(AbstractAnswer):
             found.classes_ = self.classes
         found.columns_, found._left_out, found._counted = self.columns, self.left_out, self.counted
         found._seed, found._notes = self.seed, list(self.words)
+        if self.learned:
+            found.take_weights(self.learned, self.weights)
         found.fit_ = self.fit.put_back(self.rows, self.kernel.make(), self.get, self.coefficients)
         return found
 
 
 def fitted_model(estimator: Any) -> FittedModel:
-    """The Answer of a fitted NTKClassifier or NTKRegressor."""
+    """The Answer of a fitted estimator."""
     fit: TunedFit = estimator.fit_
     kernel = spec_of(fit.kernel)
     if not kernel.house:
@@ -142,6 +151,8 @@ def fitted_model(estimator: Any) -> FittedModel:
         seed=estimator._seed,
         words=tuple(estimator._notes),
         error=estimator.loo_error_,
+        learned=getattr(estimator, "learned_", {}),
+        weights=estimator.weights_ if hasattr(estimator, "weights_") else {},
         provenance=estimator._watch.provenance({"model": type(estimator).__name__, **parameters}, seed=estimator._seed),
     )
 

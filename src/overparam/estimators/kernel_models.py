@@ -19,7 +19,7 @@ from overparam.core.bracketed import Interval
 from overparam.core.kernel import AbstractKernel
 from overparam.core.provenance import Stopwatch
 from overparam.data.labels import encode_codes
-from overparam.estimators.rows import as_numbers, prepare_columns
+from overparam.estimators.rows import PreparedColumns, as_numbers, prepare_columns
 from overparam.theory.error_intervals import scores_left_out
 from overparam.theory.tuning import Candidates, TunedFit, default_candidates, tuned_fit
 
@@ -28,14 +28,56 @@ BY_CHANCE = 0.01
 FAMILIES = {"laplace": "Laplace", "gaussian": "Gaussian"}
 
 
-class AbstractKernelModel(BaseEstimator):
-    """What both estimators share: rows prepared, kernels tried, what rows left out say.
-
-    Args: as in `NTKClassifier`.
-    """
+class AbstractTuned(BaseEstimator):
+    """What every estimator here has once it is fitted: prepared columns, a tuned fit, what rows left out say, and folders."""
 
     fit_: TunedFit
     classes_: np.ndarray
+    columns_: PreparedColumns
+    _seed: int
+    _counted: np.ndarray
+    """(rows fitted,) how many equal rows each was."""
+    _notes: list[str]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        return tags
+
+    @property
+    def loo_error_(self) -> Interval:
+        """The share of wrong classes on new rows, or the mean square error, mean over targets: by rows left out, corrected for
+        the choice, with an interval of 95%. Of a network it is that of its limit."""
+        check_is_fitted(self)
+        scores = scores_left_out(self.fit_, weights=self._counted, key=self._seed)
+        if self.fit_.task == "classes":
+            return scores.interval("error")
+        found, targets = scores.interval("mean_square"), self.fit_.y[:1].size
+        return Interval(found.value / targets, found.lower / targets, found.upper / targets, found.level)
+
+    @property
+    def notes_(self) -> tuple[str, ...]:
+        """What was done to columns, and what was not done on all rows, in words."""
+        check_is_fitted(self)
+        return (*self._notes, *self.fit_.notes)
+
+    def _rows(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.columns_.rows(as_numbers(self, X, self.columns_.encoders)[0])
+
+    def save(self, place: str | os.PathLike[str]) -> Path:
+        """Write the fitted model into a folder, without pickle: `op.read(place).estimator` is it again."""
+        from overparam.estimators.fitted_model import fitted_model
+
+        check_is_fitted(self)
+        return fitted_model(self).save(place)
+
+
+class AbstractKernelModel(AbstractTuned):
+    """What both kernel models share: kernels tried, rows left out.
+
+    Args: as in `NTKClassifier`.
+    """
 
     def __init__(
         self,
@@ -55,11 +97,6 @@ class AbstractKernelModel(BaseEstimator):
         self.steps, self.lr, self.preprocess = steps, lr, preprocess
         self.random_state, self.n_jobs, self.device = random_state, n_jobs, device
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        return tags
-
     @property
     def chosen_(self) -> Mapping[str, Any]:
         """The kernel that was chosen, by name, and what it was chosen with."""
@@ -74,19 +111,9 @@ class AbstractKernelModel(BaseEstimator):
         check_is_fitted(self)
         return self.fit_.ridge
 
-    @property
-    def notes_(self) -> tuple[str, ...]:
-        """What was done to columns, and what was not done on all rows, in words."""
-        check_is_fitted(self)
-        return (*self._notes, *self.fit_.notes)
-
     def _outputs(self, X: Any) -> np.ndarray:
         rows = self._rows(X)  # says first where nothing is fitted
         return self.fit_.predict(rows)
-
-    def _rows(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return self.columns_.rows(as_numbers(self, X, self.columns_.encoders)[0])
 
     def _fit(
         self, X: Any, targets: Any, sample_weight: Any, groups: Any, task: Literal["classes", "regression"]
@@ -156,13 +183,6 @@ class AbstractKernelModel(BaseEstimator):
         get = "nngp" if kernel == "nngp" else "ntk"
         return {f"{get}, depth {depth}": (FullyConnected(int(depth), trained=self.trained), get) for depth in depths}
 
-    def save(self, place: str | os.PathLike[str]) -> Path:
-        """Write the fitted model into a folder, without pickle: `op.read(place).estimator` is it again."""
-        from overparam.estimators.fitted_model import fitted_model
-
-        check_is_fitted(self)
-        return fitted_model(self).save(place)
-
 
 @final
 class NTKClassifier(ClassifierMixin, AbstractKernelModel):
@@ -223,20 +243,11 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
             sample_weight: (n,) a row of weight w is w equal rows that leave together; 0 is absent.
             groups: (n,) rows of a group leave together.
         """
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
 
         def targets(n: int) -> tuple[np.ndarray, np.ndarray | None]:
-            labels = column_or_1d(y, warn=True)
-            check_classification_targets(labels)
-            if len(labels) != n:
-                raise ValueError(f"`y` has {len(labels)} labels and `X` {n} rows; expected one a row")
-            self.classes_ = np.unique(labels)
-            codes = np.searchsorted(self.classes_, labels)
-            if len(self.classes_) < 2:
-                raise ValueError(f"every row is of the class {self.classes_[0]!r}; two classes or more are needed")
+            self.classes_, codes = checked_labels(y, n)
             signs = 2.0 * codes - 1.0  # scikit-learn's sign: the second class is positive
-            more = None if self.class_weight is None else compute_sample_weight(self.class_weight, labels)
+            more = None if self.class_weight is None else compute_sample_weight(self.class_weight, self.classes_[codes])
             return (signs if len(self.classes_) == 2 else encode_codes(codes, len(self.classes_))), more
 
         self._fit(X, targets, sample_weight, groups, "classes")
@@ -254,12 +265,6 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
         """(n, classes) probabilities, calibrated by rows left out; the likeliest class is the one of `predict`."""
         outputs = self._outputs(X)
         return self.fit_.probabilities(outputs)
-
-    @property
-    def loo_error_(self) -> Interval:
-        """The share of wrong classes on new rows, by rows left out, corrected for the choice, with an interval of 95%."""
-        check_is_fitted(self)
-        return scores_left_out(self.fit_, weights=self._counted, key=self._seed).interval("error")
 
     @property
     def loo_predictions_(self) -> np.ndarray:
@@ -297,18 +302,7 @@ class NTKRegressor(RegressorMixin, AbstractKernelModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> NTKRegressor:
         """Fit to rows and their targets, (n,) or (n, targets); else as `NTKClassifier.fit`."""
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-
-        def targets(n: int) -> tuple[np.ndarray, None]:
-            numbers = np.asarray(check_array(y, ensure_2d=False, dtype="float64", input_name="y"))
-            if numbers.ndim > 2:
-                raise ValueError(f"`y` has shape {numbers.shape}; expected (n,) or (n, targets)")
-            if len(numbers) != n:
-                raise ValueError(f"`y` has {len(numbers)} rows and `X` {n}; expected one a row")
-            return numbers, None
-
-        self._fit(X, targets, sample_weight, groups, "regression")
+        self._fit(X, lambda n: (checked_numbers(y, n), None), sample_weight, groups, "regression")
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -321,18 +315,34 @@ class NTKRegressor(RegressorMixin, AbstractKernelModel):
         return (outputs, self.fit_.deviations(rows)) if return_std else outputs
 
     @property
-    def loo_error_(self) -> Interval:
-        """The mean square error on new rows, mean over targets, by rows left out, with an interval of 95%."""
-        check_is_fitted(self)
-        found = scores_left_out(self.fit_, weights=self._counted, key=self._seed).interval("mean_square")
-        targets = 1 if self.fit_.y.ndim == 1 else self.fit_.y.shape[1]
-        return Interval(found.value / targets, found.lower / targets, found.upper / targets, found.level)
-
-    @property
     def loo_predictions_(self) -> np.ndarray:
         """In the shape of y: every training row by the model without it, and without its copies."""
         check_is_fitted(self)
         return self._left_out
+
+
+def checked_labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The classes, sorted, and which of them every row has, as scikit-learn checks them."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    labels = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    if len(labels) != n:
+        raise ValueError(f"`y` has {len(labels)} labels and `X` {n} rows; expected one a row")
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"every row is of the class {classes[0]!r}; two classes or more are needed")
+    return classes, codes
+
+
+def checked_numbers(y: Any, n: int) -> np.ndarray:
+    """Targets, (n,) or (n, targets)."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    numbers = np.asarray(check_array(y, ensure_2d=False, dtype="float64", input_name="y"))
+    if numbers.ndim > 2 or len(numbers) != n:
+        raise ValueError(f"`y` has shape {numbers.shape}; expected ({n},) or ({n}, targets), one row for each of `X`")
+    return numbers
 
 
 def _copies(

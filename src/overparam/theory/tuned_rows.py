@@ -140,9 +140,9 @@ class FittedRows:
         assert best is not None
         return AtRidges(settings, np.stack(outputs), best[1], best[2])
 
-    def by_steps(self, name: str, steps: int, lr: float | None, key: int) -> AtRidges:
-        """One kernel with gradient descent stopped after some steps, its coefficients exact: rows leave with their fold, a
-        fifth of all and whole groups of them, and rows alone with folds of single rows.
+    def by_steps(self, name: str, steps: Sequence[int], lr: float | None, key: int) -> AtRidges:
+        """One kernel with gradient descent stopped after numbers of steps, its coefficients exact: rows leave with their fold,
+        a fifth of all and whole groups of them, and rows alone with folds of single rows.
 
         lr: of ½ Σ w (y − f)²; None is 1/λ_max of the fit to all rows.
         """
@@ -150,29 +150,44 @@ class FittedRows:
         K = K if len(K) == len(self.y) else K[np.ix_(self.same, self.same)]
         roots = np.sqrt(np.ones(len(K)) if self.weights is None else self.weights)[:, None]
         M, Y = roots * K * roots.T, roots * self.scaled
-        if lr is None:
-            lr = 1 / float(eigh(M, eigvals_only=True, subset_by_index=[len(M) - 1, len(M) - 1])[0])
+        largest = float(eigh(M, eigvals_only=True, subset_by_index=[len(M) - 1, len(M) - 1])[0])
+        lr = 1 / largest if lr is None else lr
+        if not 0 < lr * largest < 2:
+            raise ValueError(
+                f"`lr` is {lr:g}, with which gradient descent diverges; use a smaller `lr`, below {2 / largest:.3g} here"
+            )
         every = np.arange(len(M))
 
         def fitted(rows: np.ndarray) -> np.ndarray:
+            """Coefficients after each number of steps."""
             values, vectors = eigh(M[np.ix_(rows, rows)], driver="evd")
-            return roots[rows] * (
-                vectors @ (growth(np.maximum(values, 0.0), steps, lr)[:, None] * (vectors.T @ Y[rows]))
-            )
+            grown = growth(np.maximum(values, 0.0), np.asarray(steps), lr)
+            return roots[rows] * (vectors @ (grown[:, :, None] * (vectors.T @ Y[rows])))
 
         def left_out(fold: np.ndarray) -> np.ndarray:
-            found = np.empty_like(Y)
+            found = np.empty((len(steps), *Y.shape))
             for own in np.unique(fold):
                 held, kept = every[fold == own], every[fold != own]
-                found[held] = K[np.ix_(held, kept)] @ fitted(kept)
+                found[:, held] = K[np.ix_(held, kept)] @ fitted(kept)
             return found
 
         ways = self.folds(key)
-        found = left_out(ways[0])
-        score = self.mean(np.sum((self.scaled - found) ** 2, axis=1))
-        setting = Setting(name, 0.0, score, self.error(found), len(found), steps, lr)
-        sums = np.stack([np.bincount(self.same, column) for column in fitted(every).T], axis=1)
-        return AtRidges([setting], found[None], left_out(ways[1]) if len(ways) > 1 else None, sums)
+        outputs = left_out(ways[0])
+        settings = [
+            Setting(
+                name,
+                0.0,
+                self.mean(np.sum((self.scaled - found) ** 2, axis=1)),
+                self.error(found),
+                len(found),
+                count,
+                lr,
+            )
+            for count, found in zip(steps, outputs, strict=True)
+        ]
+        best = int(np.argmin([one.mean_square for one in settings]))
+        sums = np.stack([np.bincount(self.same, column) for column in fitted(every)[best].T], axis=1)
+        return AtRidges(settings, outputs, left_out(ways[1])[best] if len(ways) > 1 else None, sums)
 
     def folds(self, key: int) -> list[np.ndarray]:
         """(n,) the fold of every row with whole groups in each, classes in proportion; and of rows alone where there are groups."""

@@ -163,6 +163,11 @@ class TunedFit:
         return self._final.coefficients
 
     @property
+    def distinct(self) -> np.ndarray:
+        """One of every set of equal rows."""
+        return self._final.known
+
+    @property
     def rows(self) -> np.ndarray:
         """X."""
         return self._final.rows.X
@@ -251,7 +256,7 @@ def tuned_fit(
     weights: Any = None,
     candidates: Candidates | None = None,
     ridge: float | None = None,
-    steps: int | None = None,
+    steps: int | Sequence[int] | None = None,
     lr: float | None = None,
     task: Literal["auto", "classes", "regression"] = "auto",
     key: int = 0,
@@ -274,8 +279,8 @@ def tuned_fit(
         weights: (n,) > 0: a row of weight w is w equal rows that leave together; None: 1. Ridges that are tried grow as they do.
         candidates: name → kernel, or (kernel, "ntk" or "nngp"); None for `default_candidates`.
         ridge: the only one tried; None for sixteen of every size.
-        steps, lr: gradient descent on ½ Σ w (y − f)² from 0, stopped after so many steps, in place of a ridge; rows then leave with
-            their fold. lr None is 1/λ_max. Up to 4,000 rows: it takes eigenvectors.
+        steps, lr: gradient descent on ½ Σ w (y − f)² from 0, stopped after so many steps, or the best of several numbers, in place of
+            a ridge; rows then leave with their fold. lr None is 1/λ_max. Up to 4,000 rows: it takes eigenvectors.
         task: whether `y` are classes; "auto" looks at them.
         key: of the rows that are drawn where there are many.
         jobs: kernels tried at once, in threads; −1 is one a core, None is 1. The numbers are the same.
@@ -309,7 +314,8 @@ def tuned_fit(
         ridge=None if ridge is None else checks.positive(ridge, "ridge"),
     )  # fmt: skip
     n = len(X)
-    stopped = None if steps is None else (checks.whole_number(steps, "steps", least=1), lr)
+    counts = [] if steps is None else [steps] if isinstance(steps, int | np.integer) else list(steps)
+    stopped = None if steps is None else ([checks.whole_number(one, "steps", least=1) for one in counts], lr)
     if steps is None and lr is not None:
         raise ValueError(f"`lr` is {lr!r} and there are no `steps`; give both, or steps alone")
     if stopped is not None and (ridge is not None or n > left_out_groups.EIGEN_ROWS):
@@ -336,7 +342,12 @@ def _weights(weights: Any, y: np.ndarray) -> np.ndarray | None:
 
 
 def _search(
-    fitter: FittedRows, n: int, key: int, stopped: tuple[int, float | None] | None, jobs: int | None, tell: Progress
+    fitter: FittedRows,
+    n: int,
+    key: int,
+    stopped: tuple[list[int], float | None] | None,
+    jobs: int | None,
+    tell: Progress,
 ) -> TunedFit:
     def attempts(
         rows: FittedRows, names: Sequence[str], start: float, stop: float, guess: float | None = None
