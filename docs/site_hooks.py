@@ -20,6 +20,7 @@ TOP_DOWN = (
     "estimators",
     "audits",
     "landscapes",
+    "neural_tangents",
     "theory",
     "training",
     "spectrum",

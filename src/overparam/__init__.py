@@ -23,6 +23,7 @@ _ROOMS = (
     "landscapes",
     "layers",
     "networks",
+    "neural_tangents",
     "report",
     "spectrum",
     "studies",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Callable, Collection
 from math import isfinite
 from typing import Any, Literal, TypeVar
@@ -232,6 +233,8 @@ def positive(value: Any, name: str, *, zero: bool = False, fix: str = "") -> flo
     >>> positive(2, "lr"), positive(0, "ridge", zero=True)
     (2.0, 0.0)
     """
+    if is_traced(value):
+        return value
     number = _real(value)
     if not (0 < number < np.inf or (zero and number == 0)):
         raise ValueError(f"`{name}` is {value!r}; expected a finite number {'≥' if zero else '>'} 0{_then(fix)}")
@@ -249,6 +252,17 @@ def share(value: Any, name: str, *, zero: bool = False, one: bool = False) -> fl
         words = f"in {'[' if zero else '('}0, 1{']' if one else ')'}" if zero or one else "between 0 and 1"
         raise ValueError(f"`{name}` is {value!r}; expected a number {words}")
     return number
+
+
+def is_traced(value: Any) -> bool:
+    """Whether it is a number inside a JAX transformation, which cannot be looked at."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether it is None, or 0 for certain."""
+    return value is None or (not is_traced(value) and value == 0)
 
 
 def _real(value: Any) -> float:
@@ -373,7 +387,7 @@ def per_layer(value: float | tuple[float, ...], depth: int, name: str, *, zero: 
             f"`{name}` has {count_of(len(values), 'number')}; a network of depth {depth} has {count_of(depth + 1, 'layer')}"
         )
     least = 0.0 if zero else 1e-100
-    if not all(isinstance(v, int | float | np.number) and isfinite(v) and v >= least for v in values):
+    if not all(is_traced(v) or (isinstance(v, int | float | np.number) and isfinite(v) and v >= least) for v in values):
         words = "0 or more" if zero else "more than 0"
         raise ValueError(f"`{name}` is {value!r}; expected finite numbers, {words}")
     return values

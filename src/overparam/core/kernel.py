@@ -63,6 +63,15 @@ class AbstractKernel(abc.ABC):
         checks.require_alike(X, Z)
         return self.block(X, Z, get)
 
+    def jax(self, X: Any, Z: Any = None, get: str = "ntk") -> Any:
+        """The matrix of `X` against `Z` (against itself where `Z` is left out) as a pure function of JAX arrays.
+
+        It can be compiled, mapped, and differentiated by the inputs and by `W_std`, `b_std` of a kernel that is made inside the
+        function. Numbers are float32, or float64 where the user's JAX has it. At equal, opposite and zero inputs, where the angle has
+        no derivative, it counts as 0: a kernel that is smooth there has its own derivative. Nothing is checked.
+        """
+        raise ValueError(f"{type(self).__name__} cannot be made inside JAX; call it with NumPy arrays: `kernel(X, Z)`")
+
     __array_ufunc__ = None  # so that `np.float64(2) * kernel` comes here instead of to NumPy
 
     def __add__(self, other: Any) -> AbstractKernel:
@@ -178,6 +187,22 @@ class AbstractInnerProductKernel(AbstractKernel):
                 for matrix, panel in zip(matrices, panels, strict=True):
                     matrix[part, across] = panel
         return matrices
+
+    def jax(self, X: Any, Z: Any = None, get: str = "ntk") -> Any:
+        """By `from_gaps` of differentiable angles; see `AbstractKernel.jax`.
+
+        >>> import jax
+        >>> from overparam.kernels import TwoLayer
+        >>> jax.grad(lambda x: TwoLayer().jax(x)[0, 0])(jax.numpy.array([[3.0, 4.0]]))  # of ‖x‖²/2
+        Array([[3., 4.]], dtype=float32)
+        """
+        from overparam.core import traced
+
+        X = traced.floats(X)
+        Z = X if Z is None else traced.floats(Z)
+        (U, size), (V, other) = traced.directions(X), traced.directions(Z)
+        kernel = self.for_features(X.shape[-1])
+        return kernel.from_gaps(traced.smooth, *traced.gaps(U, V), size[..., :, None], other[..., None, :], get)
 
     def directions(self, X: np.ndarray, name: str = "X") -> tuple[np.ndarray, np.ndarray]:
         """Rows divided by their norms, and the norms; a row of norm 0 stays, where the kernel allows it."""

@@ -87,6 +87,10 @@ class AbstractCombination(AbstractKernel):
         """The rule of what the parts give for every row with itself."""
         return self.rule.of([part.diagonal(X, get) for part in self.parts])
 
+    def jax(self, X: Any, Z: Any = None, get: str = "ntk") -> Any:
+        """The rule of what the parts give."""
+        return self.rule.of([part.jax(X, Z, get) for part in self.parts])
+
     def inputs(self, X: Any, name: str = "X") -> np.ndarray:
         """What every part takes, where the result is not out of range."""
         for part in self.parts:

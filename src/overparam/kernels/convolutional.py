@@ -16,7 +16,10 @@ from overparam.core.checks import per_layer, require_counts, set_tuples, trained
 from overparam.core.kernel import KINDS, AbstractKernel
 from overparam.core.machine import has_accelerator
 from overparam.core.provenance import usable_cores
+from overparam.kernels.composed import Composed
 from overparam.kernels.convolution_images import Images, Patches
+from overparam.layers import Flatten, GlobalPool, Relu
+from overparam.layers.standard import Part, conv, dense
 
 SMALLEST = {"float32": 1e-15, "float64": 1e-70}
 """Standard deviations below this, relative to the largest of their layer, count as 0: inverses and squares stay in range."""
@@ -169,6 +172,20 @@ class Convolutional(AbstractKernel):
     def diagonal(self, X: np.ndarray, get: str = "ntk") -> np.ndarray:
         """Of every image with itself, always in float64: all its patches are parallel to themselves."""
         return self._own(self.inputs(X))[KINDS.index(checks.one_of(get, "get", KINDS))]
+
+    def jax(self, X: Any, Z: Any = None, get: str = "ntk") -> Any:
+        """By the layers one after the other; see `AbstractKernel.jax`."""
+        return self.composed().jax(X, Z, get)
+
+    def composed(self) -> Composed:
+        """The same network as layers."""
+        each = list(zip(self._each("W_std"), self._each("b_std"), self._trained, strict=True))
+        parts: list[Part] = []
+        for W_std, b_std, trained in each[:-1]:
+            parts += [conv(1, self.patch, 1, self.padding, W_std, b_std, trained=trained), Relu()]
+        W_std, b_std, trained = each[-1]
+        head = GlobalPool() if self.head == "pool" else Flatten()
+        return Composed((*parts, head, dense(1, W_std, b_std, trained=trained)), self.image)
 
     def _own(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         kernel, parts = replace(self, dtype="float64"), []

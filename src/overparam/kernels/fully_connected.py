@@ -153,7 +153,7 @@ class FullyConnected(AbstractInnerProductKernel):
             fan_in = (inputs if self.input_scaling else 1) if first else width
             W_std, b_std, trained = self._W_std[number - 1], self._b_std[number - 1], self._trained[number - 1]
             layers.append(Dense(f"W{number}", 1 if last else width, Normal(1.0), trained, W_std / sqrt(fan_in)))
-            if b_std:
+            if not checks.is_nothing(b_std):
                 layers.append(Bias(f"b{number}", Normal(1.0), trained, b_std))
             layers.append(OneOutput() if last else self._activation)
         return Composition(tuple(layers), inputs)
@@ -334,7 +334,7 @@ class FullyConnected(AbstractInnerProductKernel):
     @property
     def _homogeneous(self) -> bool:
         """Whether the kernel is ‖x‖‖z‖ times a function of the angle."""
-        return self._activation.homogeneous and not any(self._b_std)
+        return self._activation.homogeneous and all(map(checks.is_nothing, self._b_std))
 
     @property
     def _kink(self) -> tuple[float, float]:
@@ -375,7 +375,7 @@ class FullyConnected(AbstractInnerProductKernel):
 
     @cached_property
     def _b_std(self) -> tuple[float, ...]:
-        return per_layer(self.b_std or 0.0, self.depth, "b_std")
+        return per_layer(0.0 if checks.is_nothing(self.b_std) else self.b_std, self.depth, "b_std")
 
 
 def _place(get: str) -> int:

@@ -6,6 +6,7 @@ from overparam.layers.branches import Concatenate, PaddedSkip, Product, Skip, Su
 from overparam.layers.composition import Composition
 from overparam.layers.convolution import Convolution, LocallyConnected
 from overparam.layers.distributions import AbstractLaw, Constant, Normal, Signs, Twinned, ZeroOrNormal
+from overparam.layers.elementwise import Elementwise
 from overparam.layers.erf import Erf, Gelu
 from overparam.layers.kernel_pairs import Pairs
 from overparam.layers.layer import AbstractLayer, Weight
@@ -28,6 +29,7 @@ __all__ = [
     "Constant",
     "Convolution",
     "Dense",
+    "Elementwise",
     "Erf",
     "Exponential",
     "Flatten",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from overparam.core.checks import is_traced
 from overparam.layers.kernel_pairs import Pairs, one_case
 from overparam.layers.layer import AbstractLayer, ReluRecorder
 
@@ -32,7 +33,7 @@ class AbstractActivation(AbstractLayer):
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, int | float | np.number) or not abs(value) < 1e70:
+            if not is_traced(value) and (not isinstance(value, int | float | np.number) or not abs(value) < 1e70):
                 raise ValueError(
                     f"`{field.name}` of {type(self).__name__} is {value!r}; expected a finite number, below 1e70"
                 )

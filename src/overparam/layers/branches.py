@@ -56,7 +56,10 @@ class AbstractBranches(AbstractLayer):
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """The pairs of all branches joined, and in the same way those of each input with itself."""
-        ways = [passed(chain, xp, replace(pairs, fresh=False)) for chain in self.branches]
+        return self.of_ways(xp, [passed(chain, xp, replace(pairs, fresh=False)) for chain in self.branches])
+
+    def of_ways(self, xp: ModuleType, ways: list[Pairs]) -> Pairs:
+        """The pairs that came out of the branches, joined."""
         out = replace(self.joined(xp, ways), fresh=all(way.fresh for way in ways), own=None)
         if any(way.own is None for way in ways):
             return out

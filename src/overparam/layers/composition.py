@@ -10,9 +10,17 @@ from typing import Any, final
 from zlib import crc32
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from overparam.layers.kernel_pairs import Pairs, positions_against, rows_against, rows_with_themselves
+from overparam.layers.kernel_pairs import (
+    Pairs,
+    mapped,
+    positions_against,
+    rows_against,
+    rows_with_themselves,
+    traced_rows_against,
+)
 from overparam.layers.layer import (
     AbstractLayer,
     InTraining,
@@ -122,6 +130,33 @@ class Composition:
             return positions_against(np, x[:, None], z[None], len(self.grid))
         pairs = self._across(x[:, None], z[None])
         return replace(pairs, own=(self._across(x, x), self._across(z, z)))
+
+    def traced_pairs(self, X: Any, Z: Any) -> Pairs:
+        """`pairs` of JAX arrays, differentiable."""
+        if self.grid is None:
+            return traced_rows_against(X.reshape(len(X), -1), Z.reshape(len(Z), -1))
+        x, z = self.arranged(X), self.arranged(Z)
+        if not any_pools(self.layers):
+            by_position = [jnp.moveaxis(each, 0, -2) for each in (x, z)]  # (*grid, n, channels)
+            pairs = mapped(traced_rows_against(*by_position), lambda array: jnp.moveaxis(array, (-2, -1), (1, 2)))
+            return replace(pairs, grid=len(self.grid))
+        pairs = self._traced_across(x.reshape(1, -1, self.channels), z.reshape(1, -1, self.channels), len(x), len(z))
+        rows = [each.reshape(len(each), -1, self.channels) for each in (x, z)]
+        ones = [mapped(self._traced_across(each, each, 1, 1), lambda array: array.squeeze(2)) for each in rows]
+        return replace(pairs, own=(ones[0], ones[1]))
+
+    def _traced_across(self, x: Any, z: Any, n: int, p: int) -> Pairs:
+        """(groups, samples · positions, channels): all pairs of positions, the axes (groups · n, p, *positions, *positions)."""
+        grid = self.grid or ()
+        axes, ones = len(grid), (1,) * len(grid)
+
+        def arranged(array: Any) -> Any:
+            of_x = (n, *grid) if array.shape[2] == n * prod(grid) else (1, *ones)
+            of_z = (p, *grid) if array.shape[3] == p * prod(grid) else (1, *ones)
+            array = jnp.moveaxis(array.reshape(1, len(x), *of_x, *of_z), 3 + axes, 3)
+            return array.reshape(1, len(x) * of_x[0], of_z[0], *array.shape[4:])
+
+        return replace(mapped(traced_rows_against(x, z), arranged), grid=axes, across=True)
 
     def equal_pairs(self, X: np.ndarray) -> Pairs:
         """Every row of X with itself."""

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from overparam.layers.distributions import AbstractLaw
 from overparam.layers.kernel_pairs import Pairs, one_case
-from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight
+from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight, times
 from overparam.layers.linear import Dense
 from overparam.layers.windows import (
     Padding,
@@ -83,11 +83,12 @@ class Convolution(AbstractConvolution):
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """Padded, then convolved."""
         windows = self._windows(x.shape[1:-1])
-        kinds = ("NWC", "OWI", "NWC") if x.ndim == 3 else ("NHWC", "OHWI", "NHWC")
+        axes = "ABDEF"[: x.ndim - 2]
+        kinds = (f"N{axes}C", f"O{axes}I", f"N{axes}C")
         g = jax.lax.conv_general_dilated(
             windows.padded(x), weights[self.name], windows.strides, "VALID", dimension_numbers=kinds
         )
-        return g if self.scale == 1.0 else g * self.scale
+        return times(g, self.scale)
 
     def _among(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """Whatever the same weights see in them."""
@@ -116,7 +117,7 @@ class LocallyConnected(AbstractConvolution):
         """One matrix product a position, batched."""
         patches = jnp.concatenate(self._windows(x.shape[1:-1]).slices(x), axis=-1)
         g = jnp.einsum("n...c,...uc->n...u", patches, weights[self.name])
-        return g if self.scale == 1.0 else g * self.scale
+        return times(g, self.scale)
 
     def _among(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """Nothing: each has weights of its own."""

@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from overparam.core.angles import gaps_of_pairs, near_parallel
 from overparam.core.checks import row_norms
+from overparam.core.traced import directions, gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,14 @@ def rows_against(X: np.ndarray, Z: np.ndarray) -> Pairs:
         together[None],
         np.zeros((1, *rho.shape)),
     )
+
+
+def traced_rows_against(X: Any, Z: Any) -> Pairs:
+    """The same of JAX arrays, differentiable: rows (…, n, d) and (…, p, d), axes of pairs (…, n, p)."""
+    (U, size), (V, other) = directions(X), directions(Z)
+    apart, together = gaps(U, V)
+    squares = jnp.square(size)[None, ..., :, None], jnp.square(other)[None, ..., None, :]
+    return Pairs(*squares, apart[None], together[None], jnp.zeros_like(apart)[None])
 
 
 def rows_with_themselves(X: np.ndarray) -> Pairs:

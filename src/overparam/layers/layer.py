@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, final
 
+from overparam.core.checks import is_traced
 from overparam.core.network import ReluRecorder
 from overparam.layers.distributions import AbstractLaw
 from overparam.layers.kernel_pairs import Pairs
@@ -97,6 +98,11 @@ def passed(chain: Chain, xp: ModuleType, pairs: Pairs) -> Pairs:
     for layer in chain:
         pairs = layer.passed(xp, pairs)
     return pairs
+
+
+def times(x: Any, factor: Any) -> Any:
+    """x · factor; x itself where that is 1 for certain."""
+    return x if not is_traced(factor) and factor == 1 else x * factor
 
 
 def any_pools(chain: Chain) -> bool:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from math import isqrt
+from types import ModuleType
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from overparam.core import checks
 from overparam.core.kernel import KINDS, AbstractKernel
+from overparam.core.traced import floats, smooth
 from overparam.layers.composition import Composition
 from overparam.layers.kernel_pairs import Pairs
 from overparam.layers.layer import Shape
@@ -112,6 +116,28 @@ class AbstractCompositionKernel(AbstractKernel):
                 np.fill_diagonal(values, self.diagonal(X, get))
         return ntk, nngp
 
+    def jax(self, X: Any, Z: Any = None, get: str = "ntk") -> Any:
+        """By the layers' kernel maps over JAX arrays; see `AbstractKernel.jax`.
+
+        Samples with many positions go through the layers one pair after the other, so that memory is that of one pair.
+        """
+        checks.one_of(get, "get", KINDS)
+        X = floats(X)
+        Z = X if Z is None else floats(Z)
+        composition = self._read_from(X, get)
+
+        def of(X: Any, Z: Any) -> Any:
+            out = composition.kernel(smooth, composition.traced_pairs(X, Z))
+            return jnp.broadcast_to(_read(out, get, smooth), (len(X), len(Z)))
+
+        if composition.cells * len(X) * len(Z) <= _CELLS:
+            return of(X, Z)
+        one = jax.checkpoint(lambda x, z: of(x[None], z[None])[0, 0])
+        if composition.cells * len(Z) <= _CELLS:
+            one_row = jax.checkpoint(lambda x: of(x[None], Z)[0])
+            return jax.lax.map(one_row, X, batch_size=max(1, _CELLS // (composition.cells * len(Z))))
+        return jax.lax.map(lambda x: jax.lax.map(lambda z: one(x, z), Z), X)
+
     def _read_from(self, X: np.ndarray, get: str) -> Composition:
         """The composition, where it has what is asked for."""
         composition = self.composition(X.shape[1:])
@@ -134,8 +160,8 @@ class AbstractCompositionKernel(AbstractKernel):
                 yield rows, columns, out
 
 
-def _read(out: Pairs, get: str) -> np.ndarray:
-    return (out.ntk if get == "ntk" else out.second_moment(np))[0]
+def _read(out: Pairs, get: str, xp: ModuleType = np) -> Any:
+    return (out.ntk if get == "ntk" else out.second_moment(xp))[0]
 
 
 def _require_range(out: Pairs, X: np.ndarray, Z: np.ndarray, composition: Composition) -> None:

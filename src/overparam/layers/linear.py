@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from overparam.layers.distributions import AbstractLaw
 from overparam.layers.kernel_pairs import Pairs, add, cases, level, one_case
-from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight
+from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight, times
 from overparam.layers.windows import unequal_uncorrelated
 
 
@@ -60,7 +60,7 @@ class Dense(AbstractLayer):
                 f"draw them for this data: `init(key, inputs=...)` takes the number of features of a row"
             )
         g = x @ W.T
-        return g if self.scale == 1.0 else g * self.scale
+        return times(g, self.scale)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """Gaussian units, whatever went in."""
@@ -93,7 +93,7 @@ class Bias(AbstractLayer):
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """x + s b."""
         b = weights[self.name]
-        return x + (b if self.scale == 1.0 else b * self.scale)
+        return x + times(b, self.scale)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """A mixture with as many cases as the law has."""

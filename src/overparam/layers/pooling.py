@@ -132,7 +132,7 @@ def pooled(xp: ModuleType, pairs: Pairs, windows: Windows, shares: list[np.ndarr
     grid = grid_lengths(pairs)
     moment, ntk = _averaged(xp, pairs, windows, shares, grid)
     if pairs.own is None:
-        letters = "ij"[: pairs.grid]
+        letters = "ijklm"[: pairs.grid]
         square = xp.maximum(xp.einsum(f"...{letters}{letters}->...{letters}", moment), 0.0)
         lead, ones = square.shape[: square.ndim - pairs.grid], (1,) * pairs.grid
         xx, zz = square.reshape(*square.shape, *ones), square.reshape(*lead, *ones, *square.shape[len(lead) :])

@@ -75,7 +75,8 @@ class LeakyRelu(AbstractActivation):
         require_gaussian(pairs, "a leaky ReLU")
         theta, opening = angles(xp, pairs.apart, pairs.together)
         near, angle = xp.minimum(pairs.apart, pairs.together), xp.minimum(theta, opening)
-        sine, cosine = xp.sqrt(pairs.apart * pairs.together), xp.abs(pairs.together - pairs.apart) / 2
+        away, close = gap_roots(xp, pairs.apart, pairs.together)
+        sine, cosine = away * close, xp.abs(pairs.together - pairs.apart) / 2
         even = near - sine_less(xp, angle, sine, cosine) * (2 / np.pi)  # 1 − ρ of |u| and |v|
         share = self.bend / 2
         product, twist = self.negative * self.positive, (self.positive - self.negative) ** 2 / (2 * np.pi)
@@ -95,8 +96,14 @@ class LeakyRelu(AbstractActivation):
 
 def angles(xp: ModuleType, apart: Any, together: Any) -> tuple[Any, Any]:
     """θ and π − θ, each to full relative accuracy, from 1 − cos θ and 1 + cos θ."""
-    away, close = xp.sqrt(apart), xp.sqrt(together)
+    away, close = gap_roots(xp, apart, together)
     return 2 * xp.arctan2(away, close), 2 * xp.arctan2(close, away)
+
+
+def gap_roots(xp: ModuleType, apart: Any, together: Any) -> tuple[Any, Any]:
+    """√(1 − cos θ) and √(1 + cos θ); a namespace that differentiates knows where they vanish."""
+    root = getattr(xp, "gap_root", xp.sqrt)
+    return root(apart), root(together)
 
 
 def kinked_dual(xp: ModuleType, q: Any, xx: Any, zz: Any, power: float, bend: float) -> tuple[Any, Any]:
@@ -161,7 +168,8 @@ class Relu(AbstractActivation):
         """Rectified units, the cases of a mixture averaged."""
         require_gaussian(pairs, "a ReLU")
         theta, opening = angles(xp, pairs.apart, pairs.together)
-        sine, cosine = xp.sqrt(pairs.apart) * xp.sqrt(pairs.together), (pairs.together - pairs.apart) / 2
+        away, close = gap_roots(xp, pairs.apart, pairs.together)
+        sine, cosine = away * close, (pairs.together - pairs.apart) / 2
         rho = sine_less(xp, opening, sine, -cosine) / np.pi
         apart = pairs.apart - sine_less(xp, theta, sine, cosine) / np.pi
         alive = (pairs.xx > 0) & (pairs.zz > 0)

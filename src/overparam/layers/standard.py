@@ -14,7 +14,7 @@ from math import prod
 from typing import Any, Literal, final
 
 from overparam.core import checks
-from overparam.core.checks import require_count
+from overparam.core.checks import is_nothing, is_traced, require_count
 from overparam.layers.activation import AbstractActivation
 from overparam.layers.branches import Concatenate, Product, Sum
 from overparam.layers.composition import Composition
@@ -215,9 +215,10 @@ class Linear(AbstractUnnamed):
         else:
             kind = Convolution if self.shared else LocallyConnected
             layers = [kind(f"{name}.W", int(self.units), patch, law, self.trained, scale, self.strides, self.padding)]
-        if self.b_std:
+        if not is_nothing(self.b_std):
             ntk = self.parameterisation == "ntk"
-            law, scale = (Normal(1.0), float(self.b_std)) if ntk else (Normal(float(self.b_std)), 1.0)
+            b_std: Any = self.b_std if is_traced(self.b_std) else float(self.b_std or 0.0)
+            law, scale = (Normal(1.0), b_std) if ntk else (Normal(b_std), 1.0)
             layers.append(Bias(f"{name}.b", law, self.trained, scale, shared=self.shared))
         return tuple(layers)
 

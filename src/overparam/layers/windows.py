@@ -100,7 +100,7 @@ def windows_on(grid: Shape, sides: Sides, strides: Sides, padding: Padding, name
 
 def grid_of(shape: Shape, what: str) -> Shape:
     """The positions of a sample, which a layer of windows needs."""
-    if len(shape) not in (2, 3):
+    if len(shape) < 2:
         raise ValueError(
             f"{what} gets inputs of shape {shape}; expected (positions, channels) or (rows, columns, channels)"
         )
@@ -181,7 +181,7 @@ def equal_positions(xp: ModuleType, pairs: Pairs) -> Pairs:
     """Of all pairs of positions those of equal ones."""
     if not pairs.across:
         return pairs
-    grid, letters = pairs.grid, "ij"[: pairs.grid]
+    grid, letters = pairs.grid, "ijklm"[: pairs.grid]
     lead = pairs.apart.ndim - 2 * grid
 
     def diagonal(array: Any) -> Any:

@@ -1,0 +1,104 @@
+"""`batch`: a kernel function by blocks of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from overparam.core import checks
+from overparam.neural_tangents.kernel import Kernel
+
+
+def batch(
+    kernel_fn: Callable[..., Any], batch_size: int, device_count: int = -1, store_on_device: bool = True
+) -> Callable[..., Any]:
+    """The same function, made block by block of at most `batch_size` inputs a side, so that memory is that of one block.
+
+    Args:
+        kernel_fn: kernel_fn(x1, x2, get, …), of arrays or one `Kernel`.
+        batch_size: inputs a block; the last may be smaller.
+        device_count: taken for compatibility: blocks are made one after the other.
+        store_on_device: False keeps finished blocks in the host's memory.
+    """
+    checks.require_count(batch_size, "batch_size")
+
+    def batched(x1_or_kernel: Any, x2: Any = None, *args: Any, **options: Any) -> Any:
+        if isinstance(x1_or_kernel, Kernel):
+            rows, columns = x1_or_kernel.nngp.shape[:2]
+            blocks = [
+                [kernel_fn(x1_or_kernel.slice(r, c), *args, **options) for c in _cut(columns, batch_size)]
+                for r in _cut(rows, batch_size)
+            ]
+            return _together(blocks, False, x1_or_kernel.cov2 is None)
+        first = jax.tree.leaves(x1_or_kernel)[0]
+        second = first if x2 is None else jax.tree.leaves(x2)[0]
+        if len(first) <= batch_size and len(second) <= batch_size:
+            return kernel_fn(x1_or_kernel, x2, *args, **options)
+        others = x1_or_kernel if x2 is None else x2
+        blocks = []
+        for r in _cut(len(first), batch_size):
+            row = []
+            for c in _cut(len(second), batch_size):
+                x, z = (jax.tree.map(lambda a, s=s: a[s], each) for each, s in ((x1_or_kernel, r), (others, c)))
+                made = kernel_fn(x, None if x2 is None and r == c else z, *args, **options)
+                row.append(made if store_on_device else jax.device_get(made))
+            blocks.append(row)
+        return _together(blocks, x2 is None, x2 is None)
+
+    return batched
+
+
+def _cut(n: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def _together(blocks: list[list[Any]], same: bool, one_batch: bool) -> Any:
+    """The whole from its blocks: arrays, named tuples or kernels."""
+    first = blocks[0][0]
+    if isinstance(first, Kernel):
+
+        def by_name(name: str) -> Any:
+            return [[getattr(block, name) for block in row] for row in blocks]
+
+        rows = [row[0].cov1 for row in blocks]
+        cov2 = None if one_batch else jnp.concatenate([b.cov1 if b.cov2 is None else b.cov2 for b in blocks[0]])
+        nngp = _matrix(by_name("nngp"))
+        sizes = nngp.shape[:2]
+        shapes = [
+            None if shape is None else (*shape[: first.batch_axis], size, *shape[first.batch_axis + 1 :])
+            for shape, size in zip((first.shape1, first.shape2), sizes, strict=True)
+        ]
+        ntk = None if first.ntk is None else _matrix(by_name("ntk"))
+        return first.replace(
+            nngp=nngp,
+            ntk=ntk,
+            cov1=jnp.concatenate(rows),
+            cov2=cov2,
+            x1_is_x2=jnp.array(same),
+            shape1=shapes[0],
+            shape2=shapes[1],
+        )
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        parts = {}
+        for name in first._fields:  # pyright: ignore[reportAttributeAccessIssue]
+            several = [[getattr(block, name) for block in row] for row in blocks]
+            if name in ("nngp", "ntk"):
+                parts[name] = _matrix(several)
+            elif name in ("cov1", "cov2"):
+                ones = [row[0] for row in several] if name == "cov1" else several[0]
+                parts[name] = None if ones[0] is None or (name == "cov2" and one_batch) else jnp.concatenate(ones)
+            else:
+                parts[name] = several[0][0]
+        return type(first)(**parts)
+    if isinstance(first, list | tuple):
+        return type(first)(
+            _together([[block[i] for block in row] for row in blocks], same, one_batch) for i in range(len(first))
+        )
+    return _matrix(blocks)
+
+
+def _matrix(blocks: list[list[Any]]) -> Any:
+    return jnp.concatenate([jnp.concatenate(row, axis=1) for row in blocks])

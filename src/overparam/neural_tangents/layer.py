@@ -1,0 +1,241 @@
+"""What makes three functions a layer as the archived library has it: `layer`, `requires`, and what they agree on about axes."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+
+from overparam.neural_tangents.kernel import Kernel, kernel_of_inputs
+
+Layer = tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]
+"""init_fn(key, shape) → (shape, params); apply_fn(params, x, **options) → outputs; kernel_fn(x1, x2, get) → numbers or a `Kernel`."""
+
+
+class Bool(enum.IntEnum):
+    """No, perhaps, yes."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+@final
+@dataclass(frozen=True)
+class Diagonal:
+    """Whether covariances of equal positions alone will do.
+
+    input: of what comes in; MAYBE where unequal positions are uncorrelated.
+    output: of all that comes later; MAYBE where they are uncorrelated after this layer.
+    """
+
+    input: Bool = Bool.YES
+    output: Bool = Bool.NO
+
+    def __rshift__(self, later: Diagonal) -> Diagonal:
+        """Of this layer and then another."""
+        if self.output is Bool.YES:
+            return self
+        enough = later.input >= Bool.YES - self.output  # a layer that decorrelates satisfies one that asks for it
+        return Diagonal(self.input if enough else Bool.NO, later.output)
+
+    def __lshift__(self, earlier: Diagonal) -> Diagonal:
+        """Of another layer and then this one."""
+        return earlier >> self
+
+    def __and__(self, other: Diagonal) -> Diagonal:
+        """Of two branches."""
+        return Diagonal(Bool(min(self.input, other.input)), Bool(min(self.output, other.output)))
+
+    def __bool__(self) -> bool:
+        return self.input is Bool.YES and self.output > Bool.NO
+
+
+def requirements(kernel_fn: Any) -> dict[str, Any]:
+    """What a kernel function asks of its inputs."""
+    return getattr(kernel_fn, "requirements", {})
+
+
+def requires(**needs: Any) -> Callable[[Any], Any]:
+    """A decorator of a kernel function: checks that a kernel that comes in has these axes and diagonals."""
+
+    def decorated(kernel_fn: Any) -> Any:
+        @functools.wraps(kernel_fn)
+        def checked(kernel: Any, **options: Any) -> Any:
+            if isinstance(kernel, Kernel):
+                _require(kernel, {**needs, **{name: options[name] for name in options if options[name] is not None}})
+            return kernel_fn(kernel, **options)
+
+        vars(checked)["requirements"] = dict(needs)
+        return checked
+
+    return decorated
+
+
+def _require(kernel: Kernel, needs: dict[str, Any]) -> None:
+    for name in ("batch_axis", "channel_axis"):
+        axis = needs.get(name)
+        if axis is not None and getattr(kernel, name) != axis % len(kernel.shape1 or ()):
+            raise ValueError(
+                f"a layer has `{name}={axis}` and its inputs have theirs at {getattr(kernel, name)}; name the same axes in all layers"
+            )
+    need = needs.get("diagonal_spatial")
+    if kernel.diagonal_spatial and (need is False or (isinstance(need, Diagonal) and need.input is Bool.NO)):
+        raise ValueError(
+            "a layer mixes positions and its kernel has equal positions alone; leave `diagonal_spatial` out, or pass False"
+        )
+
+
+def combined(kernel_fns: Any, join: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    """What several layers ask for together, diagonals joined in the way given; axes are those of the first that names them."""
+    found: dict[str, Any] = {}
+    for kernel_fn in kernel_fns:
+        for name, need in requirements(kernel_fn).items():
+            if name not in found:
+                found[name] = need
+            elif name == "diagonal_spatial" and isinstance(need, Diagonal) and isinstance(found[name], Diagonal):
+                found[name] = join(found[name], need)
+    return found
+
+
+def layer(layer_fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator of layers: the kernel function takes arrays as well as a `Kernel`, and gives what `get` names."""
+
+    @functools.wraps(layer_fn)
+    def made(*args: Any, **options: Any) -> Any:
+        init_fn, apply_fn, kernel_fn = layer_fn(*args, **options)
+        return init_fn, apply_fn, taking_arrays(init_fn, kernel_fn)
+
+    return made
+
+
+def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
+    """kernel_fn(x1, x2=None, get=None): of arrays, or of a `Kernel`."""
+
+    def of_kernels(kernels: Any, **options: Any) -> Any:
+        made = kernel_fn(kernels, **options)
+        if getattr(kernel_fn, "sets_shapes", False):
+            return made
+        shapes = [
+            _output_shapes(
+                init_fn, jax.tree.map(lambda kernel, side=side: getattr(kernel, side), kernels, is_leaf=is_kernel)
+            )
+            for side in ("shape1", "shape2")
+        ]
+        return _with_shapes(made, *shapes)
+
+    def any_inputs(
+        x1_or_kernel: Any,
+        x2: Any = None,
+        get: Any = None,
+        *,
+        pattern: Any = None,
+        mask_constant: float | None = None,
+        diagonal_batch: bool | None = None,
+        diagonal_spatial: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        if pattern is not None:
+            raise NotImplementedError(
+                "`pattern` belongs to `Aggregate`, which is not offered; multiply by the graph's matrix first"
+            )
+        if mask_constant is not None:
+            raise NotImplementedError("`mask_constant` is not offered; pass x1 with the masked numbers 0")
+        if diagonal_batch is False:
+            raise NotImplementedError(
+                "`diagonal_batch=False` is not offered; `kernel_fn(x1, None, 'nngp')` has all pairs of x1"
+            )
+        if all(is_kernel(leaf) for leaf in jax.tree.leaves(x1_or_kernel, is_leaf=is_kernel)) and x2 is None:
+            made = of_kernels(x1_or_kernel, **options)
+        else:
+            needs = requirements(kernel_fn)
+            diagonal = needs.get("diagonal_spatial", False)
+            if diagonal_spatial and isinstance(diagonal, Diagonal) and diagonal.input is Bool.NO:
+                raise ValueError("`diagonal_spatial` is True and a layer mixes positions; leave it out")
+            diagonal = bool(diagonal if diagonal_spatial is None else diagonal_spatial)
+            settings = {
+                "batch_axis": needs.get("batch_axis", 0),
+                "channel_axis": needs.get("channel_axis", -1),
+                "diagonal_spatial": diagonal,
+                "compute_ntk": get is None or "ntk" in get,
+            }
+            others = jax.tree.map(lambda _: None, x1_or_kernel) if x2 is None else x2
+            kernels = jax.tree.map(
+                lambda x, z: kernel_of_inputs(x, z, **settings), x1_or_kernel, others, is_leaf=_is_array
+            )
+            made = of_kernels(kernels, **options)
+        return chosen(made, get)
+
+    any_inputs.requirements = requirements(kernel_fn)  # pyright: ignore[reportFunctionMemberAccess]
+    any_inputs.sets_shapes = True  # pyright: ignore[reportFunctionMemberAccess]
+    return any_inputs
+
+
+def chosen(made: Any, get: Any) -> Any:
+    """One field, a named tuple of several, or all of it."""
+    if get is None:
+        return made
+    names = (get,) if isinstance(get, str) else tuple(get)
+    names = tuple(name.lower() for name in names)
+
+    def of(kernel: Kernel) -> Any:
+        unknown = [name for name in names if not hasattr(kernel, name)]
+        if unknown:
+            raise ValueError(
+                f"`get` is {get!r}; expected 'ntk', 'nngp', 'cov1', 'cov2' or another field of `Kernel`, or a tuple of them"
+            )
+        return (
+            getattr(kernel, names[0])
+            if isinstance(get, str)
+            else _tuple_of(names)(*(getattr(kernel, name) for name in names))
+        )
+
+    return jax.tree.map(of, made, is_leaf=is_kernel)
+
+
+@functools.lru_cache(maxsize=64)
+def _tuple_of(names: tuple[str, ...]) -> Any:
+    return namedtuple("AnalyticKernel", names)
+
+
+def is_kernel(value: Any) -> bool:
+    """Whether it is a `Kernel`."""
+    return isinstance(value, Kernel)
+
+
+def _is_array(value: Any) -> bool:
+    return value is None or hasattr(value, "shape")
+
+
+def _is_shape(value: Any) -> bool:
+    return value is None or (isinstance(value, tuple) and all(isinstance(size, int) for size in value))
+
+
+def _output_shapes(init_fn: Any, shapes: Any) -> Any:
+    """Shapes that come out, from `init_fn` without drawing anything."""
+    found = []
+
+    def init(key: Any) -> Any:
+        shape, params = init_fn(key, shapes)
+        found.append(shape)
+        return params
+
+    jax.eval_shape(init, jax.random.PRNGKey(0))
+    return found[0]
+
+
+def _with_shapes(made: Any, shape1: Any, shape2: Any) -> Any:
+    if is_kernel(made):
+        return made.replace(shape1=tuple(shape1), shape2=tuple(shape2))
+    return type(made)(_with_shapes(*each) for each in zip(made, shape1, shape2, strict=True))
+
+
+def floats_like(key: Any, shape: Any) -> Any:
+    """Draws from N(0, 1) in JAX's precision."""
+    return jax.random.normal(key, tuple(int(size) for size in shape), jnp.result_type(float))

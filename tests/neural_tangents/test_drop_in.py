@@ -1,0 +1,149 @@
+"""The archived library's names: its stored numbers, its weights and their layout, its `Kernel`, what is refused."""
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import overparam.neural_tangents as nt
+from overparam.neural_tangents import stax
+
+FOLDER = Path(__file__).parents[1] / "kernels" / "reference"
+NOTES = json.loads((FOLDER / "neural_tangents.json").read_text(encoding="utf-8"))
+JOINS = {"Sum": stax.FanInSum, "Product": stax.FanInProd, "Concatenate": stax.FanInConcat}
+QUICK = {
+    "relu_bias_depth2",
+    "standard_bias",
+    "erf_abc_depth1",
+    "polynomial_depth1",
+    "hermite3_depth2",
+    "gaussian_depth1",
+    "product_then_dense",
+    "concatenate",
+    "conv1d_same_stride2_gap",
+    "conv1d_valid_stride1_flatten",
+}
+
+
+def part(name, arguments):
+    """A layer from its description; see the note `format` of the stored numbers."""
+    if name in JOINS:
+        branches = [stax.serial(*(part(*each) for each in branch)) for branch in arguments["branches"]]
+        return stax.serial(stax.FanOut(len(branches)), stax.parallel(*branches), JOINS[name]())
+    width = {"Dense": {"out_dim": 1}, "Conv": {"out_chan": 1}, "ConvLocal": {"out_chan": 1}}.get(name, {})
+    return getattr(stax, name)(**(width | arguments))
+
+
+def offered(layers):
+    return all(name in JOINS or name in stax.__all__ for name, _ in layers) and all(
+        offered(branch) for _, arguments in layers for branch in arguments.get("branches", [])
+    )
+
+
+CASES = [
+    pytest.param(case, id=case["name"], marks=() if case["name"] in QUICK else pytest.mark.slow)
+    for case in NOTES["cases"]
+    if offered(case["layers"])
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_its_stored_numbers(case):
+    with np.load(FOLDER / "neural_tangents.npz") as stored:
+        X, Z = (stored[f"inputs/{case['inputs']}/{side}"] for side in "XZ")
+        expected = stored[case["name"]]
+    kernel_fn = stax.serial(*(part(*each) for each in case["layers"]))[2]
+    with jax.enable_x64(True):
+        among, between = jax.tree.map(np.asarray, (kernel_fn(X), kernel_fn(X, Z)))
+    for get, theirs in zip(("nngp", "ntk"), expected, strict=True):
+        size = np.sqrt(np.abs(np.diag(getattr(among, get))))
+        known, entries = np.isfinite(theirs), np.hstack([getattr(among, get), getattr(between, get)])
+        bound = 5e-8 if case["kinked"] and get == "ntk" else 1e-12  # theirs has 8 digits of an angle that is 0
+        scale = np.outer(size, np.append(size, [size.max()] * len(Z)))
+        assert np.all(np.abs(entries - theirs)[known] <= (bound * np.where(scale > 0, scale, 1))[known])
+
+
+def test_weights_are_drawn_and_laid_out_as_there():
+    """Keys split in the order of the layers, matrices (inputs, units), biases (1, units): the draws written out."""
+    init_fn, apply_fn, _ = stax.serial(stax.Dense(5, 1.5, 0.1), stax.Relu(), stax.Dense(2))
+    key = jax.random.PRNGKey(3)
+    shape, params = init_fn(key, (7, 3))
+    assert shape == (7, 2)
+    assert isinstance(params, list)
+    rest, first = jax.random.split(key)
+    for_W, for_b = jax.random.split(first)
+    (W, b), nothing, (V, none) = params
+    assert np.array_equal(W, jax.random.normal(for_W, (3, 5)))
+    assert np.array_equal(b, jax.random.normal(for_b, (1, 5)))
+    _, third = jax.random.split(jax.random.split(rest)[0])
+    assert np.array_equal(V, jax.random.normal(jax.random.split(third)[0], (5, 2)))
+    assert (nothing, none) == ((), None)
+    x = np.linspace(-1, 1, 21, dtype=np.float32).reshape(7, 3)
+    by_hand = np.maximum(x @ W * (1.5 / 3**0.5) + 0.1 * b, 0) @ V / 5**0.5
+    assert np.allclose(apply_fn(params, x), by_hand, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_convolutions_with_any_axes_are_those_of_jax(local):
+    x = np.random.default_rng(0).standard_normal((2, 3, 5, 4)).astype(np.float32)
+    numbers = ("NCHW", "WHIO", "CNWH")
+    layer = (stax.ConvLocal if local else stax.Conv)(6, (3, 2), (2, 1), "SAME", 1.2, 0.3, numbers)
+    shape, (W, b) = layer[0](jax.random.PRNGKey(0), x.shape)
+    if local:
+        g = jax.lax.conv_general_dilated_local(x, W, (2, 1), "SAME", (3, 2), dimension_numbers=numbers)
+    else:
+        g = jax.lax.conv_general_dilated(x, W, (2, 1), "SAME", dimension_numbers=numbers)
+    out = layer[1]((W, b), x)
+    assert out.shape == shape
+    assert np.allclose(out, g * (1.2 / 18**0.5) + 0.3 * b, rtol=0, atol=2e-6)
+
+
+def test_a_kernel_is_a_pytree_that_layers_hand_on():
+    x1, x2 = (np.random.default_rng(seed).standard_normal((n, 4)).astype(np.float32) for seed, n in ((0, 3), (1, 2)))
+    dense, relu = stax.Dense(8, 1.5, 0.1)[2], stax.Relu()[2]
+    whole = jax.jit(stax.serial(stax.Dense(8, 1.5, 0.1), stax.Relu())[2])(x1, x2)
+    by_steps = relu(jax.jit(dense)(x1, x2))  # angles go through covariances: float32 keeps half of its digits
+    assert isinstance(whole, nt.Kernel)
+    assert whole.nngp.dtype == jnp.float32
+    assert (whole.shape1, whole.shape2, whole.is_gaussian, whole.cov2.shape) == ((3, 8), (2, 8), False, (2,))
+    for name in ("nngp", "ntk", "cov1", "cov2"):
+        assert np.allclose(getattr(whole, name), getattr(by_steps, name), rtol=0, atol=3e-3)
+    chosen = stax.serial(stax.Dense(8, 1.5, 0.1), stax.Relu())[2](x1, x2, ("ntk", "nngp"))
+    assert chosen._fields == ("ntk", "nngp")
+    assert np.allclose(chosen.ntk, whole.ntk, rtol=0, atol=1e-6)
+    assert (2 * whole).nngp[0, 0] == 4 * whole.nngp[0, 0]
+
+
+def test_positions_stay_where_nothing_flattens():
+    x = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)
+    conv, relu = stax.Conv(4, (2,), b_std=0.1), stax.Relu()
+    open_end = stax.serial(conv, relu)[2](x)
+    flat = stax.serial(conv, relu, stax.Flatten())[2](x)
+    assert (open_end.nngp.shape, open_end.cov1.shape, open_end.diagonal_spatial) == ((2, 2, 4, 4), (2, 4, 4), False)
+    trace = np.einsum("xyii->xy", np.asarray(open_end.nngp)) / 4
+    assert np.allclose(flat.nngp, trace, rtol=0, atol=1e-6)
+    assert flat.shape1 == (2, 16)
+
+
+def test_batches_are_the_whole():
+    x1, x2 = (np.random.default_rng(seed).standard_normal((n, 4)) for seed, n in ((0, 5), (1, 3)))
+    kernel_fn = stax.serial(stax.Dense(8), stax.Erf(), stax.Dense(1))[2]
+    for other in (x2, None):
+        whole, batched = kernel_fn(x1, other), nt.batch(kernel_fn, 2)(x1, other)
+        for name in ("nngp", "ntk", "cov1"):
+            assert np.allclose(getattr(whole, name), getattr(batched, name), rtol=0, atol=1e-6)
+        assert (batched.cov2 is None, batched.shape1, batched.shape2) == (other is None, whole.shape1, whole.shape2)
+
+
+def test_the_diagonal_algebra_is_associative():
+    every = [stax.Diagonal(one, two) for one in stax.Bool for two in stax.Bool]
+    assert all((a >> b) >> c == a >> (b >> c) for a in every for b in every for c in every)
+
+
+@pytest.mark.parametrize("name", ["Aggregate", "DotGeneral", "ImageResize", "Index"])
+def test_what_is_not_offered_says_what_to_write(name):
+    with pytest.raises(NotImplementedError, match=f"`stax.{name}` is not offered; instead: "):
+        getattr(stax, name)
