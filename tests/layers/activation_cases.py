@@ -5,7 +5,7 @@ import math
 import mpmath
 from mpmath import mpf
 
-from overparam.layers import Erf, Exponential, Gelu, Identity, LeakyRelu, Relu, Sine
+from overparam.layers import Erf, Exponential, Gaussian, Gelu, Identity, LeakyRelu, Relu, Sine
 
 
 def kink_dual(negative, positive):
@@ -64,6 +64,16 @@ def exponential_dual(a, b):
     return dual
 
 
+def gaussian_dual(a, b):
+    a, b = mpf(a), mpf(b)
+
+    def dual(q, xx, zz):
+        D = (1 - 2 * b * xx) * (1 - 2 * b * zz) - 4 * b**2 * q**2
+        return a**2 / mpmath.sqrt(D), 4 * (a * b) ** 2 * q / D ** mpf(1.5)
+
+    return dual
+
+
 CASES = {
     "relu": (Relu(), kink_dual(0, 1)),
     "leaky": (LeakyRelu(0.1), kink_dual(0.1, 1)),
@@ -76,6 +86,7 @@ CASES = {
     "sine_abc": (Sine(1.2, 0.7, 0.3), sine_dual(1.2, 0.7, 0.3)),
     "cosine": (Sine(c=math.pi / 2), sine_dual(1, 1, math.pi / 2)),
     "exponential": (Exponential(0.8, 0.5), exponential_dual(0.8, 0.5)),
+    "gaussian": (Gaussian(1.1, -0.3), gaussian_dual(1.1, -0.3)),
     "identity": (Identity(), lambda q, xx, zz: (q, mpf(1))),
 }
 

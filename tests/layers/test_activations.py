@@ -43,6 +43,7 @@ FUNCTIONS = {
     "sine_abc": lambda x: 1.2 * np.sin(0.7 * x + 0.3),
     "cosine": np.cos,
     "exponential": lambda x: 0.8 * np.exp(0.5 * x),
+    "gaussian": lambda x: 1.1 * np.exp(-0.3 * x**2),
     "identity": lambda x: x,
 }
 SLOPES = {
@@ -57,6 +58,7 @@ SLOPES = {
     "sine_abc": lambda x: 1.2 * 0.7 * np.cos(0.7 * x + 0.3),
     "cosine": lambda x: -np.sin(x),
     "exponential": lambda x: 0.4 * np.exp(0.5 * x),
+    "gaussian": lambda x: -0.66 * x * np.exp(-0.3 * x**2),
     "identity": np.ones_like,
 }
 

@@ -6,15 +6,16 @@ from overparam.layers.branches import Concatenate, PaddedSkip, Product, Skip, Su
 from overparam.layers.composition import Composition
 from overparam.layers.convolution import Convolution, LocallyConnected
 from overparam.layers.distributions import AbstractLaw, Constant, Normal, Signs, Twinned, ZeroOrNormal
-from overparam.layers.elementwise import Elementwise
+from overparam.layers.elementwise import Elementwise, KernelFormula
 from overparam.layers.erf import Erf, Gelu
 from overparam.layers.kernel_pairs import Pairs
 from overparam.layers.layer import AbstractLayer, Weight
 from overparam.layers.linear import AppendConstant, Bias, Dense, OneOutput
 from overparam.layers.normalisation import BatchNorm, LayerNorm
 from overparam.layers.pooling import Flatten, GlobalPool, MaxPool, Pool
+from overparam.layers.powers import ExpNormalized, RectifiedMonomial, Sign
 from overparam.layers.relu import Identity, LeakyRelu, Relu
-from overparam.layers.sine import Exponential, Sine
+from overparam.layers.sine import Exponential, Gaussian, Sine
 from overparam.layers.standard import Joined, Linear
 
 __all__ = [
@@ -31,12 +32,15 @@ __all__ = [
     "Dense",
     "Elementwise",
     "Erf",
+    "ExpNormalized",
     "Exponential",
     "Flatten",
+    "Gaussian",
     "Gelu",
     "GlobalPool",
     "Identity",
     "Joined",
+    "KernelFormula",
     "LayerNorm",
     "LeakyRelu",
     "Linear",
@@ -48,7 +52,9 @@ __all__ = [
     "Pairs",
     "Pool",
     "Product",
+    "RectifiedMonomial",
     "Relu",
+    "Sign",
     "Signs",
     "Sine",
     "Skip",

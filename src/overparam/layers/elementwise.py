@@ -15,6 +15,7 @@ from overparam.core.checks import require_count
 from overparam.core.traced import smooth
 from overparam.layers.activation import AbstractActivation, activated, require_gaussian
 from overparam.layers.kernel_pairs import Pairs
+from overparam.layers.powers import AbstractByGaps
 from overparam.layers.relu import gap_roots
 
 
@@ -108,6 +109,48 @@ class Elementwise(AbstractActivation):
             step, (jnp.zeros(shape, dtype),) * 3, tuple(jnp.asarray(each[kept], dtype) for each in grid)
         )
         return aa, bb, *sums
+
+
+@final
+@dataclass(frozen=True)
+class KernelFormula(AbstractByGaps):
+    """An activation known by its second moments alone: E[φφ] = f(q, xx, zz); E[φ′φ′] is the derivative of f by q.
+
+    Near-parallel units have half of the digits, since their angle comes from f.
+
+    Args:
+        formula: f, of JAX arrays.
+
+    The kernel q²/2 of (u² − 1)/2, for units of variance 1, has the slope q:
+
+    >>> square = KernelFormula(lambda q, xx, zz: q**2 / 2)
+    >>> [float(value[0]) for value in square.dual(np, np.array([0.5]), np.ones(1), np.ones(1))]
+    [0.125, 0.5]
+    """
+
+    homogeneous = False
+    formula: Callable[[Any, Any, Any], Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.formula):
+            raise ValueError(f"`formula` is {self.formula!r}; expected a function f(q, xx, zz) of JAX arrays")
+
+    def function(self, x: Any) -> Any:
+        """There is none."""
+        raise NotImplementedError("a kernel's formula has no finite layer; give the function itself to `Elementwise`")
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """By the formula and JAX's derivative of it."""
+        require_gaussian(pairs, "this kernel")
+        return activated(xp, pairs, *_made(xp, self._moments, pairs.second_moment(xp), pairs.xx, pairs.zz))
+
+    def _moments(self, q: Any, xx: Any, zz: Any) -> tuple[Any, ...]:
+        xx, zz = (jnp.broadcast_to(each, jnp.broadcast_shapes(q.shape, each.shape)) for each in (xx, zz))
+        moment, slope = jax.jvp(lambda q: self.formula(q, xx, zz), (q,), (jnp.ones_like(q),))
+        aa, bb = self.formula(xx, xx, xx), self.formula(zz, zz, zz)
+        size = smooth.sqrt(aa) * smooth.sqrt(bb)
+        rho = jnp.clip(moment / jnp.where(size > 0, size, 1), -1, 1)
+        return aa, bb, 1 - rho, 1 + rho, slope
 
 
 def _gauss_hermite(count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The sine, with any phase, and the exponential function as activations."""
+"""The sine, with any phase, the exponential function and the Gaussian one as activations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
+from overparam.core.checks import is_traced
 from overparam.layers.activation import (
     AbstractActivation,
     activated,
@@ -177,6 +178,59 @@ class Exponential(AbstractActivation):
         slope = (self.a * self.b) ** 2 * _exp(xp, P + Q - t, self)
         xx, zz = self.square(xp, pairs.xx), self.square(xp, pairs.zz)
         return activated(xp, pairs, xx, zz, -xp.expm1(-t), 1 + xp.exp(-t), slope)
+
+
+@final
+@dataclass(frozen=True)
+class Gaussian(AbstractActivation):
+    """φ(x) = a exp(bx²), b < 0.
+
+    Kernel: with P = −2b xx, Q = −2b zz and D = 1 + P + Q + PQ(1 − ρ²), E[φφ] = a²/√D and E[φ′φ′] = 4a²b² q/D^{3/2}. The new cosine is
+    (1 + δ)^{−¼}, δ = ((P − Q)² + PQ(1 − ρ²)(D + 1 + P + Q))/((1 + 2P)(1 + 2Q)), a sum of terms ≥ 0.
+
+    Args:
+        a: its value at 0.
+        b: below 0.
+
+    Independent units of variance 1 have E[φ]² = 1/(1 + 2):
+
+    >>> Gaussian().dual(np, np.zeros(1), 1.0, 1.0)[0].round(12)
+    array([0.33333333])
+    """
+
+    homogeneous = False
+    a: float = 1.0
+    b: float = -1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_traced(self.b) and self.b >= 0:
+            raise ValueError(f"`b` is {self.b!r}; expected a number below 0")
+
+    def function(self, x: Any) -> Any:
+        """a exp(bx²)."""
+        return self.a * jnp.exp(self.b * jnp.square(x))
+
+    def square(self, xp: ModuleType, xx: Any) -> Any:
+        """a²/√(1 + 2P)."""
+        return self.a**2 / xp.sqrt(1 - 4 * self.b * xx)
+
+    def dual(self, xp: ModuleType, q: Any, xx: Any, zz: Any) -> tuple[Any, Any]:
+        """By D = (1 + P)(1 + Q) − 4b²q²."""
+        D = (1 - 2 * self.b * xx) * (1 - 2 * self.b * zz) - (2 * self.b * q) ** 2
+        moment = self.a**2 / xp.sqrt(D)
+        return moment, 4 * self.b**2 * (q * (moment / D))
+
+    def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
+        """The gap from δ."""
+        require_gaussian(pairs, "a Gaussian function")
+        P, Q = -2 * self.b * pairs.xx, -2 * self.b * pairs.zz
+        least, more = 1 + P + Q, P * Q * (pairs.apart * pairs.together)
+        D = least + more
+        delta = (xp.square(P - Q) + more * (D + least)) / ((1 + 2 * P) * (1 + 2 * Q))
+        apart = -xp.expm1(-xp.log1p(delta) / 4)
+        slope = 4 * (self.a * self.b) ** 2 * (pairs.second_moment(xp) / D / xp.sqrt(D))
+        return activated(xp, pairs, self.square(xp, pairs.xx), self.square(xp, pairs.zz), apart, 2 - apart, slope)
 
 
 def _exp(xp: ModuleType, exponent: Any, activation: Exponential) -> Any:

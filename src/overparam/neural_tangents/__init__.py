@@ -1,7 +1,39 @@
 """The archived library's public names over the house: `import overparam.neural_tangents as nt`."""
 
+from typing import Any
+
 from overparam.neural_tangents import stax
 from overparam.neural_tangents.batching import batch
+from overparam.neural_tangents.empirical import (
+    NtkImplementation,
+    empirical_kernel_fn,
+    empirical_nngp_fn,
+    empirical_ntk_fn,
+    empirical_ntk_vp_fn,
+    linearize,
+    monte_carlo_kernel_fn,
+    taylor_expand,
+)
 from overparam.neural_tangents.kernel import Kernel
 
-__all__ = ["Kernel", "batch", "stax"]
+__all__ = [
+    "Kernel",
+    "NtkImplementation",
+    "batch",
+    "empirical_kernel_fn",
+    "empirical_nngp_fn",
+    "empirical_ntk_fn",
+    "empirical_ntk_vp_fn",
+    "linearize",
+    "monte_carlo_kernel_fn",
+    "stax",
+    "taylor_expand",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "predict":
+        raise NotImplementedError(
+            "`nt.predict` is not offered; take `op.predict`, `op.predict_loss` and `op.max_learning_rate`"
+        )
+    raise AttributeError(name)

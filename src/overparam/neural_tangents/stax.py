@@ -48,15 +48,16 @@ __all__ = [
     "Dense",
     "Diagonal",
     "Dropout",
+    "Elementwise",
     "ElementwiseNumerical",
     "Erf",
     "Exp",
+    "ExpNormalized",
     "FanInConcat",
     "FanInProd",
     "FanInSum",
     "FanOut",
     "Flatten",
-    "Gabor",
     "Gaussian",
     "Gelu",
     "GlobalAvgPool",
@@ -69,8 +70,10 @@ __all__ = [
     "Padding",
     "Polynomial",
     "Rbf",
+    "RectifiedMonomial",
     "Relu",
     "Sigmoid_like",
+    "Sign",
     "Sin",
     "SumPool",
     "layer",
@@ -81,6 +84,7 @@ __all__ = [
 ]
 
 _INSTEAD = {
+    "Gabor": "`ElementwiseNumerical(lambda x: jnp.exp(-(x**2)) * jnp.sin(x), deg)`, whose `deg` grows with the variance",
     "Aggregate": "multiply rows by the graph's matrix before the network",
     "DotGeneral": "multiply the inputs by the constant before the network",
     "ImageResize": "resize the images before the network",
@@ -88,10 +92,6 @@ _INSTEAD = {
     "Slice": "slice the inputs before the network",
     "ConvTranspose": "`Conv` with `padding='SAME'`",
     "GlobalSelfAttention": "`nt.empirical_ntk_fn`'s house form, `op.kernels.Empirical`, of a finite network",
-    "Elementwise": "`ElementwiseNumerical(fn, deg)`, which needs no formula",
-    "ExpNormalized": "`Exp` after a `LayerNorm`",
-    "RectifiedMonomial": "`op.kernels.ArcCosine(degree)` for one layer",
-    "Sign": "`op.kernels.Arcsine(math.inf, 0.0)` for one layer",
     "MaskedArray": "inputs with zeros where they are masked",
     "supports_masking": "inputs with zeros where they are masked",
     "unmask_fn": "inputs with zeros where they are masked",
@@ -544,22 +544,45 @@ def ElementwiseNumerical(fn: Callable[[Any], Any], deg: int, df: Callable[[Any],
     return _elementwise(house.Elementwise(fn, deg))
 
 
+def Elementwise(
+    fn: Callable[[Any], Any] | None = None,
+    nngp_fn: Callable[[Any, Any, Any], Any] | None = None,
+    d_nngp_fn: Callable[[Any, Any, Any], Any] | None = None,
+) -> Layer:
+    """A function `fn` of units, a formula `nngp_fn` of covariances, or both; `d_nngp_fn` is not needed, JAX has the derivative.
+
+    Without `nngp_fn` the kernel is that of `ElementwiseNumerical(fn, 40)`.
+    """
+    if fn is None and nngp_fn is None:
+        raise ValueError("give `fn`, a function of units, or `nngp_fn`, a formula of their covariances")
+    if nngp_fn is None:
+        return _elementwise(house.Elementwise(fn, 40))  # pyright: ignore[reportArgumentType]
+    init_fn, apply_fn, kernel_fn = _elementwise(house.KernelFormula(nngp_fn))
+    return init_fn, apply_fn if fn is None else lambda params, inputs, **options: fn(inputs), kernel_fn
+
+
 def Gaussian(a: float = 1.0, b: float = -1.0) -> Layer:
     """a exp(bx²)."""
-    return _elementwise(house.Elementwise(functools.partial(_gaussian, a=a, b=b), 40))
+    return _elementwise(house.Gaussian(a, b))
 
 
-def _gaussian(x: Any, a: float, b: float) -> Any:
-    return a * jnp.exp(b * x**2)
+def Sign() -> Layer:
+    """The sign, through which no gradient passes."""
+    return _elementwise(house.Sign())
 
 
-def Gabor() -> Layer:
-    """exp(−x²) sin x."""
-    return _elementwise(house.Elementwise(_gabor, 40))
+def RectifiedMonomial(degree: int) -> Layer:
+    """x^degree above 0; degrees 0, 1 and 2."""
+    if degree > 2:
+        raise NotImplementedError(
+            "`RectifiedMonomial` is offered up to degree 2; take `ElementwiseNumerical(fn, deg)` beyond"
+        )
+    return _elementwise(house.RectifiedMonomial(degree))
 
 
-def _gabor(x: Any) -> Any:
-    return jnp.exp(-(x**2)) * jnp.sin(x)
+def ExpNormalized(gamma: float = 1.0, shift: float = -1.0, do_clip: bool = False) -> Layer:
+    """exp(γ(cos θ + shift)) times the sizes, a kernel alone; `do_clip` is not needed, cosines stay within ±1."""
+    return _elementwise(house.ExpNormalized(gamma, shift))
 
 
 def Polynomial(coef: Sequence[float]) -> Layer:
@@ -581,6 +604,6 @@ def Monomial(degree: int) -> Layer:
 
 
 def Hermite(degree: int) -> Layer:
-    """The normalised Hermite polynomial He_degree/√(degree!)."""
+    """The normalised Hermite polynomial He_degree/√(degree!), its kernel right for units of any variance."""
     coefficients = np.polynomial.hermite_e.herme2poly([0.0] * degree + [1.0])
     return Polynomial([float(c) for c in coefficients / np.prod(np.sqrt(np.arange(1.0, degree + 1)))])

@@ -1,0 +1,207 @@
+"""Kernels of finite networks, linear and higher expansions of them, and means over random weights, by the archived library's names.
+
+For large networks `op.kernels.Empirical` is quicker: it reads their structure. Here a Jacobian is formed weight by weight.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator
+from string import ascii_letters
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from overparam.core import checks
+from overparam.neural_tangents.batching import batch
+
+_Kernels = namedtuple("EmpiricalKernel", ("nngp", "ntk"))
+_GETS = ("nngp", "ntk")
+
+
+class NtkImplementation(enum.IntEnum):
+    """Taken for compatibility: every one gives the same numbers by the same way here."""
+
+    AUTO = 0
+    JACOBIAN_CONTRACTION = 1
+    NTK_VECTOR_PRODUCTS = 2
+    STRUCTURED_DERIVATIVES = 3
+
+
+def linearize(f: Callable[..., Any], params: Any) -> Callable[..., Any]:
+    """x ↦ f(params, x) + ∂f(params, x)·(p − params), as a function of (p, x).
+
+    >>> linearize(lambda p, x: p**2 * x, 3.0)(4.0, 1.0)  # 9 + 2 · 3 · 1
+    Array(15., dtype=float32, weak_type=True)
+    """
+    return taylor_expand(f, params, 1)
+
+
+def taylor_expand(f: Callable[..., Any], params: Any, degree: int) -> Callable[..., Any]:
+    """The Taylor polynomial of f in its weights around `params`, of that degree, as a function of (p, x).
+
+    >>> float(taylor_expand(lambda p, x: p**3 * x, 1.0, 2)(2.0, 1.0))  # 1 + 3 + 3
+    7.0
+    """
+    checks.require_count(degree, "degree", least=0)
+
+    def expanded(new: Any, *args: Any, **options: Any) -> Any:
+        change = jax.tree.map(lambda p, q: jnp.asarray(p) - q, new, params)
+
+        def term(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+            return lambda p: jax.jvp(function, (p,), (change,))[1]
+
+        def of(p: Any) -> Any:
+            return f(p, *args, **options)
+
+        at = jax.tree.map(jnp.asarray, params)
+        value, function, factorial = of(at), of, 1.0
+        for order in range(1, degree + 1):
+            function, factorial = term(function), factorial * order
+            value = jax.tree.map(lambda v, t, by=factorial: v + t / by, value, function(at))
+        return value
+
+    return expanded
+
+
+def empirical_nngp_fn(f: Callable[..., Any], trace_axes: Any = (-1,), diagonal_axes: Any = ()) -> Callable[..., Any]:
+    """kernel_fn(x1, x2, params): products of outputs; axes as in `empirical_ntk_fn`."""
+
+    def kernel_fn(x1: Any, x2: Any, params: Any, **options: Any) -> Any:
+        one = f(params, x1, **_side(options, 0))
+        two = one if x2 is None else f(params, x2, **_side(options, 1))
+        return _contracted([(one, two)], one.ndim, trace_axes, diagonal_axes)
+
+    return kernel_fn
+
+
+def empirical_ntk_fn(
+    f: Callable[..., Any],
+    trace_axes: Any = (-1,),
+    diagonal_axes: Any = (),
+    vmap_axes: Any = None,
+    implementation: Any = None,
+    **ignored: Any,
+) -> Callable[..., Any]:
+    """kernel_fn(x1, x2, params): products of the gradients of outputs by all weights.
+
+    The result has, in the order of the axes of f's output, samples among them, two axes of each (of x1 and of x2).
+
+    Args:
+        f: f(params, x).
+        trace_axes: over which the mean of equal outputs is taken; they go.
+        diagonal_axes: of which equal outputs alone are kept; one axis stays.
+        vmap_axes, implementation: taken for compatibility.
+    """
+
+    def kernel_fn(x1: Any, x2: Any, params: Any, **options: Any) -> Any:
+        def jacobians(x: Any, side: int) -> Any:
+            return jax.tree.leaves(jax.jacobian(lambda p: f(p, x, **_side(options, side)))(params))
+
+        ndim = jax.eval_shape(lambda p: f(p, x1, **_side(options, 0)), params).ndim
+        one = jacobians(x1, 0)
+        return _contracted(
+            zip(one, one if x2 is None else jacobians(x2, 1), strict=True), ndim, trace_axes, diagonal_axes
+        )
+
+    return kernel_fn
+
+
+def empirical_kernel_fn(
+    f: Callable[..., Any], trace_axes: Any = (-1,), diagonal_axes: Any = (), **options: Any
+) -> Callable[..., Any]:
+    """kernel_fn(x1, x2, get, params), get "nngp", "ntk", a tuple of them, or None for both."""
+    ways = {
+        "nngp": empirical_nngp_fn(f, trace_axes, diagonal_axes),
+        "ntk": empirical_ntk_fn(f, trace_axes, diagonal_axes, **options),
+    }
+
+    def kernel_fn(x1: Any, x2: Any, get: Any, params: Any, **more: Any) -> Any:
+        if isinstance(get, str):
+            return ways[checks.one_of(get, "get", _GETS)](x1, x2, params, **more)
+        names = _GETS if get is None else tuple(checks.one_of(name, "get", _GETS) for name in get)
+        values = [ways[name](x1, x2, params, **more) for name in names]
+        return (_Kernels if names == _GETS else namedtuple("EmpiricalKernel", names))(*values)
+
+    return kernel_fn
+
+
+def empirical_ntk_vp_fn(f: Callable[..., Any], x1: Any, x2: Any, params: Any) -> Callable[[Any], Any]:
+    """v ↦ Θ(x1, x2) v, v of the shape of f(params, x2), without the matrix."""
+
+    def product(v: Any) -> Any:
+        (change,) = jax.vjp(lambda p: f(p, x1 if x2 is None else x2), params)[1](v)
+        return jax.jvp(lambda p: f(p, x1), (params,), (change,))[1]
+
+    return product
+
+
+def monte_carlo_kernel_fn(
+    init_fn: Callable[..., Any],
+    apply_fn: Callable[..., Any],
+    key: Any,
+    n_samples: int | Iterable[int],
+    batch_size: int = 0,
+    device_count: int = -1,
+    store_on_device: bool = True,
+    trace_axes: Any = (-1,),
+    diagonal_axes: Any = (),
+    **options: Any,
+) -> Callable[..., Any]:
+    """kernel_fn(x1, x2=None, get=None): the mean of the empirical kernel over draws of the weights.
+
+    Several numbers of draws give an iterator of means. `batch_size` is how many samples a side go at once.
+    """
+    kernel_fn = jax.jit(empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, **options), static_argnums=2)
+    if batch_size:
+        kernel_fn = batch(kernel_fn, batch_size, device_count, store_on_device)
+    several = (n_samples,) if isinstance(n_samples, int) else tuple(n_samples)
+
+    def means(x1: Any, x2: Any, get: Any, more: Any) -> Iterator[Any]:
+        shape, total, rest = jax.tree.map(jnp.shape, x1), None, key
+        names = get if get is None or isinstance(get, str) else tuple(get)
+        for count in range(1, max(several) + 1):
+            rest, own = jax.random.split(rest)
+            params = init_fn(own, shape)[1]
+            drawn = kernel_fn(x1, x2, names, params, **more)
+            total = drawn if total is None else jax.tree.map(jnp.add, total, drawn)
+            if count in several:
+                yield jax.tree.map(lambda array, by=count: array / by, total)
+
+    def sampled(x1: Any, x2: Any = None, get: Any = None, **more: Any) -> Any:
+        found = means(x1, x2, get, more)
+        return next(found) if isinstance(n_samples, int) else found
+
+    return sampled
+
+
+def _side(options: dict[str, Any], side: int) -> dict[str, Any]:
+    """Keyword arguments of f, of x1 or x2 where there are two of them; a key is split between the two."""
+    chosen = {name: value[side] if isinstance(value, tuple) else value for name, value in options.items()}
+    if options.get("rng") is not None and not isinstance(options["rng"], tuple):
+        chosen["rng"] = jax.random.split(options["rng"])[side]
+    return chosen
+
+
+def _contracted(factors: Iterable[tuple[Any, Any]], ndim: int, trace_axes: Any, diagonal_axes: Any) -> Any:
+    """Σ over pairs of arrays (outputs, …) of their products over the axes after the outputs, traced as asked for."""
+    traced, diagonal = (
+        {axis % ndim for axis in ((axes,) if isinstance(axes, int) else axes)} for axes in (trace_axes, diagonal_axes)
+    )
+    one, two = list(ascii_letters[:ndim]), list(ascii_letters[ndim : 2 * ndim])
+    out = ""
+    for axis in range(ndim):
+        if axis in traced or axis in diagonal:
+            two[axis] = one[axis]
+        out += "" if axis in traced else one[axis] if axis in diagonal else one[axis] + two[axis]
+    total: Any = 0.0
+    size = 1
+    for first, second in factors:
+        shared = ascii_letters[2 * ndim : 2 * ndim + first.ndim - ndim]
+        total = total + jnp.einsum(f"{''.join(one)}{shared},{''.join(two)}{shared}->{out}", first, second)
+        size = 1
+        for axis in traced:
+            size *= first.shape[axis]
+    return total / size
