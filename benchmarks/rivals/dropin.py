@@ -95,7 +95,7 @@ def register() -> None:
         raise AttributeError(key)
 
     layers = module("neural_tangents.stax", stax)
-    predict = module("neural_tangents.predict", getattr(ours, "predict", None))
+    predict = module("neural_tangents.predict", vars(ours).get("predict"))
     module("neural_tangents", ours, stax=layers, predict=predict, __path__=[])
     implementation = getattr(getattr(ours, "NtkImplementation", None), "JACOBIAN_CONTRACTION", None)
     for name in (
@@ -188,9 +188,8 @@ def _say(place: str, outcome: str, reason: str) -> None:
 
 def run(checkout: str, only: list[str], seconds: float) -> None:
     """Every file in a process; outcomes go into the stored ones."""
-    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
     for name in [f"examples.{example}" for example in EXAMPLES] + list(TESTS):
-        parts = [part for part in only if part in name or name.split(".")[-1] in part]
+        parts = [part for part in only if part in name or part.split(".")[0] == name.split(".")[-1]]
         if only and not parts:
             continue
         inside = [part for part in parts if part not in name]
@@ -201,6 +200,7 @@ def run(checkout: str, only: list[str], seconds: float) -> None:
         except subprocess.TimeoutExpired as late:
             text, said = (late.stdout or b"").decode(), "out of time"
         found = [json.loads(line[len(MARK) :]) for line in text.splitlines() if line.startswith(MARK)]
+        stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}  # others may run beside this
         stored |= {each["test"]: {"outcome": each["outcome"], "reason": each["reason"]} for each in found}
         if not found:
             reason = (said.strip().splitlines() or ["nothing was said"])[-1][:160]

@@ -33,10 +33,10 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         "Squared", "StepDecay",
     ),
     "layers": (
-        "AppendConstant", "BatchNorm", "Bias", "Composition", "Concatenate", "Constant", "Convolution", "Dense", "Erf",
-        "Exponential", "Flatten", "Gelu", "GlobalPool", "Identity", "Joined", "LayerNorm", "LeakyRelu", "Linear",
-        "LocallyConnected", "MaxPool",
-        "Normal", "OneOutput", "PaddedSkip", "Pool", "Product", "Relu", "Signs", "Sine", "Skip", "Sum", "Twinned",
+        "AppendConstant", "BatchNorm", "Bias", "Composition", "Concatenate", "Constant", "Convolution", "Dense",
+        "Elementwise", "Erf", "ExpNormalized", "Exponential", "Flatten", "Gaussian", "Gelu", "GlobalPool", "Identity", "Joined",
+        "KernelFormula", "LayerNorm", "LeakyRelu", "Linear", "LocallyConnected", "MaxPool", "Normal", "OneOutput", "PaddedSkip",
+        "Pool", "Product", "RectifiedMonomial", "Relu", "Sign", "Signs", "Sine", "Skip", "Sum", "Twinned",
         "ZeroOrNormal",
     ),
 }  # fmt: skip
