@@ -375,7 +375,7 @@ class FullyConnected(AbstractInnerProductKernel):
 
     @cached_property
     def _b_std(self) -> tuple[float, ...]:
-        return per_layer(0.0 if checks.is_nothing(self.b_std) else self.b_std, self.depth, "b_std")
+        return per_layer(0.0 if self.b_std is None else self.b_std, self.depth, "b_std")
 
 
 def _place(get: str) -> int:
