@@ -15,6 +15,7 @@ from overparam.studies.convergence_fig1 import (
     data_of,
     image_of,
     observation,
+    words_of,
 )
 
 STUDY = STUDIES["convergence-fig1"]
@@ -132,7 +133,7 @@ def test_data_are_standardised_and_a_fifth_of_the_training_labels_redrawn():
 def test_a_data_set_that_is_not_there_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("OVERPARAM_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert [task.words for task in FULL.tasks()] == ["CIFAR-10", "CIFAR-10, 20% random labels"]
+    assert [words_of(task) for task in FULL.tasks()] == ["CIFAR-10", "CIFAR-10, 20% random labels"]
     job = prepare_reproduce(STUDY, settings=replace(SMOKE, more=("cifar100",)))
     assert [part.name for part in job.parts] == ["VGG-2, digits", "VGG-2, digits, 20% random labels"]
 
