@@ -1,9 +1,11 @@
 """What all tests share: where the real data sets are, and what keeps many tests on few cores quick."""
 
+import gc
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,15 @@ from hypothesis import HealthCheck, settings
 _KEPT = "" if "JAX_COMPILATION_CACHE_DIR" in os.environ else tempfile.mkdtemp(prefix="overparam-tests-")
 if _KEPT:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _KEPT
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+# Thousands of small programs are compiled and each runs for a moment: what XLA does to make them fast is most of the time of the
+# tests, and no number may depend on it. `JAX_DISABLE_MOST_OPTIMIZATIONS=0`, and `python -m tests.processors`, leave it in.
+if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    if tuple(map(int, version("jaxlib").split(".")[:2])) <= (0, 12):  # a flag that XLA no longer knows would end the process
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
 
 # On a busy or an old machine drawing a case can take a second: that is no failure.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,6 +36,13 @@ def pytest_configure(config: pytest.Config) -> None:
         # A worker a core: more threads of OpenBLAS wait for each other, and a test of 0.1 s takes 10.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: searching it for garbage again and again takes a twentieth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -11,6 +11,8 @@ compilers and libraries that overparam computes with to what one kind of process
     haswell    OpenBLAS alone as on a core with AVX2
     skylakex   OpenBLAS alone as on a core with AVX-512, where this machine has it
 
+Programs are optimised as a user's are, which the tests leave out otherwise (`tests/conftest.py`).
+
 It runs from the root of a checkout, all kinds one after the other, and ends with a table; the exit status is 1 where a
 test failed. `python -m tests.processors tests/kernels --only sse4_2 --only avx2 -- -x -n 2` runs two of them on one room.
 """
@@ -75,7 +77,7 @@ def environment(kind: str) -> dict[str, str]:
     changed = {name: value for name, value in KINDS[kind].items() if value}
     if "XLA_FLAGS" in changed:
         changed["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {changed['XLA_FLAGS']}".strip()
-    return {**os.environ, **changed}
+    return {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "0", **changed}
 
 
 def main(arguments: list[str]) -> int:
