@@ -27,7 +27,7 @@ def unit(d, seed=1):
 
 def test_fully_connected_layers_keep_norms_with_the_spread_of_the_law():
     """E‖h_ℓ‖² = 1; ‖h_ℓ‖ has standard deviation √(5(ℓ + 1)/(4m)) to first order in 1/m."""
-    m, draws = 150, 300
+    m, draws = 100, 300
     squares = squared_norms(networks.FullyConnected(m, depth=4), unit(6), draws)
     assert np.all(np.abs(squares.mean(axis=0) - 1) <= 4 * squares.std(axis=0, ddof=1) / np.sqrt(draws))
     for l in range(4):
@@ -39,7 +39,7 @@ def test_fully_connected_layers_keep_norms_with_the_spread_of_the_law():
 @pytest.mark.parametrize("shared", [False, True])
 def test_convolutional_layers_gain_the_biases_alone(shared):
     """E‖h_0‖² = ‖x‖², E‖h_ℓ‖² = E‖h_{ℓ−1}‖² + τ²P/q, and the fully connected layer keeps it: the resolved misprints."""
-    net = networks.Convolutional(30, depth=4, positions=6, patch=3, separation=10.0, shared=shared)
+    net = networks.Convolutional(20, depth=4, positions=6, patch=3, separation=10.0, shared=shared)
     assert 0.5 <= net.tau <= 0.6
     squares = squared_norms(net, unit(6), 300)
     gain = net.tau**2 * 6 / 3
