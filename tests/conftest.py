@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +24,8 @@ if _KEPT:
 # tests, and no number may depend on it. `JAX_DISABLE_MOST_OPTIMIZATIONS=0`, and `python -m tests.processors`, leave it in.
 if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-    if tuple(map(int, version("jaxlib").split(".")[:2])) <= (0, 12):  # a flag that XLA no longer knows would end the process
+    # A flag that a later XLA may no longer know would end the process.
+    if tuple(map(int, version("jaxlib").split(".")[:2])) <= (0, 12):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
 
 # On a busy or an old machine drawing a case can take a second: that is no failure.
@@ -31,11 +33,28 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 
+LONG = {
+    "test_away_adversaries.py", "test_cli_failures.py", "test_cli_foresee.py", "test_convergence_fig1.py", "test_convergence_rates.py",
+    "test_docs_adding.py", "test_docs_examples.py", "test_docs_site.py", "test_editions.py", "test_report_browser.py",
+    "test_training_folders.py", "test_verbs_on_a_cluster.py",
+}  # fmt: skip
+"""Files of few tests that take a while each."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None):
         # A worker a core: more threads of OpenBLAS wait for each other, and a test of 0.1 s takes 10.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+        config.option.loadscopereorder = False  # the order below, not that of the number of tests
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first, then those of many tests: no worker is left with a long one at the end."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path.name not in LONG, -tests[item.path], str(item.path)))
 
 
 def pytest_collection_finish() -> None:
