@@ -42,6 +42,7 @@ LIBRARIES = (
 MISSING = "left out: {} is not here"
 ENVIRONMENT = {
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "0",  # as users run it, also where a test asks
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false --xla_cpu_max_isa=AVX2",
     "OPENBLAS_CORETYPE": "Haswell",
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
