@@ -26,8 +26,7 @@ from overparam.engines.dask_tasks import (
     pairs_of_tile_row,
     tile_row,
 )
-from overparam.engines.matrix import AbstractHostGram
-from overparam.engines.matrix_free import MatrixFreeGram, RecomputedGram
+from overparam.engines.matrix_free import AbstractRemadeGram, MatrixFreeGram, RecomputedGram
 from overparam.engines.panels import UnitRows
 from overparam.engines.plan import EnginePlan, Rates, block_rates, cpu_rates
 from overparam.engines.rows_on_disk import RowsOnDisk, UnitRowsOnDisk
@@ -62,7 +61,7 @@ class Sent:
 
 
 @final
-class DaskGram(AbstractHostGram):
+class DaskGram(AbstractRemadeGram):
     """H known through its products, which the workers of a cluster make; `close()` leaves the cluster."""
 
     def __init__(
@@ -80,7 +79,6 @@ class DaskGram(AbstractHostGram):
         else:
             self._here = RecomputedGram(kernel, X, get, plan, None)
         self._tile, self._panel = row_heights(X, self._rows is None, cluster.accelerators)
-        self._square_sum: float | None = None
         self._sent: Sent | None = None
 
     def close(self) -> None:
@@ -104,12 +102,6 @@ class DaskGram(AbstractHostGram):
 
     def dense(self) -> np.ndarray:
         return self._here.dense()
-
-    def square_sum(self) -> float:
-        if self._square_sum is None:
-            self.product(np.zeros((self.n, 1)))
-        assert self._square_sum is not None
-        return self._square_sum
 
     def sampled_cosines(self, rows: np.ndarray) -> np.ndarray:
         return self._here.sampled_cosines(rows)

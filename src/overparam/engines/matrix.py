@@ -6,6 +6,7 @@ import abc
 import contextlib
 import functools
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, final
@@ -365,16 +366,7 @@ def gram(
         dtype=dtype,
     )
     if chosen == "cpu":
-        from overparam.engines.dense import DenseGram
-        from overparam.engines.matrix_free import MatrixFreeGram
-
-        if plan.engine == "dense":
-            return DenseGram.of_kernel(kernel, X[:], get, plan, threads, tell)
-        if plan.engine == "half":
-            from overparam.engines.half import HalfGram
-
-            return HalfGram(kernel, X[:], get, plan, threads, tell, dtype)
-        return MatrixFreeGram(kernel, X, get, plan, threads)
+        return _on_host(plan, kernel, X, get, threads, tell, dtype, place)
     from overparam.engines.on_device import DeviceDenseGram, DeviceMatrixFreeGram
 
     if plan.engine == "dense":
@@ -420,8 +412,7 @@ def _stored(
     progress: Progress,
 ) -> AbstractGram | None:
     """The stored matrix, or where the disk is too small what fits; None for "dense"."""
-    from overparam.engines.matrix_free import MatrixFreeGram, RecomputedGram
-    from overparam.engines.stored import StoredGram, disk_need
+    from overparam.engines.stored import disk_need
 
     cost = functools.partial(
         make_plan,
@@ -440,15 +431,49 @@ def _stored(
         return None
     plan = cost(disk=disk_need(kernel, X, get, place, dtype))
     kernel = kernel.for_features(X.shape[1]) if isinstance(kernel, AbstractInnerProductKernel) else kernel
-    if plan.engine == "stored":
-        return StoredGram.of_kernel(kernel, X, get, plan, place, dtype, threads, progress)
-    if plan.engine == "half" and isinstance(kernel, AbstractInnerProductKernel):
-        from overparam.engines.half import HalfGram
+    return _on_host(plan, kernel, X, get, threads, progress, dtype, place)
 
-        return HalfGram(kernel, X[:], get, plan, threads, progress)
-    if isinstance(kernel, AbstractInnerProductKernel):
-        return MatrixFreeGram(kernel, X, get, plan, threads)
-    return RecomputedGram(kernel, X, get, plan, threads)
+
+def _on_host(
+    plan: EnginePlan,
+    kernel: AbstractKernel,
+    X: Any,
+    get: str,
+    threads: int | None,
+    progress: Progress,
+    dtype: str,
+    place: Any,
+) -> AbstractGram:
+    """The matrix on the CPU that a plan is of: a row of the table an engine, of cosines or of a kernel's own blocks."""
+    from overparam.engines.dense import DenseGram
+    from overparam.engines.half import HalfGram
+    from overparam.engines.matrix_free import MatrixFreeGram, RecomputedGram
+    from overparam.engines.tiles import Tiles
+
+    def stored() -> AbstractGram:
+        from overparam.engines.stored import StoredGram
+
+        return StoredGram.of_kernel(kernel, X, get, plan, place, dtype, threads, progress)
+
+    def blocks() -> AbstractGram:
+        rows = X[:]
+        tiles = Tiles(kernel, rows, None, get, progress=progress, place=place)
+        return DenseGram.of_blocks(kernel, rows, get, plan, tiles, threads)
+
+    table: dict[str, Callable[[], AbstractGram]] = {
+        "dense": blocks,
+        "stored": stored,
+        "matrix_free": lambda: RecomputedGram(kernel, X, get, plan, threads),
+    }
+    if place is None or plan.engine != "dense":  # a place keeps tiles of blocks, of kernels of inner products too
+        of_cosines = kernel if isinstance(kernel, AbstractInnerProductKernel) else None
+        if of_cosines is not None:
+            table |= {
+                "dense": lambda: DenseGram.of_kernel(of_cosines, X[:], get, plan, threads, progress),
+                "half": lambda: HalfGram(of_cosines, X[:], get, plan, threads, progress, dtype),
+                "matrix_free": lambda: MatrixFreeGram(of_cosines, X, get, plan, threads),
+            }
+    return table[plan.engine]()
 
 
 def _eight_bits(X: Any) -> bool:
@@ -503,10 +528,6 @@ def _from_blocks(
     progress: Progress,
 ) -> AbstractGram:
     """By `kernel.block`; kept on the CPU, where the kernel hands its blocks over, unless a device is asked for."""
-    from overparam.engines.dense import DenseGram
-    from overparam.engines.matrix_free import RecomputedGram
-    from overparam.engines.tiles import Tiles
-
     chosen = "cpu" if device is None else chosen_device(device)
     if place is not None and engine == "auto":
         engine = "dense"
@@ -522,15 +543,13 @@ def _from_blocks(
         samples=X,
         rows_on_disk=not isinstance(X, np.ndarray),
     )
-    if plan.engine == "matrix_free":
-        return RecomputedGram(kernel, X, get, plan, threads)
-    X = X[:]
-    tiles = Tiles(kernel, X, None, get, progress=progress, place=place)
-    H = DenseGram.of_blocks(kernel, X, get, plan, tiles, threads)
-    if chosen == "cpu":
+    H = _on_host(plan, kernel, X, get, threads, progress, "float64", place)
+    if plan.engine == "matrix_free" or chosen == "cpu":
         return H
+    from overparam.engines.dense import DenseGram
     from overparam.engines.device_gram import DeviceValuesGram
 
+    assert isinstance(H, DenseGram)
     return DeviceValuesGram(H, chosen)
 
 

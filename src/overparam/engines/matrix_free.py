@@ -18,9 +18,21 @@ from overparam.engines.tiles import Tiles, mirrored, tile_size
 from overparam.engines.workers import Workers, worker_count
 
 
+class AbstractRemadeGram(AbstractHostGram):
+    """H known through its products, which gather `_square_sum` beside, at no cost."""
+
+    _square_sum: float | None = None
+
+    def square_sum(self) -> float:
+        if self._square_sum is None:
+            self.product(np.zeros((self.n, 1)))
+        assert self._square_sum is not None
+        return self._square_sum
+
+
 @final
-class MatrixFreeGram(AbstractHostGram):
-    """H known through its products. `square_sum` is gathered during the first product, at no cost."""
+class MatrixFreeGram(AbstractRemadeGram):
+    """By panels of cosines."""
 
     def __init__(
         self,
@@ -38,7 +50,6 @@ class MatrixFreeGram(AbstractHostGram):
         self._diagonal = diagonal(kernel, X, get)
         self._cosines = Cosines(self.rows, threads)
         self._threads = threads
-        self._square_sum: float | None = None
 
     def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
         tell = progress or silent
@@ -72,16 +83,10 @@ class MatrixFreeGram(AbstractHostGram):
         values.flat[:: self.n + 1] = self._diagonal
         return values
 
-    def square_sum(self) -> float:
-        if self._square_sum is None:
-            self.product(np.zeros((self.n, 1)))
-        assert self._square_sum is not None
-        return self._square_sum
-
 
 @final
-class RecomputedGram(AbstractHostGram):
-    """H known through its products. `square_sum` is gathered during the first product, at no cost."""
+class RecomputedGram(AbstractRemadeGram):
+    """By tiles of the kernel's own blocks."""
 
     def __init__(
         self, kernel: AbstractKernel, X: np.ndarray | RowsOnDisk, get: str, plan: EnginePlan | None, threads: int | None
@@ -93,7 +98,6 @@ class RecomputedGram(AbstractHostGram):
         self._diagonal = diagonal(kernel, X, get)
         self._threads = threads
         self._size: int | None = None
-        self._square_sum: float | None = None
 
     def product(self, V: np.ndarray, progress: Progress | None = None) -> np.ndarray:
         result, squares = np.zeros_like(V), 0.0
@@ -116,12 +120,6 @@ class RecomputedGram(AbstractHostGram):
         self._require_room()
         tiles = self._tiles(silent)
         return DenseGram.of_blocks(self._kernel, self._rows[:], self.get, None, tiles, self._threads).values
-
-    def square_sum(self) -> float:
-        if self._square_sum is None:
-            self.product(np.zeros((self.n, 1)))
-        assert self._square_sum is not None
-        return self._square_sum
 
     def _tiles(self, progress: Progress) -> Tiles:
         if self._size is None:
