@@ -57,7 +57,7 @@ FRESH = (
 
 
 def look(name: str) -> dict[str, Any]:
-    result = op.analyze(f"uci/{name}")
+    result = op.analyze(f"uci/{name}", kinds=False)
     e = result.error
     assert e.rival is not None
     return {

@@ -313,6 +313,30 @@ def test_they_say_the_same_of_a_test_set_and_uneven_classes(tmp_path, capsys):
         assert f"{one['name']} {one['rows']} {_said(one['recall'])}" in tables
 
 
+def test_they_say_the_same_of_doubts_growth_and_wrong_labels(tmp_path, capsys):
+    random = np.random.default_rng(5)
+    who = random.permutation(np.repeat(np.arange(40), 6))
+    frame = pd.DataFrame(
+        random.normal(size=(40, 8))[who] + 0.5 * random.normal(size=(240, 8)), columns=list("abcdefgh")
+    )
+    frame["ill"] = np.where(random.integers(2, size=40)[who] == 0, "no", "yes")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    terminal, page, _, values = _all_three([tmp_path / "t.csv", "--no-kinds"], tmp_path / "o", capsys)
+    (doubt,) = values["error"]["doubts"]
+    twice = values["growth"]["at_twice"]
+    said = as_sure_as(twice["upper"] - twice["lower"])
+    sure = ("(", ")") if values["growth"]["verdict"] != "cannot tell" else ("may be ", ",")
+    claims = [
+        f"the rows nearest to each left out too {_said(doubt['error'])} are wrong",
+        f"With the {doubt['rows']} rows nearest to each left out too",
+        f"with twice as many rows ({2 * values['n']})",
+        f"{sure[0]}{said(twice['lower'])} to {said(twice['upper'])}{sure[1]}",
+        f"t most {percent(values['labels']['noise']['upper'])} of",
+    ]
+    _same(claims, terminal, page)
+    assert (doubt["kind"], values["verdict"]["tone"]) == ("nearest", "warning")
+
+
 def test_they_say_the_same_of_several_targets(tmp_path, capsys):
     random = np.random.default_rng(4)
     frame = pd.DataFrame(random.normal(size=(80, 2)), columns=["p", "q"])

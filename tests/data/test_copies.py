@@ -165,7 +165,7 @@ def test_copies_that_differ_in_a_column_or_two_are_found(columns):
     X = np.column_stack([gaussian(100, 5), np.random.default_rng(3).permutation(100.0 * np.arange(100))])
     (found,) = altered_rows(another(X, columns))
     assert found.columns == tuple(columns)
-    assert not found.by_chance
+    assert found.why == "a column"
     assert [rows.tolist() for rows in found.groups] == [[i, 100 + i] for i in range(100)]
 
 
@@ -175,7 +175,7 @@ def test_another_word_is_one_column():
     both = np.column_stack([np.tile(X, (2, 1)), np.eye(4)[np.concatenate([words, (words + 1) % 4])]])
     assert [block.tolist() for block in column_blocks(both)] == [[0], [1], [2], [3], [4, 5, 6, 7]]
     (found,) = altered_rows(both)
-    assert (found.columns, len(found.groups), found.by_chance) == ((4, 5, 6, 7), 100, False)
+    assert (found.columns, len(found.groups), found.why) == ((4, 5, 6, 7), 100, "a column")
 
 
 def test_rows_of_discrete_columns_agree_by_chance():
@@ -184,7 +184,7 @@ def test_rows_of_discrete_columns_agree_by_chance():
         X = np.unique(rng.integers(levels, size=(300, columns)).astype(float), axis=0)
         assert altered_rows(X) == ()
     dated = np.column_stack([rng.integers(3, size=(300, 5)), rng.standard_normal(300)])
-    assert [(one.columns, one.by_chance) for one in altered_rows(dated)] == [((5,), True)]
+    assert [(one.columns, one.why) for one in altered_rows(dated)] == [((5,), "few columns")]
 
 
 @pytest.mark.parametrize("levels", [(4, 4, 4, 3, 3, 3), (5, 5, 5, 5)])
@@ -200,7 +200,7 @@ def test_independent_columns_are_hardly_ever_said_to_agree_too_often():
     wrong = 0
     for _ in range(40):
         X = np.unique(rng.integers(rng.integers(2, 40, size=6), size=(150, 6)).astype(float), axis=0)
-        wrong += any(not one.by_chance for one in altered_rows(X))
+        wrong += any(one.why == "a column" for one in altered_rows(X))
     assert wrong <= 4  # at most 1% each: more than 4 of 40 has probability 3e-5
 
 

@@ -286,6 +286,8 @@ def _conclude(
     if found["error"].cannot_tell:  # rows that cannot tell the error cannot tell what follows from it
         growing = replace(growing, verdict="cannot tell")
         kinds = None if kinds is None else replace(kinds, best="cannot tell")
+    elif found["error"].left_out_error.value <= 0:  # what is right already does not get better
+        growing = replace(growing, verdict="hardly helps")
     return Analysis(
         name=rows.source.name,
         n=rows.n,

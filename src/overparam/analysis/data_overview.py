@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 BINS = 30
 SHORT = {
+    "the rows nearest to each left out too": "far rows",
+    "a fifth of the rows left out at once": "in folds",
     "rows left out one at a time": "alone",
     "equal and near rows left out together": "together",
     "copies left out together": "together",
@@ -69,6 +71,8 @@ def _answer(a: Analysis, title: str) -> str:
         told = f"{count_of(a.labels.issues, what) if a.labels.issues else f'No {what}'} rather wrong than right."
         return f"Left of 0 another label is likelier. {told}" if a.labels.classes else told
     if title == "Is more data worth it?":
+        if a.error.left_out_error.value <= 0:
+            return "There is little to improve."
         return {"helps": "It should help.", "hardly helps": "Hardly."}.get(a.growth.verdict, "Cannot be told.")
     if title == "Which kind of model?" and a.kinds is not None:
         words = {"none": "No kind is clearly better than guessing.", "cannot tell": "Cannot be told."}

@@ -14,6 +14,7 @@ from overparam.analysis.data_labels import worst_labels
 from overparam.analysis.data_overview import in_percent, overview
 from overparam.analysis.data_telling import cut, explained_words, sides
 from overparam.analysis.data_thumbnails import show
+from overparam.analysis.data_verdict import WAYS
 from overparam.core.bracketed import Bracketed, Interval
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
 from overparam.core.words import between, count_of, measured, number, percent
@@ -89,6 +90,9 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
     if e.together is not None:
         found.append((together, e.together))
     found.append((singly, e.alone))
+    found += [
+        (WAYS[one.kind], one.error) for one in e.doubts if one.kind in ("nearest", "folds") and one.error is not None
+    ]
     measure = _measure(a)
     series_ = [
         series(
@@ -153,7 +157,7 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
         ("balanced error: every class counted alike", "balanced", measured),
         ("AUC: a row of a class put before one of another", "auc", _plainly),
         ("R²: share of the variance explained" + _mean_of(len(e.targets)), "explained", explained_words),
-        ("typical error in the target's own units", "residual", _plainly),
+        ("typical error in the target's own units", "residual", _in_digits),
     )
     sources = [e] if e.left_out is None else [e, e.left_out]
     beside = tuple(
@@ -169,6 +173,11 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
 
 def _plainly(found: Interval) -> str:
     return measured(found, share=False)
+
+
+def _in_digits(found: Interval) -> str:
+    """In units that may be large: with three digits."""
+    return f"{number(found.value, 3)} ({' to '.join(_ends(found))})"
 
 
 def _mean_of(targets: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 
@@ -24,21 +24,26 @@ LOOKED, MOST_SETS = 30, 64
 """Groups looked around, and sets of columns looked at, at most."""
 
 
+Why = Literal["a column", "a heap", "few columns", "a cluster", "apart", "in order"]
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class AlteredRows:
-    """Groups of rows that are equal but for the named columns.
+class AlikeRows:
+    """Groups of rows that are alike, and may be copies: labels tell.
 
-    columns: the features they may differ in: one, two, or all indicators of a category.
-    by_chance: whether the other columns leave room for rows that are equal by chance: labels tell.
+    why: "a column": equal but for one or two columns, where chance does not make rows equal; "a heap": many rows in one
+    point, as seen from all others; "few columns": near one another, or equal but for a column, where chance may do that;
+    "a cluster": many rows nearer one another than to all others; "apart": many groups that all other rows are far from; "in
+    order": runs of neighbours in the file. Rows of the last two need be no copies to belong together. columns: that they differ in, where that is known.
     """
 
-    columns: tuple[int, ...]
+    why: Why
     groups: tuple[np.ndarray, ...]
-    by_chance: bool
+    columns: tuple[int, ...] = ()
 
 
-def altered_rows(X: np.ndarray) -> tuple[AlteredRows, ...]:
+def altered_rows(X: np.ndarray) -> tuple[AlikeRows, ...]:
     """Rows that are equal in all columns but one or two, more often than chance; rows of `X` are distinct.
 
     Two rows of independent columns agree in one with the probability that two of its values are equal; the number of
@@ -81,7 +86,7 @@ def altered_rows(X: np.ndarray) -> tuple[AlteredRows, ...]:
         rare = surprise[chosen] < np.log(FALSE_SHARE / sets) and not _room(codes, chosen, found[chosen])
         if rare or (len(chosen) == 1 and stamps[chosen[0]] and len(found[chosen]) >= LEAST_GROUPS):
             columns = tuple(int(column) for block in chosen for column in blocks[block])
-            result.append(AlteredRows(columns, tuple(found[chosen]), not rare))
+            result.append(AlikeRows("a column" if rare else "few columns", tuple(found[chosen]), columns))
     return tuple(result)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from overparam.core import checks
-from overparam.data.altered import altered_rows, column_blocks
+from overparam.data.altered import AlikeRows, Why, altered_rows, column_blocks
 from overparam.data.dataset import Dataset
 from overparam.data.dependent_rows import parted_groups
 from overparam.data.duplicates import duplicate_groups
@@ -33,23 +33,6 @@ FIRST = 5
 """Distances from the fifth on tell the dimension: a gap before it is taken for copies."""
 INNER = 3
 """Among copies, distances to the first third of them tell the dimension."""
-Why = Literal["a column", "a heap", "few columns", "a cluster", "apart", "in order"]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class AlikeRows:
-    """Groups of rows that are alike, and may be copies: labels tell.
-
-    why: "a column": equal but for one or two columns, where chance does not make rows equal; "a heap": many rows in one
-    point, as seen from all others; "few columns": near one another, or equal but for a column, where chance may do that;
-    "a cluster": many rows nearer one another than to all others; "apart": many groups that all other rows are far from; "in
-    order": runs of neighbours in the file. Rows of the last two need be no copies to belong together. columns: that they differ in, where that is known.
-    """
-
-    why: Why
-    groups: tuple[np.ndarray, ...]
-    columns: tuple[int, ...] = ()
 
 
 @final
@@ -146,10 +129,7 @@ def row_copies(
     around = neighbours(Z, min(NEIGHBOURS, len(Z) - 1), CLEAR) if len(Z) > FIRST + 1 else None
     near, alike, dimension = _near(Z, column_blocks(X[first]) if table else [], around)
     if table:
-        alike += [
-            AlikeRows("few columns" if found.by_chance else "a column", found.groups, found.columns)
-            for found in altered_rows(X[first])
-        ]
+        alike += altered_rows(X[first])
     if around is not None and not copies_alone:
         known = group_numbers(len(Z), [*near, *(rows for one in alike for rows in one.groups)])
         apart = parted_groups(Z, *around[:2], known)
