@@ -287,20 +287,37 @@ def run(place: Path, which: str, rows: int, until: float, only: list[str] | None
 
 
 def gather(place: Path) -> None:
-    """Write benchmarks/results/estimators.json from the parts in a place."""
-    from record import processor, save
+    """Write benchmarks/results/estimators.json from the parts in a place: a line a split, on which every model was run."""
+    from record import RESULTS, processor
 
-    rows = [
-        {key: round(value, 5) if isinstance(value, float) else value for key, value in one.items()}
-        for name in ("uci", "regression")
-        for one in lines(place / f"{name}.jsonl")
-    ]
+    splits: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for kind in ("uci", "regression"):
+        for one in lines(place / f"{kind}.jsonl"):
+            splits.setdefault((kind, one["table"], one["split"]), {})[one["model"]] = one
+    order = sorted({table for kind, table, _ in splits if kind == "uci"} | set(tables(10**9)))
+    rows = []
+    for (kind, table, split), models in sorted(splits.items()):
+        if "NTK" not in models:
+            continue
+        ours = models["NTK"]
+        row = {"kind": kind, "table": table, "split": split, "n": ours["n"], "d": ours["d"], "classes": ours["classes"]}
+        row |= {"half": order.index(table) % 2} if kind == "uci" else {}
+        row |= {name: round(ours[name], 5) for name in ("loo", "loo_lower", "loo_upper", "loo_raw")}
+        row |= {"chosen": ours["chosen"], "variance": ours.get("variance")}
+        row["models"] = {
+            name: [round(one[key], 5) if key in one else None for key in ("error", "ece", "log_loss", "seconds")]
+            + [one["settings"]]
+            for name, one in models.items()
+        }
+        rows.append(row)
     rows += [
-        {"times": one["n"], **{key: round(value, 2) for key, value in one.items() if key != "n"}}
+        {"kind": "times", **{key: round(value, 2) for key, value in one.items()}}
         for one in lines(place / "times.jsonl")
     ]
-    note = "errors on the held fold of three; seconds of one thread's processor time; a part is a table, a split and a model; regression: mean square over the variance"
-    save("estimators", processor(), rows, note)
+    text = ",\n".join(json.dumps(row) for row in rows)
+    note = "models: error on the held fold of three, ECE, log loss, seconds of one thread, settings tried; of a regression the mean square over the variance of the held rows"
+    head = json.dumps({"machine": processor(), "note": note})[:-1]
+    (RESULTS / "estimators.json").write_text(f'{head}, "rows": [\n{text}\n]}}\n')
 
 
 def times(place: Path) -> None:

@@ -26,6 +26,7 @@ PAGES = (
     "growth.md",
     "theorems.md",
     "error_estimates.md",
+    "estimators.md",
     "label_issues.md",
     "scaling.md",
 )

@@ -1,0 +1,149 @@
+"""The page on estimators: what benchmarks/estimators.py and benchmarks/estimator_defaults.py found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from filled.committed import Result, all_of, fixed, percent, table, whole
+
+OURS = "NTK"
+LOST = 0.02
+"""Behind the best rival by more: such tables are listed."""
+DRAWS = 10_000
+HALVES = {0: "developed on", 1: "looked at once"}
+
+
+def estimators(result: Result) -> dict[str, str]:
+    """Classification, calibration, regression, times, and how the default was decided."""
+    rows = json.loads((result.folder / "estimators.json").read_text(encoding="utf-8"))["rows"]
+    uci, targets, times = (all_of(rows, kind=kind) for kind in ("uci", "regression", "times"))
+    models = _models(uci)
+    full = [row for row in uci if set(models) <= set(row["models"])]
+    errors, halves = _errors(full, models), {row["table"]: row["half"] for row in full}
+    halved = np.array([halves[name] for name in errors])
+    E = np.array(list(errors.values()))
+    ahead = {name: _ahead(E, models.index(name)) for name in models}
+    loo = [100 * (row["loo"] - row["models"][OURS][0]) for row in uci]
+    raw = [100 * (row["loo_raw"] - row["models"][OURS][0]) for row in uci]
+    inside = [row["loo_lower"] <= row["models"][OURS][0] <= row["loo_upper"] for row in uci]
+    lost = [
+        [
+            name,
+            whole(next(row["n"] for row in full if row["table"] == name)),
+            *(percent(e, 1) for e in (own[0], own[1:].min())),
+            models[1 + int(own[1:].argmin())],
+        ]
+        for name, own in sorted(errors.items(), key=lambda item: item[1][1:].min() - item[1][0])
+        if own[0] - own[1:].min() > LOST
+    ]
+    regression = _models(targets)
+    whole_targets = [row for row in targets if set(regression) <= set(row["models"])]
+    told = _errors(whole_targets, regression)
+    cat = [row for row in uci if "CatBoost" in row["models"]]
+    both = _errors(cat, [OURS, "CatBoost"])
+    pair = np.array(list(both.values()))
+    return {
+        "tables": whole(len(errors)),
+        "splits": whole(len(full)),
+        "own-splits": whole(len(uci)),
+        "own-tables": whole(len({row["table"] for row in uci})),
+        "most": whole(max(row["n"] for row in full)),
+        "own-most": whole(max(row["n"] for row in uci)),
+        "models": table(
+            ["model", "accuracy", "mean rank", "share of the best", "NTKClassifier ahead by, points", "seconds a fit"],
+            [_line(name, j, E, ahead[name], full) for j, name in enumerate(models)],
+        ),
+        "halves": table(
+            ["tables", "how many", *models],
+            [[words, whole(np.sum(halved == half)), *(percent(1 - e, 1) for e in E[halved == half].mean(axis=0))] for half, words in HALVES.items()],
+        ),
+        "forest": fixed(ahead["random forest"][0], 1),
+        "boosting": fixed(ahead["histogram boosting"][0], 1),
+        "vectors": fixed(ahead["support vectors"][0], 1),
+        "catboost-tables": whole(len(both)),
+        **{f"catboost{end}": fixed(-side, 1) for end, side in zip(("", "-most", "-least"), _ahead(pair, 1), strict=True)},
+        "lost": table(["table", "rows fitted", "NTKClassifier wrong", "the best rival", "which"], lost),
+        "lost-count": whole(len(lost)),
+        "won-count": whole(np.sum(E[:, 1:].min(axis=1) - E[:, 0] > LOST)),
+        "calibration": table(
+            ["model", "ECE", "log loss"],
+            [[name, fixed(_mean(full, name, 1), 3), fixed(_mean(full, name, 2), 3)] for name in models if full[0]["models"][name][1] is not None],
+        ),
+        "loo": fixed(float(np.mean(loo)), 1),
+        "loo-raw": fixed(float(np.mean(raw)), 1),
+        "loo-apart": fixed(float(np.mean(np.abs(loo))), 1),
+        "loo-inside": percent(float(np.mean(inside)), 0),
+        "targets": whole(len(told)),
+        "regression": table(["table", *regression], [[name, *(fixed(value, 2) for value in own)] for name, own in told.items()]),
+        "times": table(
+            ["rows", "NTKClassifier", "500 trees", "25 support vector machines in three folds"],
+            [[whole(row["n"]), *(fixed(row[key], 1) for key in ("NTK", "forest", "grid"))] for row in times],
+        ),
+        "defaults": _defaults(result),
+    }  # fmt: skip
+
+
+def _models(rows: Sequence[Any]) -> list[str]:
+    """Those that were run wherever any was, ours first; CatBoost was run on some and stands apart."""
+    found = dict.fromkeys(name for row in rows for name in row["models"])
+    return [OURS, *(name for name in found if name not in (OURS, "CatBoost"))]
+
+
+def _errors(rows: Sequence[Any], models: Sequence[str]) -> dict[str, np.ndarray]:
+    """The mean over splits of every table, by model."""
+    found: dict[str, list[list[float]]] = {}
+    for row in rows:
+        found.setdefault(row["table"], []).append([row["models"][name][0] for name in models])
+    return {name: np.mean(own, axis=0) for name, own in found.items()}
+
+
+def _ahead(E: np.ndarray, j: int) -> tuple[float, float, float]:
+    """Points by which ours is ahead, and between what 95% of bootstraps over tables are."""
+    points = 100 * (E[:, j] - E[:, 0])
+    drawn = points[np.random.default_rng(0).integers(len(points), size=(DRAWS, len(points)))].mean(axis=1)
+    return float(points.mean()), *(float(side) for side in np.quantile(drawn, (0.025, 0.975)))
+
+
+def _line(name: str, j: int, E: np.ndarray, ahead: tuple[float, float, float], rows: Sequence[Any]) -> list[str]:
+    ranks = np.array([rankdata(own) for own in E])
+    share = ((1 - E) / (1 - E).max(axis=1, keepdims=True))[:, j].mean()
+    lead = "" if not j else f"{fixed(ahead[0], 2)} ({fixed(ahead[1], 2)} to {fixed(ahead[2], 2)})"
+    shown = "NTKClassifier" if not j else name
+    return [
+        shown,
+        percent(1 - E[:, j].mean(), 1),
+        fixed(ranks[:, j].mean(), 2),
+        percent(share, 1),
+        lead,
+        fixed(_mean(rows, name, 3), 1),
+    ]
+
+
+def _mean(rows: Sequence[Any], name: str, place: int) -> float:
+    """Over tables, of the means over their splits."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        found.setdefault(row["table"], []).append(row["models"][name][place])
+    return float(np.mean([np.mean(own) for own in found.values()]))
+
+
+def _defaults(result: Result) -> str:
+    rows = json.loads((result.folder / "estimator_defaults.json").read_text(encoding="utf-8"))["rows"]
+    halves: Mapping[int, list[Any]] = {half: all_of(rows, half=half) for half in HALVES}
+    lines = []
+    for name in rows[0]["errors"]:
+        pool, way = name.split(", ")
+        lines.append(
+            [
+                pool,
+                way,
+                *(percent(1 - float(np.mean([row["errors"][name] for row in own])), 1) for own in halves.values()),
+            ]
+        )
+    heads = [f"{words} ({len(halves[half])} tables)" for half, words in HALVES.items()]
+    return table(["columns", "taken", *heads], lines)
