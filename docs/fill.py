@@ -29,6 +29,7 @@ PAGES = (
     "estimators.md",
     "label_issues.md",
     "scaling.md",
+    "promises.md",
 )
 COMMAND = "python docs/fill.py"
 UNMEASURED = ("paper", "set")

@@ -12,6 +12,7 @@ from filled import (
     growth,
     label_issues,
     pages,
+    promises,
     scaling,
     theorems,
 )
@@ -43,6 +44,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "errors": ("benchmarks/results", benchmarks.error_estimates),
     "estimators": ("benchmarks/results", estimators.estimators),
     "scaling": ("benchmarks/results", scaling.scaling),
+    "promises": ("docs/attack", promises.promises),
     "issues": ("benchmarks/results", label_issues.label_issues),
     "thm-two-layers": ("docs/studies/fine-grained-fig1", theorems.two_layers),
     "thm-two-layer-laws": ("docs/studies/fine-grained-laws", theorems.two_layer_laws),

@@ -15,7 +15,7 @@ from typing import Any
 from overparam.core import files
 
 ROOT = Path(__file__).parents[2]
-BATCH = 500
+BATCH = 100
 """Cases after which the process is a fresh one, so that what one leaves behind does not hide what the next does."""
 SHOWN = 60
 """Failures that are kept in words."""
@@ -32,6 +32,23 @@ def attack(kind: str, count: int, seed: int, place: Path, patience: float) -> di
             files.make_folder(place) / path.name, json.dumps(found, indent=1, ensure_ascii=False).encode()
         )
         print(f"{kind}: {found['done']:,} of {count:,}, {found['failures']:,} failed", file=sys.stderr, flush=True)
+    return found
+
+
+def again(kind: str, seed: int, place: Path, patience: float) -> dict[str, Any]:
+    """The cases that failed, once more; those that hold by now are told apart."""
+    path = place / f"{kind}-{seed}.json"
+    found = json.loads(path.read_text())
+    numbers = sorted({int(words.partition(":")[0].removeprefix("case ")) for words in found["failed"]})
+    for number in numbers:
+        once = {**_nothing(kind, seed), "done": number}
+        _batch(once, number + 1, patience)
+        if not once["failures"]:
+            mine = [words for words in found["failed"] if words.startswith(f"case {number}:")]
+            found["failed"] = [words for words in found["failed"] if words not in mine]
+            found["failures"] -= len(mine)
+            found["mended"] = [*found.get("mended", []), *mine]
+    files.write_whole(path, json.dumps(found, indent=1, ensure_ascii=False).encode())
     return found
 
 

@@ -203,6 +203,11 @@ def prepare_analyze(
     used = f"{rows.n:,} of {count_of(source.n, 'row')}" if rows.n < source.n else count_of(rows.n, "row")
     about = {"data": source.name, "preprocess": preprocess, "max_rows": max_rows, "kernel": "TwoLayer"}
     outputs = rows.y.size // rows.n
+    if rows.classes and outputs > rows.n:
+        raise ValueError(
+            f"{outputs:,} classes and {count_of(rows.n, 'row')} of {source.name} are too much to tell apart: every class needs rows; "
+            "raise `max_rows`, or keep fewer `classes`"
+        )
 
     def timed() -> Mapping[str, float]:
         flops = 2.0 * few.n**2 * few.data.d / max(cost.gram_seconds, 1e-9) if few.n > 500 else 2e10

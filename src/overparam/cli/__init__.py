@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 
 def main() -> None:
     """Run `overparam …`; the exit code is 0, 2 for input that cannot be used, 3 where --fail-if is so, 130 for ctrl-C."""
-    from overparam.cli import signals
-
     try:
+        from overparam.cli import signals
+
         signals.listen()
+    except KeyboardInterrupt:
+        _leave(_failed("stopped", 130))
+    try:
         code = run(sys.argv[1:])
         signals.deafen()
     except KeyboardInterrupt:
@@ -24,11 +27,16 @@ def main() -> None:
         signals.deafen()
         code = _failed("stopped", 130)
     code = 130 if code and signals.asked else code
-    if code == 130:  # threads of libraries may be at work still: they are not waited for
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    if code == 130:
+        _leave(code)
     sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End now: threads of libraries may be at work still, and are not waited for."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -31,6 +31,7 @@ from rich.text import Text
 from overparam.core.checks import parse_names, parse_numbers
 from overparam.core.folder import REPORT, RESULT
 from overparam.core.progress import Progress, silent
+from overparam.core.reading import content_of, json_from
 from overparam.core.words import byte_size, duration, in_one_line
 from overparam.frame.answer import NOTE
 
@@ -362,8 +363,8 @@ def _require_own_place(given: Given, kind: str, job: Job[Any]) -> None:
 
     try:
         there = folder.read(given.out)
-    except (ValueError, OSError):  # nothing that could be lost
-        return
+    except (ValueError, OSError) as error:  # of another version, or damaged: whoever keeps it may still want it
+        raise ValueError(f"{error}; pass --overwrite to put this result in its place, or another --out") from None
     held = there.provenance.configuration
     same = all(held.get(name) == job.about.get(name) for name in ("data", "network", "study", "scale"))
     if there.kind != kind or not same:
@@ -372,7 +373,7 @@ def _require_own_place(given: Given, kind: str, job: Job[Any]) -> None:
 
 def print_result(place: Path) -> None:
     """result.json on standard output, as it stands in the folder."""
-    document = json.loads((place / RESULT).read_text(encoding="utf-8"))
+    document = json_from(content_of(place / RESULT), place / RESULT)
     json.dump(document, sys.stdout, allow_nan=False, ensure_ascii=False)
     sys.stdout.write("\n")
 

@@ -9,6 +9,7 @@ import platform
 import re
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
@@ -56,6 +57,25 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
 def temporary(folder: Path) -> Path:
     """A name for a file that is not finished: it tells whose it is, and nobody else can guess it."""
     return folder / f".overparam-{HERE}-{os.getpid()}-{secrets.token_hex(8)}.part"
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Inside it no other process of this machine is inside it for the same folder; no file is made for that.
+
+    Where a system or a file system has no such locks nobody waits.
+    """
+    number = None
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        number = os.open(folder, os.O_RDONLY)
+        fcntl.flock(number, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if number is not None:
+            os.close(number)
 
 
 def remove_leftovers(folder: Path) -> None:

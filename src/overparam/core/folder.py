@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,13 +55,14 @@ def write(parts: Parts, folder: str | os.PathLike[str]) -> Path:
     document[CHECKSUM] = _checksum(document)
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
     staged = _staged(path, files.sha256(content))
-    try:
-        files.write_whole(staged, content)
-        files.write_whole(path / RESULT, text.encode())
-    except ValueError:  # a full disk; after ctrl-C nobody knows which result is in place, and reading finds out
-        staged.unlink(missing_ok=True)
-        raise
-    _settle(path, staged)
+    with files.alone(path):
+        try:
+            files.write_whole(staged, content)
+            files.write_whole(path / RESULT, text.encode())
+        except ValueError:  # a full disk; after ctrl-C nobody knows which result is in place, and reading finds out
+            staged.unlink(missing_ok=True)
+            raise
+        _settle(path, staged)
     return path
 
 
@@ -74,7 +76,12 @@ def npz(arrays: Mapping[str, np.ndarray], *, compressed: bool = False) -> bytes:
     """Arrays by name as the bytes of an .npz file."""
     buffer = io.BytesIO()
     save = np.savez_compressed if compressed else np.savez
-    save(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
+    try:
+        save(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
+    except ValueError as error:  # a stop in the middle of it is told as an archive that cannot be closed
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
     return buffer.getvalue()
 
 
@@ -157,13 +164,15 @@ def _arrays_of(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
     """The arrays that belong to the result.json in place; those of schema 1 had no checksum."""
     if checksum is None:
         return read_arrays(path / ARRAYS)
+    if not (isinstance(checksum, str) and re.fullmatch("[0-9a-f]{64}", checksum)):
+        raise ValueError(f"{path / RESULT} has no checksum of its arrays, but {str(checksum)[:40]!r}")
     staged = _staged(path, checksum)
     if (
         staged.exists()
     ):  # killed after result.json was moved: what it was about to do is done now, where that is allowed
         content = reading.content_of(staged)
         if files.sha256(content) == checksum:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), files.alone(path):
                 _settle(path, staged)
             return arrays_from(content, path / ARRAYS)
     content = reading.content_of(path / ARRAYS)

@@ -96,10 +96,8 @@ def _idx_part(folder: Path, part: str) -> Raw | None:
     X, shape = images.reshape(len(images), -1), tuple(images.shape[1:])
     whole = whole_numbers(labels.astype(np.float64))
     if whole.dtype.kind != "i":
-        wrong = labels[np.flatnonzero(~np.isclose(labels % 1, 0, atol=0))[:1]]
-        raise ValueError(
-            f"{labels_path} has the label {wrong.tolist()[0] if len(wrong) else labels[0]}; expected whole numbers, one a class"
-        )
+        wrong = whole[~(np.abs(whole) < 2**53) | (whole != np.round(whole))]
+        raise ValueError(f"{labels_path} has the label {wrong[0]:g}; expected whole numbers, one a class")
     return Raw(X, whole, kind="image", image_shape=shape, task="classes")
 
 

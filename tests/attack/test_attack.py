@@ -1,0 +1,158 @@
+"""A few cases of every attack; all by `python -m tests.attack`. What the first attacks found stands here by name."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.attack import containment, disturbed, malformed
+from tests.attack.__main__ import KINDS
+
+import overparam as op
+from overparam.core import files, folder
+
+FEW = {containment.case: 40, malformed.case: 250, disturbed.kills: 6, disturbed.two: 4, disturbed.full_disk: 12}
+
+
+def test_every_kind_has_a_few_cases_here() -> None:
+    assert {(case.__module__.rpartition(".")[2], case.__name__) for case in FEW} == {
+        kind[:2] for kind in KINDS.values()
+    }
+
+
+@pytest.mark.parametrize("case", FEW, ids=lambda case: f"{case.__module__.rpartition('.')[2]}-{case.__name__}")
+def test_nothing_is_found(case) -> None:
+    for index in range(FEW[case]):
+        found = case(5, index)
+        assert not found.get("failed"), f"case {index}: {found['failed']}"
+
+
+def test_a_wrong_bracket_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = op.predict_loss
+
+    def wrong(*given, **more):
+        curve = right(*given, **more)
+        object.__setattr__(curve.bracketed, "upper", curve.bracketed.lower * (1 - 1e-6) - 1e-300)
+        object.__setattr__(curve.bracketed, "lower", -np.inf)
+        return curve
+
+    monkeypatch.setattr(op, "predict_loss", wrong)
+    assert any(containment.case(5, index)["failed"] for index in range(20))
+
+
+def test_a_long_field_takes_a_small_multiple_of_its_file(tmp_path: Path) -> None:
+    rows = [f"{i % 7},{'x' * 130_000 if i == 5 else f'w{i % 3}'},{i % 2}" for i in range(3000)]
+    (tmp_path / "a.csv").write_text("a,b,y\n" + "\n".join(rows))
+    held = op.load(tmp_path / "a.csv")
+    assert held.X.nbytes < 10 * (tmp_path / "a.csv").stat().st_size
+    with pytest.raises(ValueError, match=r"130,000 characters"):
+        op.load(tmp_path / "a.csv", label="b")
+
+
+def test_numbers_that_float64_does_not_hold_are_not_rounded(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,y\n1,9007199254740993\n2,9007199254740992\n3,9007199254740993\n")
+    assert set(op.load(tmp_path / "a.csv").labels) == {"9007199254740993", "9007199254740992"}
+    for X, y in (
+        (np.array([[2**63 - 1], [1]]), [0, 1]),
+        (np.eye(2), np.array([2**64 - 1, 1], dtype=np.uint64)),
+        (np.eye(2), np.ma.array([0, 1], mask=[1, 0])),
+        (np.ma.array(np.eye(2), mask=np.eye(2) > 0), [0, 1]),
+    ):
+        with pytest.raises(ValueError, match=r"float64|above|masked|NaN"):
+            op.load((X, y))
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="a pipe or a device"):
+        op.load(tmp_path / "a.csv")
+
+
+def test_an_archive_that_claims_more_than_it_has_takes_no_memory(tmp_path: Path) -> None:
+    head = io.BytesIO()
+    np.save(head, np.zeros((2, 2)))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("X.npy", head.getvalue().replace(b"(2, 2)", b"(9, 9)"))
+        archive.writestr("y.npy", head.getvalue())
+    with pytest.raises(ValueError, match="corrupt or cut short"):
+        op.load(tmp_path / "a.npz")
+
+
+def test_another_question_s_folder_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from overparam.cli import run
+
+    op.read(disturbed.SCHEMA1 / "audit").save(tmp_path)
+    (tmp_path / "mine.txt").write_text("mine")
+    whole = (tmp_path / folder.RESULT).read_bytes()
+    assert run(["gram", "wine", "--rows", "20", "--out", str(tmp_path)]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert (tmp_path / folder.RESULT).read_bytes() == whole
+    (tmp_path / folder.RESULT).write_bytes(whole[:-9])
+    assert run(["gram", "wine", "--rows", "20", "--out", str(tmp_path)]) == 2  # damaged: somebody may still want it
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """Names of temporary files cannot be guessed; a link in the place of the target is replaced, not followed."""
+    (tmp_path / "victim").write_text("safe")
+    (tmp_path / "link").symlink_to(tmp_path / "victim")
+    files.write_whole(tmp_path / "link", b"new")
+    assert (tmp_path / "victim").read_text() == "safe"
+    assert len({files.temporary(tmp_path) for _ in range(100)}) == 100
+
+
+def test_more_classes_than_rows_are_refused_before_anything_is_paid() -> None:
+    X, y = np.random.default_rng(0).standard_normal((400, 3)), [f"c{i // 2}" for i in range(400)]
+    with pytest.raises(ValueError, match=r"200 classes and 60 rows .* too much"):
+        op.analysis.prepare_analyze((X, y), max_rows=60)
+
+
+def test_a_checksum_is_no_path(tmp_path: Path) -> None:
+    op.read(disturbed.SCHEMA1 / "audit").save(tmp_path)
+    document = json.loads((tmp_path / folder.RESULT).read_text())
+    del document["sha256"]
+    for odd in ("../../etc/passwd", {"a": 1}, "0" * 63):
+        (tmp_path / folder.RESULT).write_text(json.dumps({**document, "arrays_sha256": odd}))
+        with pytest.raises(ValueError, match="no checksum of its arrays"):
+            op.read(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("after", [0.6, 1.5, 3.0, 6.0])
+def test_a_stop_is_one_line_and_130(number: int, after: float, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "overparam", "compare", "wine", "--out", str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        time.sleep(after)
+        child.send_signal(number)
+        _, said = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert said.splitlines()[-1].startswith("overparam: ")
+    assert "Traceback" not in said
+
+
+def test_a_stop_that_was_swallowed_comes_again() -> None:
+    """As callbacks of libraries do: the exception is lost in a destructor, and the work would go on."""
+    program = """
+import os, signal, time
+from overparam.cli import signals
+signals.listen()
+class Deaf:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+try:
+    Deaf()
+    time.sleep(20)
+except KeyboardInterrupt:
+    print("heard")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.stderr) == ("heard\n", "")
