@@ -5,18 +5,23 @@
 
 A measured number is followed by a comment that names it, as in `3.2%<!--laziness.loss-->`, and a measured table stands
 between `<!--table laziness.runs-->` and `<!--/table-->`. What the names mean is computed in docs/filled, one function a
-section, from a committed folder of results. `<!--paper-->` marks a number that a paper prints, `<!--set-->` one that was
-chosen and not measured. Which other numbers may stand without a comment is in `FREE`.
+section, from a committed folder of results. A number that was chosen has a colon in its name: `<!--laziness:steps-->` is
+a setting of the run that the section is filled from (`seed` its seed), `<!--overparam.audits.laws:LARGEST_CONSTANT-->` a
+constant of the package; parts of one follow after dots (`widths.0`, `epochs.sum`), and it is written in the style that stands there. `<!--paper-->` marks
+a number that a paper prints, `<!--set-->`, on pages of other kinds, one that is compared with nothing. Which other numbers may stand
+without a comment is in `FREE`.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from filled import SECTIONS
-from filled.committed import ROOT, Result
+from filled.committed import ROOT, Result, percent, scientific, whole
 
 PAGES = (
     "studies.md",
@@ -33,9 +38,11 @@ PAGES = (
 )
 COMMAND = "python docs/fill.py"
 UNMEASURED = ("paper", "set")
+COMPARED = ("studies.md", "audit.md", "compare.md")
+"""Where a number that was chosen must be bound too."""
 NUMBER = r"[+−]?\d[\d,.]*(?:e-?\d+)?%?"
 BOUND = re.compile(
-    r"<!--table (?P<table>[\w.-]+)-->\n\n.*?\n\n<!--/table-->" + rf"|(?P<number>{NUMBER})<!--(?P<name>[\w.-]+)-->",
+    r"<!--table (?P<table>[\w.-]+)-->\n\n.*?\n\n<!--/table-->" + rf"|(?P<number>{NUMBER})<!--(?P<name>[\w.:-]+)-->",
     re.DOTALL,
 )
 COUNT = r"\d(?:[\d,.e-]*\d)?"
@@ -66,6 +73,40 @@ def known() -> dict[str, str]:
     return found
 
 
+def chosen(name: str, like: str) -> str:
+    """The setting or constant of a name with a colon, as a percentage, a power of ten or a number, whichever `like` is.
+
+    Raises:
+        ValueError: for a name that leads to no number.
+    """
+    head, path = name.split(":", 1)
+    try:
+        found: Any = _settings(head) if head in SECTIONS else vars(importlib.import_module(head))
+        for part in path.split("."):
+            if part == "sum" and isinstance(found, list | tuple):
+                found = sum(found)
+            elif isinstance(found, Mapping):
+                found = found[part]
+            else:
+                found = found[int(part)] if part.isdigit() else getattr(found, part)
+    except (ImportError, LookupError, AttributeError) as error:
+        raise ValueError(
+            f"<!--{name}-->: expected a setting of a section or a constant of a module, got {error!r}"
+        ) from error
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise ValueError(f"<!--{name}-->: expected one number, got {found!r}; name the part of it that stands there")
+    if like.endswith("%"):
+        return percent(found, 0 if round(100 * found) == round(100 * found, 9) else 1)
+    if "e" in like:
+        return scientific(found)
+    return whole(found) if found == round(found) else f"{found:g}"
+
+
+def _settings(section: str) -> dict[str, Any]:
+    result = Result(ROOT / SECTIONS[section][0])
+    return {**result.settings, "seed": result.seed}
+
+
 def filled(text: str, names: Mapping[str, str]) -> str:
     """A page with the text of every name in its place.
 
@@ -77,6 +118,8 @@ def filled(text: str, names: Mapping[str, str]) -> str:
         name = match["table"] or match["name"]
         if name in UNMEASURED:
             return match[0]
+        if ":" in name:
+            return f"{chosen(name, match['number'])}<!--{name}-->"
         if name not in names:
             raise ValueError(
                 f"<!--{name}-->: expected a name that docs/filled computes, got none; add it to its section"
@@ -92,11 +135,14 @@ def filled(text: str, names: Mapping[str, str]) -> str:
 
 def used(text: str) -> set[str]:
     """The names a page binds."""
-    return {match["table"] or match["name"] for match in BOUND.finditer(text)} - set(UNMEASURED)
+    names = {match["table"] or match["name"] for match in BOUND.finditer(text)}
+    return {name for name in names if name not in UNMEASURED and ":" not in name}
 
 
-def unbound(text: str) -> list[str]:
+def unbound(text: str, page: str = "") -> list[str]:
     """Every line of a page with a number that is neither bound nor free, with what is left of it."""
+    if page in COMPARED:
+        text = text.replace("<!--set-->", "")
     bare = FREE.sub(_blank, BOUND.sub(_blank, text))
     lines = zip(text.splitlines(), bare.splitlines(), strict=True)
     return [
@@ -116,7 +162,7 @@ def main(arguments: list[str]) -> int:
         path = ROOT / "docs" / page
         text = path.read_text(encoding="utf-8")
         new = filled(text, names)
-        problems += [f"docs/{page}:{line}: bind it or mark it" for line in unbound(new)]
+        problems += [f"docs/{page}:{line}: bind it or mark it" for line in unbound(new, page)]
         bound |= used(new)
         if new != text and "--check" in arguments:
             problems.append(f"docs/{page} is stale; run `{COMMAND}`")

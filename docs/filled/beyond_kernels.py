@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -258,6 +259,8 @@ def norms(result: Result) -> dict[str, str]:
         "long_most": fixed(starts[2], 3),
         "short": fixed(cells[0]["fresh"], 3),
         "short_other": fixed(cells[0]["others"][0], 2),
+        "best_rate": _same(cell["rate"] for cell in cells if cell["m"] <= 10_000),
+        "best_rate_wide": _same(cell["rate"] for cell in cells if cell["m"] > 10_000),
         "inside": str(len(inside)),
         "inside_of": str(len(cells)),
         "large_long": fixed(longest[0]["fresh"], 3),
@@ -268,6 +271,12 @@ def norms(result: Result) -> dict[str, str]:
 
 
 NAMES = {"3resnet": "three-layer ResNet", "3layer": "three layers", "2layer": "two layers"}
+
+
+def _same(rates: Iterable[float]) -> str:
+    """The one rate of all."""
+    (rate,) = set(rates)
+    return f"{rate:g}"
 
 
 def parities(result: Result) -> dict[str, str]:

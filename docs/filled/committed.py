@@ -38,6 +38,11 @@ class Result:
         return self._all["provenance"]["configuration"]["settings"]
 
     @property
+    def seed(self) -> Any:
+        """Of every draw."""
+        return self._all["provenance"]["seed"]
+
+    @property
     def minutes(self) -> float:
         """How long it took."""
         return self._all["provenance"]["seconds"] / 60

@@ -52,6 +52,29 @@ def audit(result: Result) -> dict[str, str]:
     }
 
 
+def shares(result: Result) -> dict[str, str]:
+    """What adversaries reach of the known worst, and the gradient of one wider network beside plain Frank–Wolfe steps."""
+    document = json.loads((result.folder / "adversary_shares.json").read_text(encoding="utf-8"))
+    rows, wide = ([row for row in document["rows"] if ("case" in row) == small] for small in (True, False))
+    lines = []
+    for row in rows:
+        bound = "two" in row["case"] and row["law"] not in EXACT
+        lines.append([row["case"], row["law"], percent(row["least"], 0), percent(row["median"], 0), "bound" if bound else "exact"])  # fmt: skip
+    named = {}
+    for row in wide:
+        name = "one" if row["outputs"] == 1 else "ten"
+        named |= {f"{name}_{kind}": digits(row[kind], 2) for kind in ("random", "plain", "usual")}
+    return {
+        "laws": table(["network", "law", "least", "median", "the optimum"], lines),
+        "draws": document["note"].split()[0],
+        "n": str(wide[0]["n"]),
+        **named,
+    }
+
+
+EXACT = ("gradient upper bound by sample", "residual forward stability")
+"""Known exactly for two samples, or two layers, as well."""
+
 COMPARED = (("parity", "parity"), ("digits", "digits"), ("abalone", "uci/abalone"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -213,4 +214,19 @@ def hidden_products(result: Result) -> dict[str, str]:
         "below_of": str(len(squares)),
         "asked_least": whole(float(f"{min(dimensions) / alpha**8:.2g}")),
         "asked_most": whole(float(f"{max(dimensions) / alpha**8:.2g}")),
+    }
+
+
+def sgd_iterations(result: Result) -> dict[str, str]:
+    """Powers of n, L, m, δ and b in the steps of SGD to 1% of the first loss, and how many runs got there."""
+    rows = json.loads((result.folder / "sgd_iterations.json").read_text(encoding="utf-8"))["rows"]
+    found = {}
+    for row in (row for row in rows if "size" in row):
+        found |= {row["size"]: fixed(row["power"], 2), f"{row['size']}_error": fixed(row["error"], 2)}
+    counted = [row for row in rows if "seed" in row]
+    return found | {
+        "runs": str(len(counted)),
+        "reached": str(sum(row["steps"] is not None for row in counted)),
+        "least": whole(min(row["steps"] for row in counted if row["steps"])),
+        "most": whole(max(row["steps"] for row in counted if row["steps"])),
     }

@@ -35,7 +35,7 @@ def page(name: str) -> str:
 def test_pages_are_filled_from_committed_results(fill, names, name):
     text = page(name)
     assert fill.filled(text, names) == text, f"docs/{name} is stale; run `{fill.COMMAND}`"
-    assert not fill.unbound(text), "\n".join(fill.unbound(text))
+    assert not fill.unbound(text, name), "\n".join(fill.unbound(text, name))
 
 
 def test_every_name_is_on_a_page(fill, names):
@@ -68,6 +68,45 @@ def test_a_changed_result_makes_its_page_stale(fill, names, tmp_path, section, f
     (tmp_path / "changed" / file).write_text(json.dumps(result), encoding="utf-8")
     changed = {f"{section}.{key}": text for key, text in numbers(fill.Result(tmp_path / "changed")).items()}
     assert fill.filled(page(name), {**names, **changed}) != page(name)
+
+
+def test_a_changed_setting_or_constant_makes_its_page_stale(fill, names, tmp_path, monkeypatch):
+    folder, numbers = fill.SECTIONS["laziness"]
+    shutil.copytree(ROOT / folder, tmp_path / "changed")
+    result = json.loads((tmp_path / "changed" / "result.json").read_text(encoding="utf-8"))
+    result["provenance"]["configuration"]["settings"]["steps"] = 1_500
+    (tmp_path / "changed" / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    with monkeypatch.context() as changed:
+        changed.setitem(fill.SECTIONS, "laziness", (str(tmp_path / "changed"), numbers))
+        assert "1,500<!--laziness:steps-->" in fill.filled(page("studies.md"), names)
+    monkeypatch.setattr("overparam.audits.laws.LARGEST_CONSTANT", 20.0)
+    assert "20<!--overparam.audits.laws:LARGEST_CONSTANT-->" in fill.filled(page("audit.md"), names)
+
+
+def test_a_chosen_number_that_nothing_says_is_found_on_pages_that_are_compared(fill):
+    text = "after 800<!--set--> epochs\n"
+    assert fill.unbound(text, "foresee.md") == []
+    for name in fill.COMPARED:
+        assert fill.unbound(text, name) == ["1: ['800'] in after 800 epochs"]
+        assert "<!--set-->" not in page(name)
+
+
+def test_names_of_settings_and_constants(fill):
+    """Of a list its parts and its sum, in the style that stands on the page."""
+    assert fill.chosen("norms:cells.0.epochs.sum", "1") == "800"
+    assert fill.chosen("overparam.studies.fine_grained_fig2:ENOUGH", "3%") == "1%"
+    assert fill.chosen("overparam.studies.convergence_fig1:DECAY", "1e-3") == "5e-4"
+    assert fill.chosen("three:widths.4", "9") == "10,000"
+    assert fill.chosen("descent:seed", "9") == "1"
+    for wrong in (
+        "laziness:nothing",
+        "overparam.nothing:X",
+        "overparam.audits.laws:NOTHING",
+        "three:widths.99",
+        "three:widths",
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            fill.chosen(wrong, "1")
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,8 @@ def turning(
         sets = map(filled, worth[row], own**2, (1 - MARGIN) * far**2, begun)
         return np.array(list(map(crossing, own, sets, far)))
 
-    return (worth * _turned(worth, g, reach)).sum(axis=(1, 2)), shift
+    alone = np.where(g**2 <= (1 - MARGIN) * reach[:, :, None] ** 2, worth, 0.0).max(axis=2)
+    return np.maximum((worth * _turned(worth, g, reach)).sum(axis=2), alone).sum(axis=1), shift
 
 
 def turning_products(subject: Subject, place: int, g: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, Shift]:
@@ -271,7 +272,8 @@ def most_valuable(values: np.ndarray, costs: np.ndarray, budget: np.ndarray) -> 
     >>> most_valuable(np.array([[6.0, 5.0, -1.0]]), np.array([[3.0, 2.0, 0.0]]), np.array([4.0])).tolist()
     [[False, True, False]]
     """
-    worth = values > 0
+    budget = np.asarray(budget)
+    worth = (values > 0) & (costs <= budget[:, None])  # one that cannot be paid for would end the list
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(worth, values / costs, -np.inf)
     ratio[worth & (costs == 0)] = np.inf
@@ -280,7 +282,7 @@ def most_valuable(values: np.ndarray, costs: np.ndarray, budget: np.ndarray) -> 
         np.where(np.take_along_axis(worth, order, axis=1), np.take_along_axis(costs, order, axis=1), 0.0), axis=1
     )
     taken = np.zeros(costs.shape, bool)
-    np.put_along_axis(taken, order, spent <= np.asarray(budget)[:, None], axis=1)
+    np.put_along_axis(taken, order, spent <= budget[:, None], axis=1)
     return taken & worth
 
 
@@ -353,6 +355,9 @@ def _turned(values: np.ndarray, g: np.ndarray, reach: np.ndarray) -> np.ndarray:
 
 def _by_prefix(weight: np.ndarray, size: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """reach ‖b_S‖ − Σ_S |b_j g_j| for S the first 1, 2, … units by |g_j|/|b_j|, and their order, along the last axis."""
+    weight = np.where(
+        size < reach[..., None], weight, 0.0
+    )  # those farther away never gain, and would spoil the prefixes
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(np.where(weight > 0, size / weight, np.inf), axis=-1, kind="stable")
     weight, size = np.take_along_axis(weight, order, axis=-1), np.take_along_axis(size, order, axis=-1)

@@ -1,0 +1,64 @@
+"""What adversaries reach of the worst that is known: `python benchmarks/adversary_shares.py [DRAWS]`.
+
+The networks, optima and bounds are those of tests/audits/exact_optima.py, a few draws each; results go to
+benchmarks/results/adversary_shares.json. Beside them, one network of the size that people audit: the least ‖∇F‖²/F that the adversary
+finds and the least that sixty plain steps of Frank and Wolfe pass.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "audits"))
+
+from exact_optima import CASES, RADII, shares
+from record import processor, save
+from test_away_adversaries import least_of_plain_steps
+
+import overparam as op
+from overparam.audits.convergence_9_10_gradients import NO_CRITICAL, gradient_bounds
+from overparam.audits.subject import EFFORTS, Subject
+
+WIDTH, DEPTH, ROWS, OMEGA, STEPS, STARTS = 256, 4, 48, 0.3, 60, 3
+
+
+def rows_of(name: str, draws: int) -> list[dict[str, Any]]:
+    """A row a law: the least and the median share over draws and radii."""
+    found: dict[str, list[float]] = {}
+    for key in range(draws):
+        for law, share in shares(name, key).items():
+            found.setdefault(law, []).extend(share.tolist())
+    return [
+        {"case": name, "law": law, "least": min(all_), "median": float(np.median(all_)), "of": len(all_)}
+        for law, all_ in found.items()
+    ]
+
+
+def wide_network() -> list[dict[str, Any]]:
+    """‖∇F‖²/F of digits, ten classes and one output, by effort, beside plain steps."""
+    data = op.load("digits", train=ROWS)
+    X = data.X / np.linalg.norm(data.X, axis=1, keepdims=True)
+    found = []
+    for outputs in (10, 1):
+        network = op.networks.FullyConnected(width=WIDTH, depth=DEPTH, outputs=outputs)
+        params = network.init(0, X.shape[1])
+        row: dict[str, Any] = {"outputs": outputs, "n": ROWS, "width": WIDTH, "depth": DEPTH, "omega": OMEGA}
+        for effort in ("quick", "usual"):
+            subject = Subject(network, params, X, data.y[:, :outputs], (OMEGA,), effort=EFFORTS[effort])
+            by_moment = {f.moment: f for f in gradient_bounds(subject) if f.law.name == NO_CRITICAL.name}
+            row |= {effort: float(by_moment["adversarial"].values[0]), "random": float(by_moment["random"].values[0])}
+            row[f"rows, {effort}"] = by_moment["adversarial"].rows
+        row["plain"] = min(least_of_plain_steps(subject, OMEGA, seed, STEPS) for seed in range(STARTS))
+        found.append(row)
+    return found
+
+
+if __name__ == "__main__":
+    draws = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    rows = [row for name in CASES for row in rows_of(name, draws)]
+    note = f"{draws} draws, radii {', '.join(map(str, RADII))}"
+    save("adversary_shares", processor(), [*rows, *wide_network()], note)
