@@ -89,6 +89,9 @@ def register() -> None:
             "__getattr__", lambda key: Missing(f"{name}.{key}") if not key.startswith("__") else _no(key)
         )
         sys.modules[name] = made
+        parent, _, last = name.rpartition(".")
+        if parent in sys.modules:
+            setattr(sys.modules[parent], last, made)
         return made
 
     def _no(key: str) -> Any:

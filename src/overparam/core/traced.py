@@ -90,12 +90,17 @@ def _as_arrays(function: Any) -> Any:
     return of
 
 
+def is_alive(square: Any) -> Any:
+    """Whether a second moment is more than that of a row of zeros, which `directions` makes tiny."""
+    return square > (1e-16 if jnp.result_type(square) == jnp.float32 else 1e-110)
+
+
 def _namespace() -> ModuleType:
     module = ModuleType("smooth")
     vars(module).update({name: value for name, value in vars(jnp).items() if not name.startswith("_")})
     for function in (sqrt, arccos, arcsin, arctan2):
         setattr(module, function.__name__, _as_arrays(function))
-    vars(module)["gap_root"] = _as_arrays(gap_root)
+    vars(module).update(gap_root=_as_arrays(gap_root), is_alive=is_alive)
     return module
 
 

@@ -28,6 +28,11 @@ class AbstractByGaps(AbstractActivation):
         return out.second_moment(xp)[0], out.ntk[0]
 
 
+def _alive(xp: ModuleType, square: Any) -> Any:
+    """Whether units are not always 0; inside JAX a row of zeros is tiny instead."""
+    return getattr(xp, "is_alive", lambda square: square > 0)(square)
+
+
 def _pairs_of(xp: ModuleType, q: Any, xx: Any, zz: Any) -> Pairs:
     q, xx, zz = (xp.asarray(each)[None] for each in (q, xx, zz))
     size = xp.sqrt(xx) * xp.sqrt(zz)
@@ -68,7 +73,7 @@ class RectifiedMonomial(AbstractByGaps):
         require_gaussian(pairs, "a power above 0")
         theta, opening = angles(xp, pairs.apart, pairs.together)
         if self.degree == 0:
-            x, z = (xp.where(square > 0, 0.5, 1.0) for square in (pairs.xx, pairs.zz))  # the step is 1 at 0
+            x, z = (xp.where(_alive(xp, square), 0.5, 1.0) for square in (pairs.xx, pairs.zz))  # the step is 1 at 0
             apart = theta / np.pi
             return activated(xp, pairs, x, z, apart, 2 - apart, 0.0 * apart)
         away, close = gap_roots(xp, pairs.apart, pairs.together)
@@ -101,7 +106,7 @@ class Sign(AbstractByGaps):
         """The angle is the gap."""
         require_gaussian(pairs, "a sign")
         theta, opening = angles(xp, pairs.apart, pairs.together)
-        x, z = (xp.where(square > 0, 1.0, 0.0) for square in (pairs.xx, pairs.zz))
+        x, z = (xp.where(_alive(xp, square), 1.0, 0.0) for square in (pairs.xx, pairs.zz))
         return activated(xp, pairs, x, z, theta * (2 / np.pi), opening * (2 / np.pi), 0.0 * theta)
 
 

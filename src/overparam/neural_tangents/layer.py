@@ -172,6 +172,7 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
             made = of_kernels(kernels, **options)
         return chosen(made, get)
 
+    any_inputs = jax.numpy_rank_promotion("allow")(any_inputs)
     any_inputs.requirements = requirements(kernel_fn)  # pyright: ignore[reportFunctionMemberAccess]
     any_inputs.sets_shapes = True  # pyright: ignore[reportFunctionMemberAccess]
     return any_inputs

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam import layers as house
-from overparam.core.checks import is_nothing
+from overparam.core.checks import is_nothing, is_traced
 from overparam.core.traced import smooth
 from overparam.layers import standard
 from overparam.layers.layer import Chain, applied, output_of, passed
@@ -161,7 +161,8 @@ def _adapted(
 
     def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
         x = samples_first(jnp.asarray(inputs), *axes)
-        y = applied(chain_of(x.shape[1:]), weights(params, x.shape[1:]), x, None)
+        with jax.numpy_rank_promotion("allow"):
+            y = applied(chain_of(x.shape[1:]), weights(params, x.shape[1:]), x, None)
         if order_out is not None:
             y = y.transpose(0, *(1 + place for place in order_out), y.ndim - 1)
         return jnp.moveaxis(y, (0, -1), tuple(each % y.ndim for each in out))
@@ -519,7 +520,9 @@ def Exp(a: float = 1.0, b: float = 1.0) -> Layer:
 
 def ABRelu(a: float, b: float, do_stabilize: bool = False) -> Layer:
     """a x below 0 and b x above; `do_stabilize` is not needed here, sizes are kept apart from angles."""
-    if is_nothing(a) and not is_nothing(b) and not hasattr(b, "aval") and b == 1:
+    if is_nothing(a) and is_nothing(b):
+        return Polynomial([0.0])
+    if is_nothing(a) and not is_traced(b) and b == 1:
         return _elementwise(house.Relu())
     return _elementwise(house.LeakyRelu(a, b))
 
