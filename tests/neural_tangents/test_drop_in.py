@@ -145,6 +145,15 @@ def test_batches_are_the_whole():
         assert (batched.cov2 is None, batched.shape1, batched.shape2) == (other is None, whole.shape1, whole.shape2)
 
 
+def test_a_kernel_in_batches_is_the_whole():
+    """Blocks off the diagonal are of different inputs, though x1 is x2."""
+    dense, relu = stax.Dense(8)[2], stax.Relu()[2]
+    kernel = dense(np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32))
+    whole, batched = relu(kernel.replace(nngp=kernel.nngp)), nt.batch(relu, 2)(kernel)
+    for name in ("nngp", "ntk", "cov1"):
+        assert np.allclose(getattr(whole, name), getattr(batched, name), rtol=0, atol=1e-5)
+
+
 def test_the_diagonal_algebra_is_associative():
     every = [stax.Diagonal(one, two) for one in stax.Bool for two in stax.Bool]
     assert all((a >> b) >> c == a >> (b >> c) for a in every for b in every for c in every)

@@ -19,11 +19,13 @@ def batch(
 
     Args:
         kernel_fn: kernel_fn(x1, x2, get, …), of arrays or one `Kernel`.
-        batch_size: inputs a block; the last may be smaller.
+        batch_size: inputs a block; the last may be smaller. 0 makes all at once.
         device_count: taken for compatibility: blocks are made one after the other.
         store_on_device: False keeps finished blocks in the host's memory.
     """
-    checks.require_count(batch_size, "batch_size")
+    checks.require_count(batch_size, "batch_size", least=0)
+    if batch_size == 0:
+        return kernel_fn
 
     def batched(x1_or_kernel: Any, x2: Any = None, *args: Any, **options: Any) -> Any:
         if isinstance(x1_or_kernel, Kernel):

@@ -72,6 +72,7 @@ class Kernel:
             ntk=None if self.ntk is None else self.ntk[n1_slice, n2_slice],
             cov1=cov1,
             cov2=cov2,
+            x1_is_x2=self.x1_is_x2 if n1_slice == n2_slice else jnp.array(False),
             shape1=with_batch(self.shape1, self.batch_axis, len(cov1)),
             shape2=with_batch(self.shape2, self.batch_axis, len(cov2)),
         )
