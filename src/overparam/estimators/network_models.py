@@ -10,7 +10,6 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 
 from overparam.core import checks
-from overparam.core.network import Params
 from overparam.core.provenance import Stopwatch
 from overparam.data import Dataset
 from overparam.data.draws import split_rows
@@ -156,6 +155,8 @@ class AbstractWideNet(AbstractTuned):
 
     def take_weights(self, learned: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> None:
         """What `learned_` and `weights_` gave, as a folder gives it back."""
+        from overparam.core.network import Params  # it brings JAX
+
         self.width_, self.steps_ = int(learned["width"]), int(learned["steps"])
         self.lr_, self.laziness_ = float(learned["lr"]), float(learned["laziness"])
         count = 1 + max((int(name.partition(".")[0]) for name in weights), default=-1)
