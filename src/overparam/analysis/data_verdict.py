@@ -72,7 +72,7 @@ def give_verdict(
     """How well a model will do first, then what stands behind the number, then the data."""
     tone, first = opening(s, error)
     given_away = leaks(s)
-    leads = bool(given_away) and tone != "bad" and not error.cannot_tell
+    leads = bool(given_away) and not error.cannot_tell and error.value < WELL * error.guess
     if leads:
         tone, first = "warning", _given_away(error, given_away)
     sentences = [
@@ -98,7 +98,7 @@ def give_verdict(
         sentences.append(growth_sentence(growth, s.classes, error.left_out_error, test, s.total))
     sentences += [*(labels_say(labels, bool(_decided(s))) if tone != "bad" or not s.classes else ()), _doubts(problems)]
     counts = problems.counts
-    doubtful = counts["contradictions"] or counts["test_in_train"] or counts["test_near_train"]
+    doubtful = counts["contradictions"] or counts["test_in_train"] or counts["test_near_train"] or given_away
     return Verdict("warning" if tone == "good" and doubtful else tone, tuple(sentences))
 
 
