@@ -114,6 +114,18 @@ def test_more_classes_than_rows_are_refused_before_anything_is_paid() -> None:
         op.analysis.prepare_analyze((X, y), max_rows=60)
 
 
+def test_a_stop_while_arrays_are_packed_is_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zipfile tells it as an archive that cannot be closed."""
+
+    def stopped(file, *given, **more):
+        file.write(b"some")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np.lib.format, "write_array", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        folder.npz({"x": np.zeros(3)})
+
+
 def test_a_checksum_is_no_path(tmp_path: Path) -> None:
     op.read(disturbed.SCHEMA1 / "audit").save(tmp_path)
     document = json.loads((tmp_path / folder.RESULT).read_text())

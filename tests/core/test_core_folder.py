@@ -195,7 +195,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no schema": (lambda p: change(p / "result.json", schema=...), "no schema number"),
     "newer schema": (lambda p: change(p / "result.json", schema=99), "schema 99 and this version reads 1"),
     "no values": (lambda p: change(p / "result.json", values=...), "lacks what this version expects"),
-    "sections null": (lambda p: change(p / "result.json", sections=None), "lacks what this version expects"),
+    "sections null": (lambda p: change(p / "result.json", sections=None), "its sections is no list"),
     "a digit": (lambda p: change(p / "result.json", sha256="0" * 64), "checksum does not fit"),
     "a strange name": (lambda p: change(p / "result.json", sha257=1), "nothing of ours"),
     "deep": (lambda p: (p / "result.json").write_text("[" * 100_000), "nested too deep"),

@@ -30,6 +30,8 @@ READABLE = (1, 2)
 CHECKSUM = "sha256"
 """What result.json says its own checksum is; an edition that wrote none is believed as it stands."""
 SAID = frozenset(("schema", "kind", "title", "provenance", "values", "arrays", "sections", "arrays_sha256", CHECKSUM))
+KINDS = {"kind": str, "title": str, "values": dict, "arrays": list, "sections": list, "provenance": dict}
+"""What the parts of result.json are."""
 RESULT, ARRAYS, REPORT = "result.json", "arrays.npz", "report.html"
 
 
@@ -127,6 +129,9 @@ def read(folder: str | os.PathLike[str]) -> Parts:
             "read it with the version that wrote it, or make it again"
         )
     _require_unchanged(document, path / RESULT)
+    for name, kind in KINDS.items():
+        if not isinstance(document.get(name, kind()), kind):
+            raise ValueError(f"{path / RESULT} is damaged: its {name} is no {kind.__name__}; make the result again")
     try:
         arrays = _arrays_of(path, document.get("arrays_sha256"))
     except FileNotFoundError:
