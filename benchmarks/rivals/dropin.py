@@ -113,10 +113,11 @@ def register() -> None:
         made = module(f"neural_tangents.{name}", __path__=[])
         made._DEFAULT_TESTING_NTK_IMPLEMENTATION = implementation  # pyright: ignore[reportAttributeAccessIssue]
     sys.modules["neural_tangents._src.batching"].batch = ours.batch  # pyright: ignore[reportAttributeAccessIssue]
+    sys.modules["neural_tangents._src.monte_carlo"].monte_carlo_kernel_fn = ours.monte_carlo_kernel_fn  # pyright: ignore
     sys.modules["neural_tangents._src.utils"].utils = sys.modules["neural_tangents._src.utils.utils"]  # pyright: ignore
     jax.tree_map = jax.tree.map  # pyright: ignore[reportAttributeAccessIssue]
     module("examples", __path__=[str(Path(sys.path[0]) / "examples")])
-    module("examples.datasets", get_dataset=functools.partial(_data, jnp))
+    module("examples.datasets", get_dataset=functools.partial(_data, jnp), minibatch=_minibatches)
 
 
 def _data(jnp: Any, name: str, n_train: int | None = None, n_test: int | None = None, **options: Any) -> Any:
@@ -128,6 +129,13 @@ def _data(jnp: Any, name: str, n_train: int | None = None, n_test: int | None = 
     X, y = digits.data / 16.0, np.eye(10)[digits.target] - 0.1
     n, p = n_train or 1000, n_test or 500
     return tuple(jnp.array(each, dtype=jnp.float32) for each in (X[:n], y[:n], X[n : n + p], y[n : n + p]))
+
+
+def _minibatches(x: Any, y: Any, batch_size: int, epochs: int) -> Any:
+    """Rows in their order, again in every epoch."""
+    for _ in range(epochs):
+        for start in range(0, len(x) - batch_size + 1, batch_size):
+            yield x[start : start + batch_size], y[start : start + batch_size]
 
 
 def child(checkout: str, name: str, only: list[str]) -> None:

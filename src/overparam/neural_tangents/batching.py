@@ -34,7 +34,7 @@ def batch(
                 [kernel_fn(x1_or_kernel.slice(r, c), *args, **options) for c in _cut(columns, batch_size)]
                 for r in _cut(rows, batch_size)
             ]
-            return _together(blocks, False, x1_or_kernel.cov2 is None)
+            return _together(blocks, x1_or_kernel.x1_is_x2, x1_or_kernel.cov2 is None)
         first = jax.tree.leaves(x1_or_kernel)[0]
         second = first if x2 is None else jax.tree.leaves(x2)[0]
         if len(first) <= batch_size and len(second) <= batch_size:
@@ -57,7 +57,7 @@ def _cut(n: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def _together(blocks: list[list[Any]], same: bool, one_batch: bool) -> Any:
+def _together(blocks: list[list[Any]], same: Any, one_batch: bool) -> Any:
     """The whole from its blocks: arrays, named tuples or kernels."""
     first = blocks[0][0]
     if isinstance(first, Kernel):
@@ -79,7 +79,7 @@ def _together(blocks: list[list[Any]], same: bool, one_batch: bool) -> Any:
             ntk=ntk,
             cov1=jnp.concatenate(rows),
             cov2=cov2,
-            x1_is_x2=jnp.array(same),
+            x1_is_x2=jnp.asarray(same),
             shape1=shapes[0],
             shape2=shapes[1],
         )

@@ -12,7 +12,17 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 
-from overparam.neural_tangents.kernel import Kernel, kernel_of_inputs
+from overparam.core.traced import smooth
+from overparam.layers.layer import Chain, applied, output_of, passed
+from overparam.neural_tangents.kernel import (
+    Kernel,
+    kernel_of_inputs,
+    kernel_of_pairs,
+    pairs_of_kernel,
+    sample_shape,
+    samples_first,
+    transposed,
+)
 
 Layer = tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]
 """init_fn(key, shape) → (shape, params); apply_fn(params, x, **options) → outputs; kernel_fn(x1, x2, get) → numbers or a `Kernel`."""
@@ -240,3 +250,77 @@ def _with_shapes(made: Any, shape1: Any, shape2: Any) -> Any:
 def floats_like(key: Any, shape: Any) -> Any:
     """Draws from N(0, 1) in JAX's precision."""
     return jax.random.normal(key, tuple(int(size) for size in shape), jnp.result_type(float))
+
+
+_PLAIN = Diagonal()
+"""Positions by themselves."""
+
+
+def _no_weights(key: Any, shape: Any) -> tuple[()]:
+    return ()
+
+
+def adapted(
+    chain_of: Callable[[tuple[int, ...]], Chain],
+    *,
+    init: Callable[[Any, tuple[int, ...]], Any] = _no_weights,
+    weights: Callable[[Any, tuple[int, ...]], dict[str, Any]] = lambda params, shape: {},
+    axes: tuple[int, int] = (0, -1),
+    axes_out: tuple[int, int] | None = None,
+    order_out: tuple[int, ...] | None = None,
+    diagonal: Diagonal = _PLAIN,
+    any_axes: bool = False,
+) -> Layer:
+    """A layer of the house as the archived library has it.
+
+    Args:
+        chain_of: its layers, for a sample of that shape, channels last.
+        init: the weights, drawn for a shape of samples with their channels last.
+        weights: the house's names and layout of those.
+        axes, axes_out: of samples and channels, of what comes in and goes out.
+        order_out: of the axes of positions that go out.
+        any_axes: whether it takes samples and channels where they are.
+    """
+    out = axes if axes_out is None else axes_out
+
+    def shape_out(shape: tuple[int, ...], batch_axis: int, channel_axis: int) -> tuple[int, ...]:
+        sample = sample_shape(shape, batch_axis, channel_axis)
+        *positions, channels = output_of(chain_of(sample), sample)
+        ordered = positions if order_out is None else [positions[place] for place in order_out]
+        batch, channel = (each % (len(ordered) + 2) for each in out)
+        rest = iter(ordered)
+        size = {batch: shape[batch_axis], channel: channels}
+        return tuple(size[axis] if axis in size else next(rest) for axis in range(len(ordered) + 2))
+
+    def init_fn(key: Any, input_shape: Any) -> Any:
+        shape = tuple(int(size) for size in input_shape)
+        return shape_out(shape, *axes), init(key, sample_shape(shape, *axes))
+
+    def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
+        x = samples_first(jnp.asarray(inputs), *axes)
+        with jax.numpy_rank_promotion("allow"):
+            y = applied(chain_of(x.shape[1:]), weights(params, x.shape[1:]), x, None)
+        if order_out is not None:
+            y = y.transpose(0, *(1 + place for place in order_out), y.ndim - 1)
+        return jnp.moveaxis(y, (0, -1), tuple(each % y.ndim for each in out))
+
+    needs = {} if any_axes else {"batch_axis": axes[0], "channel_axis": axes[1]}
+
+    @requires(diagonal_spatial=diagonal, **needs)
+    def kernel_fn(kernel: Kernel, **options: Any) -> Kernel:
+        came = kernel.shape1 or (), kernel.shape2 or ()
+        place = (kernel.batch_axis, kernel.channel_axis)
+        chain = chain_of(sample_shape(came[0], *place))
+        pairs = passed(chain, smooth, pairs_of_kernel(kernel))
+        if any_axes:
+            shapes, gone = came, place
+        else:
+            shapes = shape_out(came[0], *place), shape_out(came[1], *place)
+            gone = tuple(each % len(shapes[0]) for each in out)
+        pairs = pairs if order_out is None else transposed(pairs, order_out)
+        return kernel_of_pairs(
+            kernel, pairs, shape1=shapes[0], shape2=shapes[1], batch_axis=gone[0], channel_axis=gone[1], is_input=False
+        )
+
+    kernel_fn.sets_shapes = True  # pyright: ignore[reportFunctionMemberAccess]
+    return init_fn, apply_fn, taking_arrays(init_fn, kernel_fn)

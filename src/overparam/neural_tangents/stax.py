@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import enum
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import pi
 from typing import Any
 
 import jax
@@ -14,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam import layers as house
-from overparam.core.checks import is_nothing, is_traced
 from overparam.core.traced import smooth
 from overparam.layers import standard
-from overparam.layers.layer import Chain, applied, output_of, passed
+from overparam.layers.layer import Chain, output_of
 from overparam.neural_tangents.combinators import (
     FanInConcat,
     FanInProd,
@@ -27,15 +24,35 @@ from overparam.neural_tangents.combinators import (
     repeat,
     serial,
 )
+from overparam.neural_tangents.elementwise import (
+    ABRelu,
+    Abs,
+    Cos,
+    Elementwise,
+    ElementwiseNumerical,
+    Erf,
+    Exp,
+    ExpNormalized,
+    Gaussian,
+    Gelu,
+    Hermite,
+    Identity,
+    LeakyRelu,
+    Monomial,
+    Polynomial,
+    Rbf,
+    RectifiedMonomial,
+    Relu,
+    Sigmoid_like,
+    Sign,
+    Sin,
+)
 from overparam.neural_tangents.kernel import (
     Kernel,
     kernel_of_pairs,
     pairs_of_kernel,
-    sample_shape,
-    samples_first,
-    transposed,
 )
-from overparam.neural_tangents.layer import Bool, Diagonal, Layer, floats_like, layer, requires, taking_arrays
+from overparam.neural_tangents.layer import Bool, Diagonal, Layer, adapted, floats_like, layer, requires, taking_arrays
 
 __all__ = [
     "ABRelu",
@@ -115,80 +132,6 @@ class Padding(enum.Enum):
     VALID = "VALID"
 
 
-_PLAIN = Diagonal()
-"""Positions by themselves."""
-
-
-def _no_weights(key: Any, shape: Any) -> tuple[()]:
-    return ()
-
-
-def _adapted(
-    chain_of: Callable[[tuple[int, ...]], Chain],
-    *,
-    init: Callable[[Any, tuple[int, ...]], Any] = _no_weights,
-    weights: Callable[[Any, tuple[int, ...]], dict[str, Any]] = lambda params, shape: {},
-    axes: tuple[int, int] = (0, -1),
-    axes_out: tuple[int, int] | None = None,
-    order_out: tuple[int, ...] | None = None,
-    diagonal: Diagonal = _PLAIN,
-    any_axes: bool = False,
-) -> Layer:
-    """A layer of the house as the archived library has it.
-
-    Args:
-        chain_of: its layers, for a sample of that shape, channels last.
-        init: the weights, drawn for a shape of samples with their channels last.
-        weights: the house's names and layout of those.
-        axes, axes_out: of samples and channels, of what comes in and goes out.
-        order_out: of the axes of positions that go out.
-        any_axes: whether it takes samples and channels where they are.
-    """
-    out = axes if axes_out is None else axes_out
-
-    def shape_out(shape: tuple[int, ...], batch_axis: int, channel_axis: int) -> tuple[int, ...]:
-        sample = sample_shape(shape, batch_axis, channel_axis)
-        *positions, channels = output_of(chain_of(sample), sample)
-        ordered = positions if order_out is None else [positions[place] for place in order_out]
-        batch, channel = (each % (len(ordered) + 2) for each in out)
-        rest = iter(ordered)
-        size = {batch: shape[batch_axis], channel: channels}
-        return tuple(size[axis] if axis in size else next(rest) for axis in range(len(ordered) + 2))
-
-    def init_fn(key: Any, input_shape: Any) -> Any:
-        shape = tuple(int(size) for size in input_shape)
-        return shape_out(shape, *axes), init(key, sample_shape(shape, *axes))
-
-    def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
-        x = samples_first(jnp.asarray(inputs), *axes)
-        with jax.numpy_rank_promotion("allow"):
-            y = applied(chain_of(x.shape[1:]), weights(params, x.shape[1:]), x, None)
-        if order_out is not None:
-            y = y.transpose(0, *(1 + place for place in order_out), y.ndim - 1)
-        return jnp.moveaxis(y, (0, -1), tuple(each % y.ndim for each in out))
-
-    needs = {} if any_axes else {"batch_axis": axes[0], "channel_axis": axes[1]}
-
-    @requires(diagonal_spatial=diagonal, **needs)
-    def kernel_fn(kernel: Kernel, **options: Any) -> Kernel:
-        came = kernel.shape1 or (), kernel.shape2 or ()
-        place = (kernel.batch_axis, kernel.channel_axis)
-        chain = chain_of(sample_shape(came[0], *place))
-        pairs = passed(chain, smooth, pairs_of_kernel(kernel))
-        if any_axes:
-            shapes, gone = came, place
-        else:
-            shapes = shape_out(came[0], *place), shape_out(came[1], *place)
-            gone = tuple(each % len(shapes[0]) for each in out)
-        pairs = pairs if order_out is None else transposed(pairs, order_out)
-        return kernel_of_pairs(
-            kernel, pairs, shape1=shapes[0], shape2=shapes[1], batch_axis=gone[0], channel_axis=gone[1], is_input=False
-        )
-
-    kernel_fn.sets_shapes = True  # pyright: ignore[reportFunctionMemberAccess]
-    return init_fn, apply_fn, taking_arrays(init_fn, kernel_fn)
-
-
 def _widened(chain: Chain, s: float) -> Chain:
     """Weights in the standard parameterisation of a layer whose inputs are `s` times as many as a base width."""
     linear, *rest = chain
@@ -239,7 +182,7 @@ def Dense(
         W = jnp.asarray(W).T.reshape(-1, *(1,) * (len(shape) - 1), shape[-1])
         return {".W": W} | ({} if b is None else {".b": b.reshape(-1)})
 
-    return _adapted(
+    return adapted(
         lambda shape: _widened(part.named("", shape), s[0] if kind == "standard" else 1),
         init=init,
         weights=weights,
@@ -311,7 +254,7 @@ def _convolution(
             return {".W": W}
         return {".W": W, ".b": jnp.transpose(b, [out.index(c) for c in ("N", *positions, "C")])[0]}
 
-    return _adapted(
+    return adapted(
         chain_of,
         init=init,
         weights=weights,
@@ -363,7 +306,7 @@ def _pool(
 ) -> Layer:
     sides = tuple(int(side) for side in window_shape)
     pool = house.Pool(sides, tuple(strides or (1,) * len(sides)), Padding(padding).name, average, edges)  # pyright: ignore
-    return _adapted(lambda shape: (pool,), axes=axes, diagonal=Diagonal(input=Bool.MAYBE))
+    return adapted(lambda shape: (pool,), axes=axes, diagonal=Diagonal(input=Bool.MAYBE))
 
 
 def AvgPool(
@@ -392,7 +335,7 @@ def SumPool(
 def _global_pool(average: bool, batch_axis: int, channel_axis: int) -> Layer:
     pool = house.GlobalPool(average)
     first = batch_axis % 99 < channel_axis % 99  # which comes first of the two axes that stay
-    return _adapted(
+    return adapted(
         lambda shape: (pool,) if len(shape) > 1 else (),
         axes=(batch_axis, channel_axis),
         axes_out=(0, 1) if first else (1, 0),
@@ -449,7 +392,7 @@ def LayerNorm(axis: Any = -1, eps: float = 1e-12, batch_axis: int = 0, channel_a
         positions = [each for each in range(ndim) if each not in (batch_axis % ndim, channel_axis % ndim)]
         return (house.LayerNorm(tuple(place for place, each in enumerate(positions) if each in chosen), eps),)
 
-    return _adapted(chain_of, axes=(batch_axis, channel_axis))
+    return adapted(chain_of, axes=(batch_axis, channel_axis))
 
 
 def Dropout(rate: float, mode: str = "train") -> Layer:
@@ -470,143 +413,3 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
         raise NotImplementedError("the kernel of `Dropout` in training is not offered; take `mode='test'`")
 
     return init_fn, apply_fn, kernel_fn if mode == "test" else refused
-
-
-def _elementwise(activation: Any) -> Layer:
-    return _adapted(lambda shape: (activation,), any_axes=True)
-
-
-def Identity() -> Layer:
-    """Nothing is done."""
-    return _adapted(lambda shape: (), any_axes=True)
-
-
-def Erf(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> Layer:
-    """a erf(bx) + c."""
-    return _elementwise(house.Erf(a, b, c))
-
-
-def Sigmoid_like() -> Layer:
-    """A step as high and as steep as the logistic function's, of the error function."""
-    return Erf(0.5, 1 / 2.4020563531719796, 0.5)
-
-
-def Gelu(approximate: bool = False) -> Layer:
-    """x Φ(x)."""
-    if approximate:
-        raise NotImplementedError("`Gelu(approximate=True)` is not offered; take `Gelu()`, within 0.003 of it")
-    return _elementwise(house.Gelu())
-
-
-def Sin(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> Layer:
-    """a sin(bx + c)."""
-    return _elementwise(house.Sine(a, b, c))
-
-
-def Cos(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> Layer:
-    """a cos(bx + c)."""
-    return Sin(a, b, c + pi / 2)
-
-
-def Rbf(gamma: float = 1.0) -> Layer:
-    """√2 sin(√(2γ) x + π/4), whose covariance is exp(−γ E(u − v)²)."""
-    return Sin(2**0.5, (2 * gamma) ** 0.5, pi / 4)
-
-
-def Exp(a: float = 1.0, b: float = 1.0) -> Layer:
-    """a e^{bx}."""
-    return _elementwise(house.Exponential(a, b))
-
-
-def ABRelu(a: float, b: float, do_stabilize: bool = False) -> Layer:
-    """a x below 0 and b x above; `do_stabilize` is not needed here, sizes are kept apart from angles."""
-    if is_nothing(a) and is_nothing(b):
-        return Polynomial([0.0])
-    if is_nothing(a) and not is_traced(b) and b == 1:
-        return _elementwise(house.Relu())
-    return _elementwise(house.LeakyRelu(a, b))
-
-
-def Relu(do_stabilize: bool = False) -> Layer:
-    """max(x, 0)."""
-    return ABRelu(0.0, 1.0)
-
-
-def LeakyRelu(alpha: float, do_stabilize: bool = False) -> Layer:
-    """α x below 0, x above."""
-    return ABRelu(alpha, 1.0)
-
-
-def Abs(do_stabilize: bool = False) -> Layer:
-    """|x|."""
-    return ABRelu(-1.0, 1.0)
-
-
-def ElementwiseNumerical(fn: Callable[[Any], Any], deg: int, df: Callable[[Any], Any] | None = None) -> Layer:
-    """Any function of one variable, by a quadrature of `deg` nodes a variable; `df` is not needed, JAX has the derivative."""
-    return _elementwise(house.Elementwise(fn, deg))
-
-
-def Elementwise(
-    fn: Callable[[Any], Any] | None = None,
-    nngp_fn: Callable[[Any, Any, Any], Any] | None = None,
-    d_nngp_fn: Callable[[Any, Any, Any], Any] | None = None,
-) -> Layer:
-    """A function `fn` of units, a formula `nngp_fn` of covariances, or both; `d_nngp_fn` is not needed, JAX has the derivative.
-
-    Without `nngp_fn` the kernel is that of `ElementwiseNumerical(fn, 40)`.
-    """
-    if fn is None and nngp_fn is None:
-        raise ValueError("give `fn`, a function of units, or `nngp_fn`, a formula of their covariances")
-    if nngp_fn is None:
-        return _elementwise(house.Elementwise(fn, 40))  # pyright: ignore[reportArgumentType]
-    init_fn, apply_fn, kernel_fn = _elementwise(house.KernelFormula(nngp_fn))
-    return init_fn, apply_fn if fn is None else lambda params, inputs, **options: fn(inputs), kernel_fn
-
-
-def Gaussian(a: float = 1.0, b: float = -1.0) -> Layer:
-    """a exp(bx²)."""
-    return _elementwise(house.Gaussian(a, b))
-
-
-def Sign() -> Layer:
-    """The sign, through which no gradient passes."""
-    return _elementwise(house.Sign())
-
-
-def RectifiedMonomial(degree: int) -> Layer:
-    """x^degree above 0; degrees 0, 1 and 2."""
-    if degree > 2:
-        raise NotImplementedError(
-            "`RectifiedMonomial` is offered up to degree 2; take `ElementwiseNumerical(fn, deg)` beyond"
-        )
-    return _elementwise(house.RectifiedMonomial(degree))
-
-
-def ExpNormalized(gamma: float = 1.0, shift: float = -1.0, do_clip: bool = False) -> Layer:
-    """exp(γ(cos θ + shift)) times the sizes, a kernel alone; `do_clip` is not needed, cosines stay within ±1."""
-    return _elementwise(house.ExpNormalized(gamma, shift))
-
-
-def Polynomial(coef: Sequence[float]) -> Layer:
-    """Σ_k coef[k] x^k; its quadrature is exact."""
-    numbers = tuple(float(c) for c in coef) or (0.0,)
-    return _elementwise(house.Elementwise(functools.partial(_polynomial, coef=numbers), len(numbers)))
-
-
-def _polynomial(x: Any, coef: tuple[float, ...]) -> Any:
-    value = coef[-1] * jnp.ones_like(x)
-    for c in coef[-2::-1]:
-        value = value * x + c
-    return value
-
-
-def Monomial(degree: int) -> Layer:
-    """x^degree."""
-    return Polynomial([0.0] * degree + [1.0])
-
-
-def Hermite(degree: int) -> Layer:
-    """The normalised Hermite polynomial He_degree/√(degree!), its kernel right for units of any variance."""
-    coefficients = np.polynomial.hermite_e.herme2poly([0.0] * degree + [1.0])
-    return Polynomial([float(c) for c in coefficients / np.prod(np.sqrt(np.arange(1.0, degree + 1)))])
