@@ -18,6 +18,14 @@ SECTIONS = {
         "Cost and memory against n of the engines on the CPU, in one run, each in a process of its own; and what a product from "
         "disk costs against reading the tiles alone. `python benchmarks/stored.py`",
     ),
+    "dask_engine": (
+        "Products on a cluster",
+        "Workers of one thread each on this machine; a product made anew each time. `python benchmarks/dask_engine.py`",
+    ),
+    "plans": (
+        "Plans",
+        "What plans foretell against what happens. `python benchmarks/plans.py`",
+    ),
     "faults": (
         "Faults",
         "Work that is killed, cut short or damaged at seeded moments, against work left alone. `python benchmarks/faults.py`",

@@ -111,7 +111,10 @@ class DenseGram(AbstractHostGram):
         return self.values
 
     def block(self, rows: Any, columns: Any) -> np.ndarray:
-        return self.values[np.atleast_1d(np.arange(self.n)[rows])][:, np.atleast_1d(np.arange(self.n)[columns])]
+        rows, columns = (np.atleast_1d(np.arange(self.n)[which]) for which in (rows, columns))
+        if 4 * len(columns) < self.n:  # whole rows are copied faster than single entries, and take more memory
+            return self.values[np.ix_(rows, columns)]
+        return self.values[rows][:, columns]
 
     def square_sum(self) -> float:
         return float(sum(np.vdot(part, part) for part in np.array_split(self.values, max(1, self.n // 512))))

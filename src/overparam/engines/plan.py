@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 import numpy as np
+from scipy.linalg.blas import dsymv  # pyright: ignore[reportAttributeAccessIssue]
 
 from overparam.core import checks
+from overparam.core.angles import near_parallel
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import available_memory, blas_threads, free_memory
 from overparam.core.words import byte_size, duration
@@ -19,16 +21,20 @@ from overparam.engines.disk import DiskNeed
 Engine = Literal["dense", "stored", "half", "matrix_free", "dask"]
 MADE_ANEW = ("matrix_free", "dask")
 """Engines that make the matrix again in every product; the others store it."""
+FRESH = 2**23
+"""Numbers whose memory is asked for anew, to see how long the system takes to give it: too many to be kept for the next time."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What the machine does in a second: multiply-adds times two, kernel entries, bytes read by a product."""
+    """What the machine does in a second: multiply-adds times two, kernel entries, bytes read by a product, bytes of memory that
+    was not in use before."""
 
     flops: float
     entries: float
     """Epilogues of cosines, or whole entries where a kernel makes its own blocks."""
     bytes: float
+    fresh: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,9 @@ class EnginePlan:
         """To make the stored matrix, less what a place holds of it; 0 where nothing is stored."""
         if self.disk is not None:
             return self.disk.build_seconds(self._matrix_seconds())
-        return 0.0 if self.engine in MADE_ANEW else self._matrix_seconds()
+        if self.engine in MADE_ANEW:
+            return 0.0
+        return self._matrix_seconds() + (8.0 if self.engine == "dense" else 4.0) * self.n**2 / self.measure().fresh
 
     @property
     def product_seconds(self) -> float:
@@ -191,9 +199,17 @@ def cpu_rates(kernel: AbstractInnerProductKernel, get: str, threads: int | None)
     from overparam.engines.panels import PIECE
     from overparam.engines.workers import ENOUGH, worker_count
 
-    rho = np.random.default_rng(0).uniform(-0.99, 0.99, PIECE)  # in no order: a branch a number is not foreseen then
-    epilogue = _best(lambda: kernel.from_cosines(np, rho, 1.0, 1.0, get))
-    return replace(_machine_rates(threads), entries=worker_count(threads, ENOUGH) * rho.size / epilogue)
+    # in no order, as a branch a number is foreseen else, and more than a core's own cache holds
+    cosines = np.random.default_rng(0).uniform(-0.99, 0.99, (16, PIECE))
+    values = np.empty_like(cosines)
+
+    def pieces() -> None:
+        for rho, out in zip(cosines, values, strict=True):
+            near_parallel(rho)
+            out[...] = kernel.from_cosines(np, rho, 1.0, 1.0, get)
+
+    epilogue = _best(pieces)
+    return replace(_machine_rates(threads), entries=worker_count(threads, ENOUGH) * cosines.size / epilogue)
 
 
 def block_rates(kernel: AbstractKernel, X: Any, get: str, threads: int | None) -> Rates:
@@ -209,12 +225,15 @@ def _machine_rates(threads: int | None) -> Rates:
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((256, 512)), rng.standard_normal((2048, 512))
     # larger than the last-level cache of most machines: a product reads memory, not cache
-    square = np.ones((2000, 2000))
-    v = np.ones(2000)
+    square = np.ones((3000, 3000))
+    v = np.ones(3000)
     with blas_threads(threads):
         multiply = _best(lambda: A @ B.T)
-        read = _best(lambda: square @ v)
-    return Rates(flops=2 * 256 * 512 * 2048 / multiply, entries=np.inf, bytes=8 * square.size / read)
+        read = _best(
+            lambda: dsymv(1.0, square.T, v, lower=1)
+        )  # as products with one vector are made: of half the matrix
+        fresh = _best(lambda: np.zeros(FRESH).fill(1.0))
+    return Rates(2 * 256 * 512 * 2048 / multiply, np.inf, 4 * square.size / read, 8 * FRESH / fresh)
 
 
 def _best(work: object, repeats: int = 4) -> float:
