@@ -182,8 +182,8 @@ BREAKS = (
     ),
     Break(
         f"{STOPPED}[analyze]", "a kept part comes back in single precision", "frame/keeping.py",
-        "return cls(folder.arrays_from(arrays, path), json.loads(about))",
-        "return cls({n: np.float32(a) for n, a in folder.arrays_from(arrays, path).items()}, json.loads(about))",
+        "return cls(folder.arrays_from(arrays, path), reading.json_from(about, path))",
+        "return cls({n: np.float32(a) for n, a in folder.arrays_from(arrays, path).items()}, reading.json_from(about, path))",
     ),
     Break(
         f"{STOPPED}[analyze]", "parts are not forgotten", "frame/keeping.py",
