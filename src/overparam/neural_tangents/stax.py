@@ -179,7 +179,7 @@ def Dense(
 
     def weights(params: Any, shape: tuple[int, ...]) -> dict[str, Any]:
         W, b = params
-        W = jnp.asarray(W).T.reshape(-1, *(1,) * (len(shape) - 1), shape[-1])
+        W = jnp.asarray(W).T.reshape(W.shape[1], *(1,) * (len(shape) - 1), W.shape[0])
         return {".W": W} | ({} if b is None else {".b": b.reshape(-1)})
 
     return adapted(
