@@ -16,7 +16,6 @@ import jax.numpy as jnp
 from overparam.core.traced import floats, smooth
 from overparam.layers import Composition, GlobalPool, Pairs
 from overparam.layers.kernel_pairs import mapped, one_case
-from overparam.layers.windows import equal_positions
 
 _ARRAYS = ("nngp", "ntk", "cov1", "cov2")
 
@@ -217,7 +216,8 @@ def pairs_of_kernel(kernel: Kernel) -> Pairs:
     own = [of(kernel.cov1), of(cov2)]
     positions = moment.shape[3 : 3 + grid]
     ones, same_position = (1,) * grid, jnp.eye(_size(positions), dtype=bool).reshape(*positions, *positions)
-    squares = [equal_positions(smooth, Pairs(o, o, o, o, o, grid=grid, across=True)).apart for o in own]
+    letters = "ijklm"[:grid]
+    squares = [jnp.einsum(f"...{letters}{letters}->...{letters}", o) for o in own]
     of_x = squares[0].reshape(*squares[0].shape, *ones)
     of_z = squares[1].reshape(*squares[1].shape[:2], *ones, *positions)
     both = [
