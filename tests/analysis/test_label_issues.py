@@ -189,7 +189,7 @@ def test_what_cannot_be_applied_is_one_line(blobs, tmp_path, rows, columns, word
 
 
 def test_a_file_that_is_not_there_is_one_line(blobs, tmp_path):
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         apply_decisions(blobs[:2], tmp_path / "none.csv")
 
 
