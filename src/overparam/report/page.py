@@ -238,9 +238,9 @@ def _value(value: Any) -> str:
     return number(value)
 
 
-def render_fragment(parts: Parts) -> str:
+def render_fragment(parts: Parts, *, samples: bool = True) -> str:
     """HTML for `_repr_html_`: the verdict open, the other sections folded; no script, nothing loaded."""
-    inside = ["".join(_inside(s, i == 0, _still, True, CARD_ROWS)) for i, s in enumerate(parts.sections)]
+    inside = ["".join(_inside(s, i == 0, _still, samples, CARD_ROWS)) for i, s in enumerate(parts.sections)]
     folded = (
         f"<details><summary>{escape(section.title)}</summary>{words}</details>"
         for section, words in zip(parts.sections[1:], inside[1:], strict=True)
