@@ -50,7 +50,7 @@ def test_result_json_is_json_and_is_what_folder_read_expects(saved, name):
         raise AssertionError(f"{word} in result.json")
 
     document = json.loads(text, parse_constant=refuse)
-    assert set(document) == {"schema", "kind", "title", "provenance", "values", "arrays", "arrays_sha256", "sections"}
+    assert set(document) == folder.SAID
     parts = folder.read(place)
     assert parts.kind == "analysis"
     assert sorted(parts.arrays) == document["arrays"] == sorted(found.parts().arrays)
@@ -158,6 +158,7 @@ def test_a_folder_of_something_else(tmp_path):
         op.read(tmp_path)
     place = checked("wine").found.save(tmp_path / "a")
     document = json.loads((place / "result.json").read_text())
+    del document["sha256"]  # as older versions wrote it: what follows is changed by hand
     document["kind"] = "recipe"
     (place / "result.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="kind 'recipe'"):

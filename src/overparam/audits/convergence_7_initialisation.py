@@ -422,5 +422,10 @@ def smallest_across(H: np.ndarray) -> float:
         products = H[first:last] @ H.T
         rest = squares[None, :] - products**2 / safe[first:last, None]
         rest[np.arange(last - first), np.arange(first, last)] = np.inf
+        close = rest < 1e-6 * squares  # the difference of squares has few digits left there
+        for i in np.flatnonzero(close.any(axis=1)):
+            near = np.flatnonzero(close[i])
+            across = H[near] - np.outer(products[i, near] / safe[first + i], H[first + i])
+            rest[i, near] = np.einsum("ij,ij->i", across, across)
         best = min(best, float(rest.min()))
     return float(np.sqrt(max(best, 0.0)))

@@ -124,7 +124,7 @@ class KernelFormula(AbstractByGaps):
     The kernel q²/2 of (u² − 1)/2, for units of variance 1, has the slope q:
 
     >>> square = KernelFormula(lambda q, xx, zz: q**2 / 2)
-    >>> [float(value[0]) for value in square.dual(np, np.array([0.5]), np.ones(1), np.ones(1))]
+    >>> [round(float(value[0]), 12) for value in square.dual(np, np.array([0.5]), np.ones(1), np.ones(1))]
     [0.125, 0.5]
     """
 

@@ -227,7 +227,9 @@ class Gaussian(AbstractActivation):
         P, Q = -2 * self.b * pairs.xx, -2 * self.b * pairs.zz
         least, more = 1 + P + Q, P * Q * (pairs.apart * pairs.together)
         D = least + more
-        delta = (xp.square(P - Q) + more * (D + least)) / ((1 + 2 * P) * (1 + 2 * Q))
+        # Products of two factors, each over its own 1 + 2P: their product overflows where neither does.
+        across = (P / (1 + 2 * P)) * (Q / (1 + 2 * Q)) * (pairs.apart * pairs.together)
+        delta = ((P - Q) / (1 + 2 * P)) * ((P - Q) / (1 + 2 * Q)) + across * (D + least)
         apart = -xp.expm1(-xp.log1p(delta) / 4)
         slope = 4 * (self.a * self.b) ** 2 * (pairs.second_moment(xp) / D / xp.sqrt(D))
         return activated(xp, pairs, self.square(xp, pairs.xx), self.square(xp, pairs.zz), apart, 2 - apart, slope)

@@ -115,7 +115,7 @@ def amount(text: str) -> float | None:
 def text_array(texts: Sequence[str]) -> np.ndarray:
     """Text in an array: all of one width, or, where one long value would make all of them long, as Python has it.
 
-    >>> text_array(["a", "b" * 10_000]).dtype.kind, text_array(["a", "b"]).dtype.kind
+    >>> text_array([*"acdefg", "b" * 10_000]).dtype.kind, text_array(["a", "b"]).dtype.kind
     ('O', 'U')
     """
     longest = max(map(len, texts), default=0)
