@@ -274,6 +274,28 @@ def _real(value: Any) -> float:
     return np.nan
 
 
+def require_one_kind(values: np.ndarray, name: str) -> None:
+    """Raise where Python values cannot be put in order: one is missing beside the others, or text stands beside numbers."""
+    if values.dtype != object:
+        return
+    kinds = [type(value).__name__ for value in values]
+    gone = np.array(
+        [kind in ("NoneType", "NAType", "NaTType") or (kind == "float" and value != value)
+         for value, kind in zip(values, kinds, strict=True)], dtype=bool,
+    )  # fmt: skip
+    if gone.any():
+        first = int(gone.argmax())
+        raise ValueError(
+            f"`{name}` has {count_of(int(gone.sum()), 'missing value')} (first: {values[first]!r} at row {first}); drop those rows, or name them"
+        )
+    text = np.array([isinstance(value, str) for value in values], dtype=bool)
+    if text.any() and not text.all():
+        first = int(np.argmax(text != text[0]))
+        raise ValueError(
+            f"`{name}` has text beside values of another kind (first: {values[first]!r} at row {first}); make them all text"
+        )
+
+
 def one_of(value: Any, name: str, allowed: Collection[T], fix: str = "") -> T:
     """`value`, or one line: it is none of those allowed.
 
@@ -402,7 +424,11 @@ def trained_layers(trained: Trained | tuple[int, ...], depth: int) -> tuple[bool
     numbers = range(1, depth + 2)
     named = {"all": numbers, "hidden": numbers[1:-1], "last": numbers[-1:]}
     chosen = named.get(trained, ()) if isinstance(trained, str) else trained
-    if not chosen or not all(isinstance(n, int | np.integer) and n in numbers for n in chosen):
+    if (
+        not isinstance(chosen, Collection)
+        or not chosen
+        or not all(isinstance(n, int | np.integer) and n in numbers for n in chosen)
+    ):
         raise ValueError(
             f"`trained` is {trained!r}; expected 'all', 'hidden' (from depth 2 on), 'last', or numbers of layers from 1 to "
             f"{depth + 1}"

@@ -308,13 +308,14 @@ class ChosenFit:
     def without(
         self, rows: np.ndarray, groups: np.ndarray, blocks: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """As `TunedFit.without`."""
-        known = self.rows
+        """As `TunedFit.without`; for gradient descent after s steps stands the ridge 1/(lr s), whose shrinkage is closest."""
+        known, best = self.rows, self._setting
+        ridge = 1 / (best.lr * best.steps) if best.steps and best.lr else best.ridge
         K = cross_matrix(self.kernel, known.X[rows], known.X[rows], get=self.get)
         roots = np.sqrt(np.ones(len(K)) if known.weights is None else known.weights[rows])[:, None]
         K = roots * ((K + K.T) / 2) * roots.T
         with blas_threads(1 if len(K) <= ONE_THREAD else None):
-            for kept, found in left_out_without(K, roots * known.scaled[rows], groups, self._setting.ridge, blocks):
+            for kept, found in left_out_without(K, roots * known.scaled[rows], groups, ridge, blocks):
                 yield rows[kept], self.in_units(found / roots[kept])
 
     def over_folds(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, final
@@ -314,7 +314,10 @@ def tuned_fit(
         ridge=None if ridge is None else checks.positive(ridge, "ridge"),
     )  # fmt: skip
     n = len(X)
-    counts = [] if steps is None else [steps] if isinstance(steps, int | np.integer) else list(steps)
+    counts = list(steps) if isinstance(steps, Collection) and not isinstance(steps, str) else [steps]
+    if not counts:
+        raise ValueError("`steps` is empty; give one number or several, or leave it out")
+    lr = None if lr is None else checks.positive(lr, "lr", fix="leave it out for 1/λ_max")
     stopped = None if steps is None else ([checks.whole_number(one, "steps", least=1) for one in counts], lr)
     if steps is None and lr is not None:
         raise ValueError(f"`lr` is {lr!r} and there are no `steps`; give both, or steps alone")

@@ -78,7 +78,8 @@ def fit_encoders(table: Table, book: Notebook) -> list[Encoder]:
 
 def encoded_again(table: Table, encoders: Sequence[Encoder]) -> np.ndarray:
     """The features of a table with the columns that the encoders were fitted to, in any order; missing numbers are NaN."""
-    features = like_training(table, table, Chosen([], None, []), encoders, None, Notebook()).features
+    known = replace(table, name="the rows that were fitted")
+    features = like_training(table, known, Chosen([], None, []), encoders, None, Notebook(), table.name).features
     rows, blocks = np.arange(len(table.places)), []
     for one, column in zip(encoders, features, strict=True):
         _require_finite(table, column, rows)

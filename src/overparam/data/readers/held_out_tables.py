@@ -15,9 +15,13 @@ from overparam.data.readers.tables import Table
 
 
 def like_training(
-    test: Table, table: Table, chosen: Chosen, encoders: Sequence[Encoder], y: Any, book: Notebook
+    test: Table, table: Table, chosen: Chosen, encoders: Sequence[Encoder], y: Any, book: Notebook, called: str = ""
 ) -> Chosen:
-    """The columns of a test table by those of the training table; one line where one is not there or of another kind."""
+    """The columns of a test table by those of the training table; one line where one is not there or of another kind.
+
+    called: the test table in errors; by its name if not given.
+    """
+    called = called or f"the test file {test.name}"
     book.words.extend(note for note in test.notes if note not in book.words)
     for note in test.column_notes:
         if note not in book.columns:
@@ -29,7 +33,7 @@ def like_training(
     absent = [name for name in wanted if name not in columns]
     if absent:
         raise ValueError(
-            f"the test file {test.name} has no column {shown_values(absent)}, which {table.name} has; it needs the same columns, "
+            f"{called} has no column {shown_values(absent)}, which {table.name} has; it needs the same columns, "
             "the label too"
         )
     features = []
@@ -40,8 +44,8 @@ def like_training(
         if not fits and len(there):
             place = f"{test.place_word} {test.places[there[0]]}"
             raise ValueError(
-                f"column {column.name!r} is {_said(encoder.kind)} in {table.name} and {_said(column.kind)} in the test file "
-                f"{test.name} (first: {place}); make them alike"
+                f"column {column.name!r} is {_said(encoder.kind)} in {table.name} and {_said(column.kind)} in {called} "
+                f"(first: {place}); make them alike"
             )
         features.append(column)
     labels = [columns[column.name] for column in chosen.labels] if y is None else [given_labels(y, len(test.places))]
