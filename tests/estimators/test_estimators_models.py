@@ -152,7 +152,7 @@ def test_frames_sparse_rows_and_gaps():
     assert np.isfinite(model.predict_proba(unseen)).all()
     with pytest.raises(ValueError, match="infinite"):
         model.predict(frame.head(2).assign(size=[np.inf, 1.0]))
-    with pytest.raises(ValueError, match="text in the test"):
+    with pytest.raises(ValueError, match="text in X"):
         model.predict(frame.head(2).assign(size=["a", "b"]))
     zeros = np.where(np.abs(X) < 0.7, 0.0, X)
     plain, packed = (op.NTKRegressor(kernel="laplace").fit(rows, NUMBERS) for rows in (zeros, sparse.csr_matrix(zeros)))

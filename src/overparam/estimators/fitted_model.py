@@ -34,7 +34,7 @@ class FittedModel(AbstractAnswer):
     """The name of its class."""
     parameters: Mapping[str, Any]
     classes: np.ndarray | None
-    """None of a regression."""
+    """None of a regression; moments as whole numbers."""
     features: int
     names: tuple[str, ...] | None
     columns: PreparedColumns
@@ -55,6 +55,8 @@ class FittedModel(AbstractAnswer):
     """Of a network: its width, rate, steps and laziness."""
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Of its networks, by output and name."""
+    moments: str = ""
+    """The dtype of classes that are dates."""
 
     def without_weights(self) -> FittedModel:
         return replace(self, weights={})
@@ -71,7 +73,11 @@ class FittedModel(AbstractAnswer):
     def verdict(self) -> Verdict:
         best = self.fit.settings[0]
         stop = f"stopped after {count_of(best.steps, 'step')}" if best.steps else f"ridge {number(best.ridge, 3)}"
-        if self.classes is None:
+        if self.classes is None and self.error.upper in (None, np.inf):
+            first = (
+                f"The mean square of two rows left out is {number(self.error.value, 3)}; more cannot be told from two."
+            )
+        elif self.classes is None:
             first = f"The mean square error on new rows is {measured(self.error, share=False)}, by rows left out."
         else:
             first = f"{measured(self.error)} of new rows are put into a wrong class, by rows left out."
@@ -115,9 +121,9 @@ class FittedModel(AbstractAnswer):
         if self.names is not None:
             found.feature_names_in_ = np.array(self.names, dtype=object)
         if self.classes is not None:
-            found.classes_ = self.classes
+            found.classes_ = self.classes.view(_moments(self.moments)) if self.moments else self.classes
         found.columns_, found._left_out, found._counted = self.columns, self.left_out, self.counted
-        found._seed, found._notes = self.seed, list(self.words)
+        found._seed, found._notes, found._provenance = self.seed, list(self.words), self.provenance
         if self.learned:
             found.take_weights(self.learned, self.weights)
         found.fit_ = self.fit.put_back(self.rows, self.kernel.make(), self.get, self.coefficients)
@@ -132,12 +138,14 @@ def fitted_model(estimator: Any) -> FittedModel:
         raise ValueError(
             f"{kernel} is not a kernel of overparam and cannot be made from its record; keep the estimator by pickle"
         )
-    parameters = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
+    parameters = {name: _plain(value, name) for name, value in estimator.get_params(deep=False).items()}
+    classes, moments = _stored(getattr(estimator, "classes_", None))
     names = getattr(estimator, "feature_names_in_", None)
     return FittedModel(
         model=type(estimator).__name__,
         parameters=parameters,
-        classes=getattr(estimator, "classes_", None),
+        classes=classes,
+        moments=moments,
         features=estimator.n_features_in_,
         names=None if names is None else tuple(map(str, names)),
         columns=estimator.columns_,
@@ -153,23 +161,46 @@ def fitted_model(estimator: Any) -> FittedModel:
         error=estimator.loo_error_,
         learned=getattr(estimator, "learned_", {}),
         weights=estimator.weights_ if hasattr(estimator, "weights_") else {},
-        provenance=estimator._watch.provenance({"model": type(estimator).__name__, **parameters}, seed=estimator._seed),
+        provenance=replace(estimator._provenance, configuration={"model": type(estimator).__name__, **parameters}),
     )
 
 
-def _plain(value: Any) -> Any:
+def _stored(classes: np.ndarray | None) -> tuple[np.ndarray | None, str]:
+    """Classes as an array that is read back without pickle, and the dtype of those that are dates."""
+    if classes is None or classes.dtype.kind in "biufU":
+        return classes, ""
+    if classes.dtype.kind in "mM":
+        return classes.view(np.int64), classes.dtype.str
+    if all(isinstance(value, str) for value in classes.tolist()):  # as pandas has them
+        return classes.astype(str), ""
+    kind = type(classes[0]).__name__
+    raise ValueError(
+        f"the classes are of the kind {kind}, which a folder does not hold; fit to text, or keep the estimator by pickle"
+    )
+
+
+def _moments(dtype: str) -> np.dtype[Any]:
+    found = np.dtype(dtype)
+    if found.kind not in "mM":
+        raise ValueError(f"the classes were stored as {dtype!r}, which are no dates; make the result again")
+    return found
+
+
+def _plain(value: Any, name: str) -> Any:
     """A parameter as JSON: kernels as their Specs, weights of classes as pairs."""
     if isinstance(value, AbstractKernel):
         return {"kernel": spec_of(value).to_json()}
     if isinstance(value, Mapping):
-        return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
-    if isinstance(value, np.generic):
+        return {"pairs": [[_plain(key, name), _plain(item, name)] for key, item in value.items()]}
+    if isinstance(value, np.generic) and value.dtype.kind in "biufU":
         return value.item()
     if isinstance(value, tuple | list | range | np.ndarray):
-        return [_plain(item) for item in value]
+        return [_plain(item, name) for item in value]
     if isinstance(value, np.random.RandomState):
         return None
-    return value
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError(f"`{name}` holds a {type(value).__name__}, which a folder does not; keep the estimator by pickle")
 
 
 def _made(value: Any) -> Any:

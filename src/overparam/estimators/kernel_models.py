@@ -9,22 +9,28 @@ from typing import Any, Literal, final
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d
 
 from overparam.core import checks
 from overparam.core.bracketed import Interval
 from overparam.core.kernel import AbstractKernel
-from overparam.core.provenance import Stopwatch
+from overparam.core.machine import has_accelerator
+from overparam.core.provenance import Provenance, Stopwatch
 from overparam.data.labels import encode_codes
+from overparam.engines.matrix import chosen_device
 from overparam.estimators.rows import PreparedColumns, as_numbers, prepare_columns
 from overparam.theory.error_intervals import scores_left_out
 from overparam.theory.tuning import Candidates, TunedFit, default_candidates, tuned_fit
 
 BY_CHANCE = 0.01
 """Share of the distinct rows with more than one label from which equal rows are no copies: few values repeat by chance."""
+MOST_SPREAD = 4_000
+"""Rows to which weights are spread where equal rows are no copies: each of them leaves for itself."""
+IMAGES = ("none", "unit")
+"""Preparations that leave images as they are laid out."""
 FAMILIES = {"laplace": "Laplace", "gaussian": "Gaussian"}
 
 
@@ -38,6 +44,8 @@ class AbstractTuned(BaseEstimator):
     _counted: np.ndarray
     """(rows fitted,) how many equal rows each was."""
     _notes: list[str]
+    _provenance: Provenance
+    """Without the configuration."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -53,6 +61,8 @@ class AbstractTuned(BaseEstimator):
         if self.fit_.task == "classes":
             return scores.interval("error")
         found, targets = scores.interval("mean_square"), self.fit_.y[:1].size
+        if int(self.fit_.groups.max()) < 2:  # two squares may agree by luck: what others would be cannot be told
+            return Interval(found.value / targets, 0.0, np.inf, found.level)
         return Interval(found.value / targets, found.lower / targets, found.upper / targets, found.level)
 
     @property
@@ -118,54 +128,87 @@ class AbstractKernelModel(AbstractTuned):
     def _fit(
         self, X: Any, targets: Any, sample_weight: Any, groups: Any, task: Literal["classes", "regression"]
     ) -> None:
-        """Fit to rows and to `targets`, a function of the checked y that gives targets and further weights."""
-        self._watch = Stopwatch()
-        A, encoders, self._notes = as_numbers(self, X)
-        n = len(A)
-        y, more = targets(n)
+        """Fit to rows and to `targets`, which of how many rows, those that are there and their weights gives targets and further weights.
+
+        Rows of weight 0 are taken away before anything is made of the others.
+        """
+        watch = Stopwatch()
+        self._check_options()
         given = None if sample_weight is None else _check_sample_weight(
-            sample_weight, A, dtype=np.float64, ensure_non_negative=True
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )  # fmt: skip
-        there = np.arange(n) if given is None else np.flatnonzero(given > 0)
-        counted = np.ones(n) if given is None else given
-        if task == "classes" and len(np.unique(y[there], axis=0)) < 2:
-            raise ValueError("the rows are of 1 class; two classes or more are needed")
-        if len(there) < 2:
+        there = None if given is None or np.all(given > 0) else np.flatnonzero(given > 0)
+        if there is not None and len(there) < 2:
             raise ValueError(f"there is {len(there)} sample of a weight above 0; leaving rows out needs at least 2")
+        A, encoders, self._notes = as_numbers(self, X if there is None else _safe_indexing(X, there))
+        n = len(A) if given is None else len(given)
+        there = np.arange(n) if there is None else there
+        counted = np.ones(n)[there] if given is None else given[there]
+        y, more = targets(n, there, counted)
         names = None if groups is None else np.asarray(groups)
         if names is not None and names.shape != (n,):
             raise ValueError(f"`groups` has shape {names.shape}; expected ({n},), the group of every row")
-        leads, same, together = _copies(A[there], y[there], None if names is None else names[there])
-        weights = np.bincount(same, counted[there])
-        fitted = weights if more is None else np.bincount(same, (counted * more)[there])
-        first = there[leads]
+        if names is not None:
+            checks.require_one_kind(names := names[there], "groups")
+        more = np.ones(len(A)) if more is None else more
+        leads, same, together = _copies(A, y, names, task)
+        if (
+            len(leads) == len(A) and together is None and np.any(counted != 1)
+        ):  # rows repeat by chance: so do those of a weight
+            leads = _spread(counted)
+            weights = counted[leads] if len(leads) == len(A) else np.ones(len(leads))
+            same, fitted = np.unique(leads, return_index=True)[1], weights * more[leads]
+            if len(leads) == len(A):
+                self._notes.append("weights are no small whole numbers: a row leaves with all of its weight")
+        else:
+            weights, fitted = np.bincount(same, counted), np.bincount(same, counted * more)
         plain = bool(np.all(fitted == 1))
-        self.columns_ = prepare_columns(A[first], None if plain else fitted, self.preprocess, encoders)
-        rows = self.columns_.rows(A)
+        self.columns_ = prepare_columns(A[leads], None if plain else fitted, self.preprocess, encoders)
+        rows = self.columns_.rows(A[leads])
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        ridge = None if isinstance(self.ridge, str) and self.ridge == "auto" else checks.positive(self.ridge, "ridge")
+        ridge = None if isinstance(self.ridge, str) and self.ridge == "auto" else checks.positive(
+            self.ridge, "ridge", fix="or 'auto'"
+        )  # fmt: skip
         self.fit_ = tuned_fit(
-            rows[first], y[first], groups=together, weights=None if plain else fitted, candidates=self._candidates(rows[first], seed),
-            ridge=None if self.steps is not None and ridge is None else ridge, steps=self.steps, lr=self.lr,
-            task=task, key=seed, jobs=self.n_jobs, device=self.device,
+            rows, y[leads], groups=together, weights=None if plain else fitted, candidates=self._candidates(rows, seed),
+            ridge=ridge, steps=self.steps, lr=self.lr, task=task, key=seed, jobs=self.n_jobs, device=self.device,
         )  # fmt: skip
         self._seed, self._counted = seed, weights
         self._left_out = np.empty((n, *self.fit_.outputs.shape[1:]))
         self._left_out[there] = self.fit_.outputs[same]
-        absent = np.setdiff1d(np.arange(n), there)
-        if len(absent):  # they took no part
-            self._left_out[absent] = self.fit_.predict(rows[absent])
+        if len(there) < n:  # the others took no part
+            absent = np.setdiff1d(np.arange(n), there)
+            self._left_out[absent] = self._outputs(_safe_indexing(X, absent))
+        self._provenance = watch.provenance({}, seed=seed)
+
+    def _check_options(self) -> None:
+        """One line for an option that no table could mend."""
+        jobs = self.n_jobs
+        if jobs is not None and (not isinstance(jobs, int | np.integer) or isinstance(jobs, bool) or jobs == 0):
+            raise ValueError(f"`n_jobs` is {jobs!r}; expected how many at once, −1 for one a core, or None for one")
+        if chosen_device(self.device) == "gpu" and not has_accelerator():
+            raise ValueError(f"`device` is {self.device!r} and there is no accelerator here; leave it out")
+        given = isinstance(self.kernel, AbstractKernel | Mapping)
+        if given and (self.depth is not None or not _is_all(self.trained)):
+            raise ValueError("`kernel` has a depth and trained layers of its own; leave out `depth` and `trained`")
 
     def _candidates(self, rows: np.ndarray, seed: int) -> Candidates:
         kernel = self.kernel
-        if isinstance(kernel, AbstractKernel):
-            return {type(kernel).__name__: kernel}
-        if isinstance(kernel, Mapping):
-            return kernel
+        if isinstance(kernel, AbstractKernel | Mapping):
+            from overparam.kernels import Convolutional
+
+            several = kernel if isinstance(kernel, Mapping) else {type(kernel).__name__: kernel}
+            made = [one[0] if isinstance(one, tuple) else one for one in several.values()]
+            if self.preprocess not in IMAGES and any(isinstance(one, Convolutional) for one in made):
+                raise ValueError(
+                    f"`preprocess` is {self.preprocess!r}, after which rows are no images, and the kernel is of images; use "
+                    "preprocess='none', or 'unit'"
+                )
+            return several
         checks.one_of(
             kernel, "kernel", ("auto", "ntk", "nngp", *FAMILIES), "or a kernel of `op.kernels`, or several by name"
         )
-        if self.depth is None and self.trained == "all" and kernel != "nngp":
+        if self.depth is None and _is_all(self.trained) and kernel != "nngp":
             every = default_candidates(rows, key=seed)
             start = {"auto": "", "ntk": "tangent"}.get(kernel) if kernel not in FAMILIES else FAMILIES[kernel]
             return {name: one for name, one in every.items() if name.startswith(str(start))}
@@ -173,15 +216,13 @@ class AbstractKernelModel(AbstractTuned):
             raise ValueError(f"`kernel` is {kernel!r}, which has no `depth` and no `trained` layers; leave them out")
         from overparam.kernels import FullyConnected
 
-        depths = (
-            range(1, 6)
-            if self.depth is None
-            else [self.depth]
-            if isinstance(self.depth, int | np.integer)
-            else self.depth
-        )
+        given = range(1, 6) if self.depth is None else self.depth
+        several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+        depths = [checks.whole_number(one, "depth", least=1) for one in (given if several else [given])]  # type: ignore[union-attr]
+        if not depths:
+            raise ValueError("`depth` is empty; give one number of hidden layers or several, or leave it out")
         get = "nngp" if kernel == "nngp" else "ntk"
-        return {f"{get}, depth {depth}": (FullyConnected(int(depth), trained=self.trained), get) for depth in depths}
+        return {f"{get}, depth {depth}": (FullyConnected(depth, trained=self.trained), get) for depth in depths}
 
 
 @final
@@ -192,7 +233,7 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
     each; the least mean square of rows left out is taken. `loo_error_` is the error with an interval, from which what
     choosing flatters is taken away; `loo_predictions_` and `loo_probabilities_` are of every row by the model without it. Probabilities are
     those under which the labels of rows left out are likeliest. Equal rows leave together, unless more than one in a hundred
-    distinct rows has several labels: such tables repeat by chance.
+    distinct rows has several labels: such tables repeat by chance, and a row of a whole weight w leaves as w rows do.
 
     Args:
         kernel: "auto"; "ntk", "nngp", "laplace" or "gaussian" for one family; a kernel of `op.kernels`, or several by name.
@@ -204,8 +245,8 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
             1, as for images), or "none".
         random_state: draws the rows on which kernels are compared where there are more than 1,200.
         n_jobs: kernels tried at once, in threads.
-        device: as in `op.gram`.
-        class_weight: "balanced", or a weight a class, as in scikit-learn.
+        device: as in `op.gram`, for more than 4,000 rows; fewer are decomposed on the CPU.
+        class_weight: "balanced", by the weights of the rows, or a weight > 0 a class, as in scikit-learn.
 
     >>> X = [[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]]
     >>> model = NTKClassifier(kernel="laplace").fit(X, ["a", "a", "a", "b", "b", "b"])
@@ -244,11 +285,11 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
             groups: (n,) rows of a group leave together.
         """
 
-        def targets(n: int) -> tuple[np.ndarray, np.ndarray | None]:
-            self.classes_, codes = checked_labels(y, n)
+        def targets(n: int, there: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+            self.classes_, codes = checked_labels(y, n, there)
             signs = 2.0 * codes - 1.0  # scikit-learn's sign: the second class is positive
-            more = None if self.class_weight is None else compute_sample_weight(self.class_weight, self.classes_[codes])
-            return (signs if len(self.classes_) == 2 else encode_codes(codes, len(self.classes_))), more
+            more = _class_weights(self.class_weight, self.classes_, np.bincount(codes, counted))
+            return (signs if len(self.classes_) == 2 else encode_codes(codes, len(self.classes_))), more[codes]
 
         self._fit(X, targets, sample_weight, groups, "classes")
         return self
@@ -286,7 +327,7 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
 class NTKRegressor(RegressorMixin, AbstractKernelModel):
     """Kernel ridge regression on one target or several, with the kernel and the ridge that rows left out choose.
 
-    As `NTKClassifier`; targets are centred and scaled each by its own deviation while it is fitted.
+    As `NTKClassifier`, but equal rows always leave together; targets are centred and scaled each by its own deviation.
 
     >>> X = np.linspace(-1, 1, 30)[:, None]
     >>> model = NTKRegressor(kernel="gaussian").fit(X, X[:, 0] ** 2)
@@ -302,13 +343,16 @@ class NTKRegressor(RegressorMixin, AbstractKernelModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> NTKRegressor:
         """Fit to rows and their targets, (n,) or (n, targets); else as `NTKClassifier.fit`."""
-        self._fit(X, lambda n: (checked_numbers(y, n), None), sample_weight, groups, "regression")
+        self._fit(
+            X, lambda n, there, counted: (checked_numbers(y, n, there), None), sample_weight, groups, "regression"
+        )
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The targets of new rows; with `return_std` also the standard deviation of a new target at each.
 
-        That is of the Gaussian process whose mean this is, as large as residuals of rows left out say.
+        That is of the Gaussian process whose mean this is, as large as residuals of rows left out say. Numbers far outside those
+        fitted count as at 1,000 deviations, quantiles as at the ends, and it grows no more there. With `steps` there is none.
         """
         rows = self._rows(X)
         outputs = self.fit_.predict(rows)
@@ -316,54 +360,78 @@ class NTKRegressor(RegressorMixin, AbstractKernelModel):
 
     @property
     def loo_predictions_(self) -> np.ndarray:
-        """In the shape of y: every training row by the model without it, and without its copies."""
+        """In the shape of y: every training row by the model without it, and without its copies. Only the mean and the deviation
+        by which targets are centred and scaled are those of all rows."""
         check_is_fitted(self)
         return self._left_out
 
 
-def checked_labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The classes, sorted, and which of them every row has, as scikit-learn checks them."""
+def _class_weights(weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """(classes,) as scikit-learn has them, a row of weight w counted as w rows."""
+    if weight is None:
+        return np.ones(len(classes))
+    if isinstance(weight, str) and weight == "balanced":
+        return counts.sum() / (len(classes) * counts)
+    for name, own in weight.items() if isinstance(weight, Mapping) else ():
+        checks.positive(own, f"class_weight[{name!r}]", fix="leave out the rows of a class that is not to count")
+    return np.asarray(compute_class_weight(weight, classes=classes, y=classes))
+
+
+def checked_labels(y: Any, n: int, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The classes of the rows that are there, sorted, and which of them each has, as scikit-learn checks them."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
-    check_classification_targets(labels)
     if len(labels) != n:
         raise ValueError(f"`y` has {len(labels)} labels and `X` {n} rows; expected one a row")
+    checks.require_one_kind(labels := labels[there], "y")
+    check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"every row is of the class {classes[0]!r}; two classes or more are needed")
     return classes, codes
 
 
-def checked_numbers(y: Any, n: int) -> np.ndarray:
-    """Targets, (n,) or (n, targets)."""
+def checked_numbers(y: Any, n: int, there: np.ndarray) -> np.ndarray:
+    """Targets of the rows that are there, (n,) or (n, targets)."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    numbers = np.asarray(check_array(y, ensure_2d=False, dtype="float64", input_name="y"))
+    numbers = np.asarray(check_array(y, ensure_2d=False, dtype="float64", input_name="y", ensure_all_finite=False))
     if numbers.ndim > 2 or len(numbers) != n:
         raise ValueError(f"`y` has shape {numbers.shape}; expected ({n},) or ({n}, targets), one row for each of `X`")
-    return numbers
+    return np.asarray(check_array(numbers[there], ensure_2d=False, input_name="y"))
 
 
 def _copies(
-    A: np.ndarray, y: np.ndarray, groups: np.ndarray | None
+    A: np.ndarray, y: np.ndarray, groups: np.ndarray | None, task: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """The first row of each set that is fitted as one weighted row, which set every row is in, and the groups of the sets.
 
-    Without groups, equal rows leave together unless their labels show that rows repeat by chance; then every row is a set.
+    Without groups, equal rows leave together unless their labels show that rows repeat by chance; then every row is a set. Targets
+    of a regression show nothing, as replicates differ by noise.
     Sets are in an order of their own, so that the order of the rows changes no bit.
     """
-    same, of = _sets(A), np.zeros(len(A)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    same, of = equal_rows(A), np.zeros(len(A)) if groups is None else np.unique(groups, return_inverse=True)[1]
     leads, member = np.unique(_bytes(np.column_stack([A, y, of])), return_index=True, return_inverse=True)[1:]
     if groups is not None:
         return leads, member.ravel(), of[leads]
     several = np.bincount(same[leads]) > 1
-    if several.mean() > BY_CHANCE or len(several) < 2:
+    if (several.mean() > BY_CHANCE and task == "classes") or len(several) < 2:
         return np.arange(len(A)), np.arange(len(A)), None
     return leads, member.ravel(), same[leads]
 
 
-def _sets(A: np.ndarray) -> np.ndarray:
+def _spread(counts: np.ndarray) -> np.ndarray:
+    """Every row as often as it counts, in order; each once where these are no whole numbers or too many."""
+    whole = np.array_equal(counts, np.round(counts)) and counts.sum() <= MOST_SPREAD
+    return np.repeat(np.arange(len(counts)), counts.astype(int) if whole else 1)
+
+
+def _is_all(trained: Any) -> bool:
+    return isinstance(trained, str) and trained == "all"
+
+
+def equal_rows(A: np.ndarray) -> np.ndarray:
     """(n,) which rows are equal, NaN equal to NaN."""
     return np.unique(_bytes(A), return_inverse=True)[1].ravel()
 

@@ -14,7 +14,7 @@ from overparam.core.provenance import Stopwatch
 from overparam.data import Dataset
 from overparam.data.draws import split_rows
 from overparam.data.labels import encode_codes
-from overparam.estimators.kernel_models import AbstractTuned, checked_labels, checked_numbers
+from overparam.estimators.kernel_models import AbstractTuned, checked_labels, checked_numbers, equal_rows
 from overparam.estimators.rows import as_numbers, prepare_columns
 from overparam.theory.tuning import tuned_fit
 
@@ -49,22 +49,26 @@ class AbstractWideNet(AbstractTuned):
     def _fit(self, X: Any, targets: Callable[[int], np.ndarray], task: Literal["classes", "regression"]) -> None:
         from overparam.kernels import TwoLayer as Limit
 
-        self._watch = Stopwatch()
+        watch = Stopwatch()
+        checks.positive(self.kappa, "kappa")
+        named = isinstance(self.steps, str) and checks.one_of(
+            self.steps, "steps", ("theory", "held-out"), "or a number"
+        )
+        counts: Any = STEPS if named else checks.whole_number(self.steps, "steps", least=1)
+        given = isinstance(self.lr, str) and checks.one_of(self.lr, "lr", ("auto",), "or a number")
+        lr = None if given else checks.positive(self.lr, "lr", fix="or 'auto'")
         A, encoders, self._notes = as_numbers(self, X)
         y = targets(len(A))
         self.columns_ = prepare_columns(A, None, self.preprocess, encoders)
         rows = self.columns_.rows(A)
         key = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        named = isinstance(self.steps, str) and checks.one_of(
-            self.steps, "steps", ("theory", "held-out"), "or a number"
+        same = (
+            equal_rows(A) if task == "regression" else np.arange(len(A))
+        )  # replicates differ by noise, and leave together
+        groups = same if 0 < same.max() < len(A) - 1 else None
+        self.fit_ = tuned_fit(
+            rows, y, groups=groups, candidates={"two layers": Limit()}, steps=counts, lr=lr, task=task, key=key
         )
-        lr = (
-            None
-            if isinstance(self.lr, str) and checks.one_of(self.lr, "lr", ("auto",), "or a number")
-            else float(self.lr)
-        )
-        counts: Any = STEPS if named else int(self.steps)
-        self.fit_ = tuned_fit(rows, y, candidates={"two layers": Limit()}, steps=counts, lr=lr, task=task, key=key)
         self._seed, self._counted, self._left_out = key, np.ones(len(y)), self.fit_.outputs
         best = self.fit_.settings[0]
         self.lr_, self.steps_ = float(best.lr or 0.0), int(best.steps or 0)
@@ -76,6 +80,7 @@ class AbstractWideNet(AbstractTuned):
         self._params = [
             self._trained(rows, column, self.steps_, key + place)[0] for place, column in enumerate(scaled.T)
         ]
+        self._provenance = watch.provenance({}, seed=key)
 
     def _width(self) -> int:
         """The one given; else that at which the theory has neurons move by a tenth of their start, 256 to 4,096.
@@ -86,7 +91,7 @@ class AbstractWideNet(AbstractTuned):
         moved = float(np.sqrt(np.max(np.sum(c * (H @ c), axis=0), initial=0.0)))
         if isinstance(self.width, str):
             checks.one_of(self.width, "width", ("auto",), "or a number")
-            wanted = (moved / (LAZY * checks.positive(self.kappa, "kappa"))) ** 2
+            wanted = (moved / (LAZY * self.kappa)) ** 2
             width = 2 * int(np.ceil(np.clip(wanted, LEAST_WIDTH, MOST_WIDTH) / 2))
         else:
             width = checks.whole_number(self.width, "width", least=2)
@@ -207,7 +212,7 @@ class WideNetClassifier(ClassifierMixin, AbstractWideNet):
         """Fit to rows, as in `NTKClassifier`, and their classes."""
 
         def targets(n: int) -> np.ndarray:
-            self.classes_, codes = checked_labels(y, n)
+            self.classes_, codes = checked_labels(y, n, np.arange(n))
             return 2.0 * codes - 1.0 if len(self.classes_) == 2 else encode_codes(codes, len(self.classes_))
 
         self._fit(X, targets, "classes")
@@ -239,7 +244,7 @@ class WideNetRegressor(RegressorMixin, AbstractWideNet):
 
     def fit(self, X: Any, y: Any) -> WideNetRegressor:
         """Fit to rows and their targets, (n,) or (n, targets)."""
-        self._fit(X, lambda n: checked_numbers(y, n), "regression")
+        self._fit(X, lambda n: checked_numbers(y, n, np.arange(n)), "regression")
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -10,12 +10,13 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from overparam.core import checks
+from overparam.core.words import count_of
 from overparam.data.column_notes import Notebook
 from overparam.data.readers.arrays import dense, is_sparse
 from overparam.data.readers.encoders import Encoder
 from overparam.data.readers.encoding import encoded_again, fit_encoders
 from overparam.data.readers.table_sources import frame_kind, frame_table, object_table
-from overparam.data.readers.tables import Table
+from overparam.data.readers.tables import Table, unique_names
 from overparam.data.scaling import column_deviations, column_means, unit_rows
 
 FAR = 1_000.0
@@ -123,7 +124,9 @@ def as_numbers(
     scikit-learn does it, and kept on the estimator.
     """
     new = encoders is not None
-    table = _table(X)
+    if new and frame_kind(X) is not None and getattr(X, "shape", (1,))[0] == 0:
+        raise ValueError("`X` has no rows; give at least one")
+    table = _table(X, bool(encoders))
     if table is None:
         A = validate_data(
             estimator, X, reset=not new, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan",
@@ -131,27 +134,49 @@ def as_numbers(
         )  # fmt: skip
         A = dense(A) if is_sparse(A) else np.ascontiguousarray(A)
         if not encoders:
-            return A, (), []
+            return A, (), [] if new else _filled(A)
         table = object_table(A)
     else:
         validate_data(estimator, X, reset=not new, skip_check_array=True)
     if not new and len(table.places) < 2:
         raise ValueError("there is 1 sample, a table of one row; leaving rows out needs at least 2")
-    if encoders and frame_kind(X) is None:  # an array has its columns in the order of the training rows
-        names = getattr(estimator, "feature_names_in_", [column.name for column in table.columns])
-        named = zip(table.columns, names, strict=True)
-        table = replace(table, columns=tuple(replace(column, name=str(name)) for column, name in named))
-    book = Notebook()
-    found = tuple(encoders) if encoders else tuple(fit_encoders(table, book))
+    # Columns go by their place, as in scikit-learn, which has seen to it that names are those of the training rows, in their order.
+    places = [f"column {place}" for place in range(1, len(table.columns) + 1)]
+    names = unique_names(list(getattr(estimator, "feature_names_in_", places)))[0]
+    columns = tuple(replace(column, name=name) for column, name in zip(table.columns, names, strict=True))
+    table, book = replace(table, name="X", columns=columns), Notebook()
+    if encoders:
+        found = tuple(encoders)
+    elif new:  # plain numbers were fitted
+        found = tuple(Encoder(name, "number") for name in names)
+    else:
+        found = tuple(fit_encoders(table, book))
     return encoded_again(table, found), found, book.words
 
 
-def _table(X: Any) -> Table | None:
-    """A frame, or an array with text, as a table; None for plain numbers."""
+def _filled(A: np.ndarray) -> list[str]:
+    """What is done about missing numbers of training rows, in words."""
+    holes = np.isnan(A)
+    gone, some = holes.all(axis=0), holes.any(axis=0)
+    words = []
+    if np.any(some & ~gone):
+        count = count_of(int(holes[:, ~gone].sum()), "missing value")
+        words.append(f"filled {count} in {count_of(int(np.sum(some & ~gone)), 'column')} with the mean of the column")
+    if gone.any():
+        words.append(f"{count_of(int(gone.sum()), 'column')} without any value: 0 throughout")
+    return words
+
+
+def _table(X: Any, text: bool) -> Table | None:
+    """A frame, or an array or list with text, as a table; None for plain numbers. text: whether training rows were a table."""
     if frame_kind(X) is not None:
         return frame_table(X, "X")
-    if not isinstance(X, np.ndarray) or X.ndim != 2:
+    if isinstance(X, list | tuple) and all(isinstance(row, list | tuple) for row in X):
+        if not any(isinstance(value, str) for row in X for value in row) or len(set(map(len, X))) != 1:
+            return None
+        X = np.array(X, dtype=object)
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or not X.size:
         return None
-    if X.dtype.kind in "US" or (X.dtype.kind == "O" and any(isinstance(value, str) for value in X.flat)):
+    if X.dtype.kind in "US" or (X.dtype.kind == "O" and (text or any(isinstance(value, str) for value in X.flat))):
         return object_table(X)
     return None
