@@ -95,6 +95,8 @@ def test_rows_of_no_weight_are_not_there():
     frame.loc[:2, ["size", "colour"]] = np.nan, "violet"
     labels = np.where(np.arange(N) < 3, "nowhere", np.array(["no", "yes"])[SIDE])
     weights = (np.arange(N) >= 3).astype(float)
+    lazy = pl.from_pandas(frame).lazy()
+    assert classifier().fit(lazy, labels, sample_weight=weights).classes_.tolist() == ["no", "yes"]
     model, kept = classifier().fit(frame, labels, sample_weight=weights), classifier().fit(frame[3:], labels[3:])
     assert model.classes_.tolist() == ["no", "yes"]
     assert model.notes_ == kept.notes_
@@ -163,6 +165,8 @@ WRONG = [
     ({"steps": 10, "lr": np.nan}, "`lr` is nan; expected a finite number > 0"),
     ({"class_weight": {0: -1.0, 1: 1.0}}, r"class_weight\[0\]` is -1.0; expected a finite number > 0"),
     ({"class_weight": {0: 0.0, 1: 1.0}}, r"class_weight\[0\]` is 0.0; expected a finite number > 0"),
+    ({"class_weight": "even"}, "`class_weight` is 'even'; expected 'balanced'; or a weight a class"),
+    ({"kernel": {}}, "`kernel` is empty"),
     ({"kernel": Convolutional(1)}, "preprocess='none'"),
     ({"kernel": {"one": (Convolutional(1), "nngp")}}, "preprocess='none'"),
 ]
@@ -170,6 +174,7 @@ WRONG_NETWORKS = [
     ({"steps": 2.7}, "`steps` is 2.7; expected a whole number"),
     ({"steps": None}, "`steps` is None; expected a whole number"),
     ({"steps": [1, 2]}, r"`steps` is \[1, 2\]; expected a whole number"),
+    ({"device": 3}, "`device` is 3 and JAX finds"),
     ({"kappa": 0}, "`kappa` is 0; expected a finite number > 0"),
     ({"kappa": "x"}, "`kappa` is 'x'; expected a finite number > 0"),
     ({"lr": None}, "`lr` is None; expected a finite number > 0; or 'auto'"),
@@ -190,6 +195,18 @@ def test_a_device_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setattr("overparam.estimators.kernel_models.has_accelerator", lambda: False)
     with pytest.raises(ValueError, match="`device` is 'gpu' and there is no accelerator here"):
         classifier(device="gpu").fit(X, SIDE)
+
+
+@pytest.mark.parametrize("form", ["none", "unit"])
+def test_images_as_rows_are_predicted_as_the_kernel_has_them(form):
+    images = RNG.standard_normal((20, 4))
+    model = op.NTKRegressor(kernel=Convolutional(1, patch=1), preprocess=form, ridge=0.1).fit(images, NUMBERS[:20])
+    rows = images if form == "none" else images / np.linalg.norm(images, axis=1, keepdims=True)
+    K, scaled = Convolutional(1, patch=1)(rows), (NUMBERS[:20] - NUMBERS[:20].mean()) / NUMBERS[:20].std()
+    expected = K @ np.linalg.solve(K + 0.1 * np.eye(20), scaled) * NUMBERS[:20].std() + NUMBERS[:20].mean()
+    mean, deviation = model.predict(images, return_std=True)
+    np.testing.assert_allclose(mean, expected, rtol=1e-9)
+    assert np.all(deviation > 0)
 
 
 @pytest.mark.parametrize(

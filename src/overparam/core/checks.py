@@ -426,7 +426,7 @@ def trained_layers(trained: Trained | tuple[int, ...], depth: int) -> tuple[bool
     chosen = named.get(trained, ()) if isinstance(trained, str) else trained
     if (
         not isinstance(chosen, Collection)
-        or not chosen
+        or not len(chosen)
         or not all(isinstance(n, int | np.integer) and n in numbers for n in chosen)
     ):
         raise ValueError(

@@ -20,6 +20,7 @@ from overparam.core.kernel import AbstractKernel
 from overparam.core.machine import has_accelerator
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.data.labels import encode_codes
+from overparam.data.readers.table_sources import frame_kind
 from overparam.engines.matrix import chosen_device
 from overparam.estimators.rows import PreparedColumns, as_numbers, prepare_columns
 from overparam.theory.error_intervals import scores_left_out
@@ -134,6 +135,7 @@ class AbstractKernelModel(AbstractTuned):
         """
         watch = Stopwatch()
         self._check_options()
+        X = X.collect() if frame_kind(X) == "polars" and hasattr(X, "collect") else X  # a lazy frame has no rows yet
         given = None if sample_weight is None else _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )  # fmt: skip
@@ -188,6 +190,8 @@ class AbstractKernelModel(AbstractTuned):
             raise ValueError(f"`n_jobs` is {jobs!r}; expected how many at once, −1 for one a core, or None for one")
         if chosen_device(self.device) == "gpu" and not has_accelerator():
             raise ValueError(f"`device` is {self.device!r} and there is no accelerator here; leave it out")
+        if isinstance(self.kernel, Mapping) and not self.kernel:
+            raise ValueError("`kernel` is empty; give at least one by name, such as {'ntk': op.kernels.TwoLayer()}")
         given = isinstance(self.kernel, AbstractKernel | Mapping)
         if given and (self.depth is not None or not _is_all(self.trained)):
             raise ValueError("`kernel` has a depth and trained layers of its own; leave out `depth` and `trained`")
@@ -370,9 +374,10 @@ def _class_weights(weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.n
     """(classes,) as scikit-learn has them, a row of weight w counted as w rows."""
     if weight is None:
         return np.ones(len(classes))
-    if isinstance(weight, str) and weight == "balanced":
+    if not isinstance(weight, Mapping):
+        checks.one_of(weight, "class_weight", ("balanced",), "or a weight a class, by name")
         return counts.sum() / (len(classes) * counts)
-    for name, own in weight.items() if isinstance(weight, Mapping) else ():
+    for name, own in weight.items():
         checks.positive(own, f"class_weight[{name!r}]", fix="leave out the rows of a class that is not to count")
     return np.asarray(compute_class_weight(weight, classes=classes, y=classes))
 

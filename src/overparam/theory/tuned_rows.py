@@ -292,11 +292,11 @@ class ChosenFit:
 
     def _new(self, Z: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """New rows and their kernel with those fitted, some at a time."""
-        Z = self.kernel.inputs(Z, "Z")
-        require_alike(Z, self.known, "Z")
+        Z, known = self.kernel.inputs(Z, "Z"), self.kernel.inputs(self.known, "X")  # rows may be images
+        require_alike(Z, known, "Z")
         for start in range(0, len(Z), NEW_ROWS):
             piece = Z[start : start + NEW_ROWS]
-            yield piece, cross_matrix(self.kernel, piece, self.known, get=self.get)
+            yield piece, cross_matrix(self.kernel, piece, known, get=self.get)
 
     def left_out(self, groups: Any, rows: np.ndarray | None = None) -> np.ndarray:
         """As `TunedFit.leaving`."""

@@ -29,7 +29,7 @@ def chosen_device(device: str | None) -> Any:
     if device in (None, "jax"):
         return jax.devices()[0]
     try:
-        return jax.devices(device)[0]
+        return jax.devices(str(device))[0]
     except RuntimeError:
         kinds = sorted({d.platform for d in jax.devices()})
         raise ValueError(
