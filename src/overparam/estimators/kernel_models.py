@@ -154,16 +154,15 @@ class AbstractKernelModel(AbstractTuned):
             checks.require_one_kind(names := names[there], "groups")
         more = np.ones(len(A)) if more is None else more
         leads, same, together = _copies(A, y, names, task)
-        if (
-            len(leads) == len(A) and together is None and np.any(counted != 1)
-        ):  # rows repeat by chance: so do those of a weight
+        if together is None and np.any(counted != 1):  # rows repeat by chance, those of a weight too
             leads = _spread(counted)
             weights = counted[leads] if len(leads) == len(A) else np.ones(len(leads))
-            same, fitted = np.unique(leads, return_index=True)[1], weights * more[leads]
+            same = np.unique(leads, return_index=True)[1]
             if len(leads) == len(A):
                 self._notes.append("weights are no small whole numbers: a row leaves with all of its weight")
         else:
-            weights, fitted = np.bincount(same, counted), np.bincount(same, counted * more)
+            weights = np.bincount(same, counted)
+        fitted = weights * more[leads]  # rows of a set have one label
         plain = bool(np.all(fitted == 1))
         self.columns_ = prepare_columns(A[leads], None if plain else fitted, self.preprocess, encoders)
         rows = self.columns_.rows(A[leads])
