@@ -42,8 +42,24 @@ def scaling(result: Result) -> dict[str, str]:
             [_planned(n, count, large) for n, count in ((1e6, 1), (1e7, 8), (1e8, 64), (1e8, 512))],
         ),
         "price": f"{PRICE:g}",
+        "laptop": _analysis(read("large_analysis_60000")),
         "repaired": whole(rows["repaired"]),
     }  # fmt: skip
+
+
+def _analysis(measured: dict[str, Any]) -> str:
+    """What an analysis of many rows took on a CPU: the whole, its longest parts, what was found."""
+    all_of_it, *parts = measured["rows"]
+    longest = sorted(parts, key=lambda part: -part["seconds"])[:5]
+    lines = [
+        [all_of_it["what"], fixed(all_of_it["seconds"], 0), fixed(all_of_it["planned"], 0)],
+        *([part["what"], fixed(part["seconds"], 0), fixed(part["planned"], 0)] for part in longest),
+    ]
+    said = (
+        f"{measured['machine']}: {percent(all_of_it['error in five folds'][0], 2)} wrong in five folds, "
+        f"{percent(all_of_it['test error'], 2)} of the test set; {fixed(all_of_it['peak GB'], 1)} GB at most; {whole(all_of_it['labels scored'])} labels scored."
+    )
+    return table(["", "seconds", "planned"], lines) + f"\n\n{said}"
 
 
 def _planned(n: float, count: int, measured: dict[str, Any]) -> list[str]:
