@@ -157,11 +157,6 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def npy_from(content: bytes, path: Path) -> np.ndarray:
-    """The array of a .npy file."""
-    return _filled(io.BytesIO(content), len(content), path)
-
-
 def mapped_npy(path: Path) -> np.ndarray:
     """The array of a .npy file, left on disk."""
     with opened(path) as file:

@@ -137,7 +137,7 @@ class KernelFormula(AbstractByGaps):
 
     def function(self, x: Any) -> Any:
         """There is none."""
-        raise NotImplementedError("a kernel's formula has no finite layer; give the function itself to `Elementwise`")
+        raise ValueError("a kernel's formula has no finite layer; give the function itself to `Elementwise`")
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """By the formula and JAX's derivative of it."""

@@ -127,7 +127,7 @@ class ExpNormalized(AbstractByGaps):
 
     def function(self, x: Any) -> Any:
         """There is none."""
-        raise NotImplementedError("`ExpNormalized` has a kernel and no finite layer; take `Exponential` for a network")
+        raise ValueError("`ExpNormalized` has a kernel and no finite layer; take `Exponential` for a network")
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """1 − e^{−γ(1 − ρ)}, from 1 − ρ itself."""

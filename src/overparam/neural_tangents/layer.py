@@ -224,10 +224,6 @@ def _is_array(value: Any) -> bool:
     return value is None or hasattr(value, "shape")
 
 
-def _is_shape(value: Any) -> bool:
-    return value is None or (isinstance(value, tuple) and all(isinstance(size, int) for size in value))
-
-
 def _output_shapes(init_fn: Any, shapes: Any) -> Any:
     """Shapes that come out, from `init_fn` without drawing anything."""
     found = []
