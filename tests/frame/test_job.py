@@ -11,9 +11,11 @@ import pytest
 from overparam.core.progress import Interrupted
 from overparam.core.provenance import Provenance
 from overparam.core.sections import Section, Text, Verdict
-from overparam.frame import AbstractAnswer, Job, Part, Plan, Work, verb
+from overparam.frame import AbstractAnswer, Job, Kept, Part, Plan, State, Work, verb
 
 CALLS: list[str] = []
+VERSION = ["new"]
+"""What an unfinished state depends on and a part's name does not say."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,10 @@ def squares(work: Work, power: int, rows: np.ndarray) -> Squares:
 
 def total(work: Work, stop: bool, found: Squares) -> dict[str, Any]:
     CALLS.append("total")
+    if work.place is not None:
+        state = State(work.place, "adding", VERSION[0])
+        if state.load() is None:
+            state.save(Kept({}))
     if stop:
         raise KeyboardInterrupt
     return {"total": found.values.sum()}
@@ -133,6 +139,21 @@ def test_a_damaged_part_is_made_again(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-3] + b"???")
     assert prepare_sums(5, place=tmp_path).run().total == 30.0
     assert CALLS == ["matrix", "squares"]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_an_unfinished_state_of_other_versions_is_started_over(tmp_path: Path, damaged: bool) -> None:
+    VERSION[0] = "old"
+    with pytest.raises(Interrupted):
+        prepare_sums(5, stop=True, place=tmp_path).run()
+    (state,) = tmp_path.rglob("adding.state*")
+    if damaged:
+        state.write_bytes(state.read_bytes()[:-3])
+    VERSION[0] = "old" if damaged else "new"
+    CALLS.clear()
+    with pytest.raises(Interrupted):
+        prepare_sums(5, stop=True, place=tmp_path).run()
+    assert CALLS == ["total", "total"]
 
 
 def test_progress_goes_through_the_planned_seconds() -> None:

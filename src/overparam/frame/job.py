@@ -20,7 +20,7 @@ from overparam.core.progress import Interrupted, Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.records import put_together, take_apart
 from overparam.core.words import byte_size, duration
-from overparam.frame.keeping import Keeping, Kept, fingerprint
+from overparam.frame.keeping import Keeping, Kept, OtherWork, fingerprint
 
 NOTHING = object()
 """What stands for a kept None until it is on its shelf: None there means that a part was not found."""
@@ -357,7 +357,16 @@ class _Made:
         mark = job.marks[part.name] if keeping.place is not None else ""
         place = keeping.unfinished(part.name, mark) if part.kept and keeping.place is not None else None
         start = time.perf_counter()
-        given = part.make(Work(tell, place, job._device, job._cluster), *part.of, *needed, **part.beside)
+        work = Work(tell, place, job._device, job._cluster)
+        try:
+            given = part.make(work, *part.of, *needed, **part.beside)
+        except OtherWork:
+            if place is None or not place.exists():
+                raise
+            keeping.discard(
+                part.name, mark
+            )  # the folder is this part's alone: what other versions left there is of no use
+            given = part.make(work, *part.of, *needed, **part.beside)
         return self._kept(part, given, time.perf_counter() - start) if part.kept else given
 
     def _kept(self, part: Part, given: Any, seconds: float) -> Any:

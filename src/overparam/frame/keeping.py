@@ -31,7 +31,7 @@ MAGIC = "overparam-kept-1"
 
 
 class OtherWork(ValueError):
-    """A state that other work left: it is neither used nor replaced."""
+    """A state that other work left, or a damaged one: it is neither used nor replaced."""
 
 
 @final
@@ -148,7 +148,7 @@ class State:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise ValueError(f"{error}; delete it to start again") from None
+            raise OtherWork(f"{error}; delete it to start again") from None
         if kept.about.get("mark") != self.mark:
             raise OtherWork(
                 f"{self.path} is of other work (data, settings, seed, precision, device or versions differ); name another "
