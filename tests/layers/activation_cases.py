@@ -5,7 +5,7 @@ import math
 import mpmath
 from mpmath import mpf
 
-from overparam.layers import Erf, Exponential, Gaussian, Gelu, Identity, LeakyRelu, Relu, Sine
+from overparam.layers import Erf, Exponential, Gabor, Gaussian, Gelu, Identity, LeakyRelu, Relu, Sine
 
 
 def kink_dual(negative, positive):
@@ -74,6 +74,14 @@ def gaussian_dual(a, b):
     return dual
 
 
+def gabor_dual(q, xx, zz):
+    D, s = (1 + 2 * xx) * (1 + 2 * zz) - 4 * q**2, xx + zz
+    near, far = (mpmath.exp(-(s + 4 * (xx * zz - q**2) + 2 * sign * q) / (2 * D)) for sign in (-1, 1))
+    moment = (near - far) / (2 * mpmath.sqrt(D))
+    each = [1 + sign * q * (4 + 4 * (1 + s) / D) + 8 * q**2 / D for sign in (1, -1)]
+    return moment, (near * each[0] + far * each[1]) / (2 * D ** mpf(1.5))
+
+
 CASES = {
     "relu": (Relu(), kink_dual(0, 1)),
     "leaky": (LeakyRelu(0.1), kink_dual(0.1, 1)),
@@ -87,6 +95,7 @@ CASES = {
     "cosine": (Sine(c=math.pi / 2), sine_dual(1, 1, math.pi / 2)),
     "exponential": (Exponential(0.8, 0.5), exponential_dual(0.8, 0.5)),
     "gaussian": (Gaussian(1.1, -0.3), gaussian_dual(1.1, -0.3)),
+    "gabor": (Gabor(), gabor_dual),
     "identity": (Identity(), lambda q, xx, zz: (q, mpf(1))),
 }
 

@@ -44,6 +44,7 @@ FUNCTIONS = {
     "cosine": np.cos,
     "exponential": lambda x: 0.8 * np.exp(0.5 * x),
     "gaussian": lambda x: 1.1 * np.exp(-0.3 * x**2),
+    "gabor": lambda x: np.exp(-(x**2)) * np.sin(x),
     "identity": lambda x: x,
 }
 SLOPES = {
@@ -59,6 +60,7 @@ SLOPES = {
     "cosine": lambda x: -np.sin(x),
     "exponential": lambda x: 0.4 * np.exp(0.5 * x),
     "gaussian": lambda x: -0.66 * x * np.exp(-0.3 * x**2),
+    "gabor": lambda x: np.exp(-(x**2)) * (np.cos(x) - 2 * x * np.sin(x)),
     "identity": np.ones_like,
 }
 

@@ -34,7 +34,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     ),
     "layers": (
         "AppendConstant", "BatchNorm", "Bias", "Composition", "Concatenate", "Constant", "Convolution", "Dense",
-        "Elementwise", "Erf", "ExpNormalized", "Exponential", "Flatten", "Gaussian", "Gelu", "GlobalPool", "Identity", "Joined",
+        "Elementwise", "Erf", "ExpNormalized", "Exponential", "Flatten", "Gabor", "Gaussian", "Gelu", "GlobalPool", "Identity", "Joined",
         "KernelFormula", "LayerNorm", "LeakyRelu", "Linear", "LocallyConnected", "MaxPool", "Normal", "OneOutput", "PaddedSkip",
         "Pool", "Product", "RectifiedMonomial", "Relu", "Sign", "Signs", "Sine", "Skip", "Sum", "Twinned",
         "ZeroOrNormal",

@@ -8,6 +8,7 @@ from overparam.layers.convolution import Convolution, LocallyConnected
 from overparam.layers.distributions import AbstractLaw, Constant, Normal, Signs, Twinned, ZeroOrNormal
 from overparam.layers.elementwise import Elementwise, KernelFormula
 from overparam.layers.erf import Erf, Gelu
+from overparam.layers.gabor import Gabor
 from overparam.layers.kernel_pairs import Pairs
 from overparam.layers.layer import AbstractLayer, Weight
 from overparam.layers.linear import AppendConstant, Bias, Dense, OneOutput
@@ -35,6 +36,7 @@ __all__ = [
     "ExpNormalized",
     "Exponential",
     "Flatten",
+    "Gabor",
     "Gaussian",
     "Gelu",
     "GlobalPool",

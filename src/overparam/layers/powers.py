@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
+from math import exp, factorial, prod
 from types import ModuleType
 from typing import Any, final
 
@@ -43,11 +43,12 @@ def _pairs_of(xp: ModuleType, q: Any, xx: Any, zz: Any) -> Pairs:
 @final
 @dataclass(frozen=True)
 class RectifiedMonomial(AbstractByGaps):
-    """φ(x) = xⁿ above 0, 0 below, n = 0 (a step, 1 at 0), 1 (the ReLU) or 2.
+    """φ(x) = xⁿ above 0, 0 below, n = 0 (a step, 1 at 0), 1 (the ReLU), 2, …
 
     Kernel: E[φφ] = √(xx·zz)ⁿ J_n(θ)/(2π) with J_0 = π − θ, J_1 = sin θ + (π − θ) cos θ, J_2 = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ);
     E[φ′φ′] is n² times that of n − 1, and 0 for the step, whose gradient is. With L = sin θ − θ cos θ,
-    3π − J_2 = (2π + θ) sin² θ − 3 L cos θ, where nothing cancels as θ → 0.
+    3π − J_2 = (2π + θ) sin² θ − 3 L cos θ, where nothing cancels as θ → 0. From n = 3, in polar coordinates,
+    J_n(θ) = n! ∫_0^{π−θ} (cos τ + cos θ)ⁿ dτ, and J_n(0) − J_n(θ) is an integral of terms ≥ 0 as well; both to rounding by Gauss and Legendre.
 
     Independent units of variance 1 have E[φ]² = ¼ and slopes 4/(2π):
 
@@ -59,8 +60,8 @@ class RectifiedMonomial(AbstractByGaps):
     degree: int
 
     def __post_init__(self) -> None:
-        if self.degree not in (0, 1, 2):
-            raise ValueError(f"`degree` is {self.degree!r}; expected 0, 1 or 2")
+        if isinstance(self.degree, bool) or self.degree not in range(31):
+            raise ValueError(f"`degree` is {self.degree!r}; expected a whole number from 0 to 30")
 
     def function(self, x: Any) -> Any:
         """(x ≥ 0) xⁿ."""
@@ -76,6 +77,8 @@ class RectifiedMonomial(AbstractByGaps):
             x, z = (xp.where(_alive(xp, square), 0.5, 1.0) for square in (pairs.xx, pairs.zz))  # the step is 1 at 0
             apart = theta / np.pi
             return activated(xp, pairs, x, z, apart, 2 - apart, 0.0 * apart)
+        if self.degree > 2:
+            return self._by_integrals(xp, pairs, theta, opening)
         away, close = gap_roots(xp, pairs.apart, pairs.together)
         sine, cosine = away * close, (pairs.together - pairs.apart) / 2
         apart = ((2 * np.pi + theta) * sine * sine - 3 * cosine * sine_less(xp, theta, sine, cosine)) / (3 * np.pi)
@@ -83,6 +86,25 @@ class RectifiedMonomial(AbstractByGaps):
         slope = size * sine_less(xp, opening, sine, -cosine) * (2 / np.pi)
         x, z = (1.5 * xp.square(square) for square in (pairs.xx, pairs.zz))
         return activated(xp, pairs, x, z, apart, 2 - apart, slope)
+
+    def _by_integrals(self, xp: ModuleType, pairs: Pairs, theta: Any, opening: Any) -> Pairs:
+        """J_n(0) − J_n(θ) and J_{n−1}(θ), each over n!, (n − 1)!."""
+        n, least, slope = self.degree, 0.0, 0.0
+        odd = prod(range(1, 2 * n, 2))  # J_n(0) = π · 1 · 3 ⋯ (2n − 1)
+        nodes, weights = np.polynomial.legendre.leggauss(2 * n + 12)
+        for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+            # Above π − θ the second factor is absent; below, Aⁿ − Bⁿ = (A − B) Σ A^{n−1−i} Bⁱ with A − B = 1 − cos θ.
+            beyond = 2 * xp.square(xp.sin((1 - float(node)) * theta / 2))
+            A = 2 * xp.square(xp.cos(float(node) * opening / 2))
+            B = 2 * xp.sin((1 + float(node)) * opening / 2) * xp.sin((1 - float(node)) * opening / 2)
+            several = sum(A ** (n - 1 - i) * B**i for i in range(n))
+            least = least + weight * (theta * beyond**n + opening * pairs.apart * several)
+            slope = slope + weight * opening * B ** (n - 1)
+        whole = np.pi * odd / factorial(n)
+        apart = least / whole
+        size = (xp.sqrt(pairs.xx) * xp.sqrt(pairs.zz)) ** (n - 1)
+        x, z = (odd / 2 * square**n for square in (pairs.xx, pairs.zz))
+        return activated(xp, pairs, x, z, apart, 2 - apart, n * n * factorial(n - 1) / (2 * np.pi) * size * slope)
 
 
 @final

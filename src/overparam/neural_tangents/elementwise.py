@@ -117,12 +117,13 @@ def Sign() -> Layer:
     return _elementwise(house.Sign())
 
 
+def Gabor() -> Layer:
+    """exp(−x²) sin x."""
+    return _elementwise(house.Gabor())
+
+
 def RectifiedMonomial(degree: int) -> Layer:
-    """x^degree above 0; degrees 0, 1 and 2."""
-    if degree > 2:
-        raise NotImplementedError(
-            "`RectifiedMonomial` is offered up to degree 2; take `ElementwiseNumerical(fn, deg)` beyond"
-        )
+    """x^degree above 0."""
     return _elementwise(house.RectifiedMonomial(degree))
 
 

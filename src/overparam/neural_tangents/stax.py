@@ -33,6 +33,7 @@ from overparam.neural_tangents.elementwise import (
     Erf,
     Exp,
     ExpNormalized,
+    Gabor,
     Gaussian,
     Gelu,
     Hermite,
@@ -75,6 +76,7 @@ __all__ = [
     "FanInSum",
     "FanOut",
     "Flatten",
+    "Gabor",
     "Gaussian",
     "Gelu",
     "GlobalAvgPool",
@@ -101,7 +103,6 @@ __all__ = [
 ]
 
 _INSTEAD = {
-    "Gabor": "`ElementwiseNumerical(lambda x: jnp.exp(-(x**2)) * jnp.sin(x), deg)`, whose `deg` grows with the variance",
     "Aggregate": "multiply rows by the graph's matrix before the network",
     "DotGeneral": "multiply the inputs by the constant before the network",
     "ImageResize": "resize the images before the network",
