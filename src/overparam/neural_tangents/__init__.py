@@ -1,8 +1,6 @@
 """The archived library's public names over the house: `import overparam.neural_tangents as nt`."""
 
-from typing import Any
-
-from overparam.neural_tangents import stax
+from overparam.neural_tangents import predict, stax
 from overparam.neural_tangents.batching import batch
 from overparam.neural_tangents.empirical import (
     NtkImplementation,
@@ -26,14 +24,7 @@ __all__ = [
     "empirical_ntk_vp_fn",
     "linearize",
     "monte_carlo_kernel_fn",
+    "predict",
     "stax",
     "taylor_expand",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "predict":
-        raise NotImplementedError(
-            "`nt.predict` is not offered; take `op.predict`, `op.predict_loss` and `op.max_learning_rate`"
-        )
-    raise AttributeError(name)

@@ -14,6 +14,7 @@ from overparam.theory.complexity import (
 from overparam.theory.cube_subsets import SubsetCost, SubsetSpectrum, subset_cost, subset_spectrum
 from overparam.theory.descent_laws import AccuracyLaw, DescentLaw, iterations_needed
 from overparam.theory.dynamics import LossCurve, StepsToLoss, predict_loss, predict_loss_flow, steps_to_loss
+from overparam.theory.ensembles import Posterior, posterior
 from overparam.theory.error_intervals import RowScores, error_interval, scores_left_out, scores_of_new_rows
 from overparam.theory.generalization import Certificate, GeneralizationBound, Term, certificate, generalization_bound
 from overparam.theory.growth_curves import GrowthCurve, growth_curve
@@ -41,6 +42,7 @@ from overparam.theory.lazy_regime import (
 from overparam.theory.learning_curves import ExactError, LearningCurve, exact_error, learning_curve
 from overparam.theory.left_out_folds import FoldsLeftOut, leave_folds_out
 from overparam.theory.left_out_probes import LeftOutByProbes, leave_one_out_by_probes
+from overparam.theory.loss_flows import LossFlow, predict_flow
 from overparam.theory.movement import (
     MovementBounds,
     MovementCurve,
@@ -98,8 +100,10 @@ __all__ = [
     "LeftOutByProbes",
     "LinearRate",
     "LossCurve",
+    "LossFlow",
     "MovementBounds",
     "MovementCurve",
+    "Posterior",
     "Prediction",
     "PrintedRange",
     "RandomComplexity",
@@ -144,7 +148,9 @@ __all__ = [
     "max_learning_rate",
     "movement_bounds",
     "movement_limit",
+    "posterior",
     "predict",
+    "predict_flow",
     "predict_loss",
     "predict_loss_flow",
     "predict_movement",
