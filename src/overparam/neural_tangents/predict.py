@@ -375,10 +375,10 @@ def gradient_descent_mse_ensemble(
 
     def trained(first: str, *others: str) -> Any:
         """A kernel of the training points; those not made yet in one pass."""
-        lacking = tuple(name for name in (first, *others) if name not in kernels)
+        lacking = [name for name in (first, *others) if name not in kernels]
         if lacking:
             with _now(x_train, of_train):
-                made = kernel_fn(x_train, None, lacking if len(lacking) > 1 else lacking[0], **of_train)
+                made = kernel_fn(x_train, None, tuple(lacking) if len(lacking) > 1 else lacking[0], **of_train)
             kernels.update({name: _part(made, name) for name in lacking})
         return kernels[first]
 
