@@ -1,15 +1,19 @@
 """Bounds of the spectrum against numpy's eigenvalues: never on the wrong side, and tight where that is claimed."""
 
+from dataclasses import replace
+
 import mpmath
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from overparam.engines import gram
+from overparam.engines import as_gram, gram
 from overparam.kernels import TwoLayer
-from overparam.spectrum import EigenvalueBounds, eigenvalue_bounds
-from overparam.spectrum.bounds import cholesky_bound
+from overparam.spectrum import EigenvalueBounds, Inverse, eigenvalue_bounds, quadrature
+from overparam.spectrum.bounds import MISSED, _christoffel, cholesky_bound, random_bound
+from overparam.spectrum.lanczos import Lanczos
 from overparam.spectrum.separation import separation_bound
+from overparam.theory import max_learning_rate, predict_loss
 
 
 def digits(n: int = 600) -> np.ndarray:
@@ -191,6 +195,64 @@ def test_upper_bound_of_flat_spectra_and_of_given_ritz_values() -> None:
         assert eigenvalue_bounds(A).upper >= true * (1 - 1e-14)
         assert eigenvalue_bounds(A, ritz=np.zeros(1)).upper >= true * (1 - 1e-14)
         assert eigenvalue_bounds(A).upper <= 1.35 * true  # Cholesky proves it where Frobenius is loose
+
+
+def test_random_vectors_bound_flat_spectra_with_a_probability() -> None:
+    """Tighter than norms, above λ_max in every draw."""
+    rng = np.random.default_rng(5)
+    for draw in range(30):
+        n = int(rng.integers(60, 120))
+        lam = rng.random(n) if draw % 2 else np.r_[np.ones(n - 1), 1.0 + 1e-3 * draw]
+        Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        A = (Q * lam) @ Q.T
+        H, true = (A + A.T) / 2, float(lam.max())
+        found = eigenvalue_bounds(H, "none", upper="random", key=draw)
+        assert found.probability == 1 - MISSED
+        assert true <= found.upper <= 1.25 * true < eigenvalue_bounds(H, "none").upper
+    assert eigenvalue_bounds(np.eye(1)).upper == pytest.approx(1.0)
+    for exact in (np.eye(9), np.ones((9, 9)), np.zeros((3, 3))):
+        top = float(np.linalg.eigvalsh(exact)[-1])
+        assert top <= random_bound(as_gram(exact)) <= 1.01 * top + 1e-12
+
+
+def test_christoffel_s_sum_is_that_of_the_orthonormal_polynomials() -> None:
+    """Against the whole spectrum: 1/Σ p_j(x)² is the least Σ μ_i p(λ_i)² of polynomials with p(x) = 1, a least-squares problem."""
+    rng = np.random.default_rng(6)
+    lam, v = np.sort(rng.random(12)), rng.standard_normal(12)
+    v /= np.linalg.norm(v)
+    sweep = Lanczos(as_gram(np.diag(lam)), v[:, None])
+    for _ in range(5):
+        sweep.step()
+    for reach in (1e2, 1e5, 1e9):
+        x, top = _christoffel(sweep.alphas[0], sweep.betas[0], reach)
+        P = np.polynomial.chebyshev.chebvander(2 * lam - 1, 5)
+        at = np.polynomial.chebyshev.chebvander(2 * np.array([x]) - 1, 5)[0]
+        G = P.T @ (v[:, None] ** 2 * P)
+        assert at @ np.linalg.solve(G, at) == pytest.approx(reach, rel=1e-5)
+        assert x > top
+
+
+@pytest.mark.parametrize("device", ["cpu", "jax"])
+def test_a_factor_bounds_flat_spectra_where_the_matrix_is_stored(device: str) -> None:
+    X = np.random.default_rng(7).standard_normal((70, 60))
+    H = gram(TwoLayer(), X - X.mean(axis=0), engine="dense", device=device)
+    flat = as_gram(H.dense() - 0.98 * H.dense().mean()) if device == "cpu" else H
+    true = float(np.linalg.eigvalsh(flat.dense())[-1])
+    found = eigenvalue_bounds(flat, "none", upper="cholesky")
+    assert (found.upper_method, found.probability) == ("Cholesky of b I − H", None)
+    assert true <= found.upper <= 1.07 * true
+
+
+def test_brackets_say_with_which_probability_they_hold() -> None:
+    H = gram(TwoLayer(), np.random.default_rng(8).standard_normal((50, 40)), engine="dense", device="cpu")
+    bounds = eigenvalue_bounds(H, upper="random")
+    q = quadrature(
+        H, np.ones(50), bounds=replace(bounds, upper=min(bounds.upper, np.linalg.eigvalsh(H.dense())[-1] * 1.0001))
+    )
+    found = q.bracket(Inverse())
+    assert (found.sense, found.probability, found.certified) == ("with probability p", 1 - MISSED, True)
+    assert found.assumptions[0].detail.startswith("statistical")
+    assert predict_loss(q, 3, 0.01).bracketed.probability == max_learning_rate(q).probability == 1 - MISSED
 
 
 def test_methods_are_named_and_checked() -> None:

@@ -136,7 +136,7 @@ def learnability(work: Work, s: PreparedRows, w: Sweeps) -> Learnability:
     worst = None
     if ceiling > 0:
         least = float(np.sqrt(mass / ceiling))
-        worst = _sure(least, least, float(np.sqrt(mass / floor)) if floor > 0 else None, floor > 0)
+        worst = _sure(w.true, least, least, float(np.sqrt(mass / floor)) if floor > 0 else None, floor > 0)
     dimension = effective_dimension(w.H, share).value if s.n <= 2_000 else None
     classes = s.classes
     return Learnability(
@@ -237,14 +237,14 @@ def speed(work: Work, s: PreparedRows, w: Sweeps, trial: Trial | None) -> Speed:
             value = None if found.upper is None else found.value  # else rounding may have decided it
             steps_to = replace(found.bracketed, value=value)
             targets.append(replace(found, bracketed=steps_to, relative_target=target, limit=None, labels=labels))
-        targets.append(_worst_steps(target, rate, floor, ceiling))
+        targets.append(_worst_steps(w.true, target, rate, floor, ceiling))
     early = _early_stopping(s, trial, rate)
     return Speed(
         largest_rate=limit.alone(),
         best_rate=best_learning_rate(w.random).alone(),
         rate=rate,
-        lambda_max=_sure(2 / limit.value, 2 / limit.upper, w.true.bounds.upper),
-        lambda_min=_sure(ceiling, floor, ceiling, floor > 0),
+        lambda_max=_sure(w.true, 2 / limit.value, 2 / limit.upper, w.true.bounds.upper),
+        lambda_min=_sure(w.true, ceiling, floor, ceiling, floor > 0),
         steps=steps,
         true=np.stack([curve.values, curve.lower, curve.upper]) / curve.initial,
         random=np.stack([noise.values, noise.lower, noise.upper]) / noise.initial,
@@ -259,19 +259,21 @@ def speed(work: Work, s: PreparedRows, w: Sweeps, trial: Trial | None) -> Speed:
     )
 
 
-def _worst_steps(target: float, rate: float, floor: float, ceiling: float) -> StepsToLoss:
+def _worst_steps(q: Quadrature, target: float, rate: float, floor: float, ceiling: float) -> StepsToLoss:
     """The worst-case labels lie on λ_min alone, which is between `floor` and `ceiling`."""
 
     def needed(value: float) -> int | None:
         return int(np.ceil(np.log(target) / (2 * np.log1p(-rate * value)))) if value > 0 else None
 
     lower, upper = needed(ceiling), needed(floor)
-    found = _sure(None if upper is None else lower, lower, upper, floor > 0)
+    found = _sure(q, None if upper is None else lower, lower, upper, floor > 0)
     return StepsToLoss(found, "reached" if floor > 0 else "open", target, None, rate, labels="worst")
 
 
-def _sure(value: float | None, lower: float | None, upper: float | None, known: bool = True) -> Bracketed:
-    return Bracketed(value, lower, upper, "rounding included" if known else "none")
+def _sure(
+    q: Quadrature, value: float | None, lower: float | None, upper: float | None, known: bool = True
+) -> Bracketed:
+    return q.held(value, lower, upper, sense=None if known else "none")
 
 
 def _early_stopping(s: PreparedRows, trial: Trial | None, rate: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

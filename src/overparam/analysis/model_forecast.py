@@ -22,7 +22,7 @@ from overparam.analysis.model_law import (
 )
 from overparam.analysis.model_runs import RUN_STEPS, DivergenceRange, ShortRuns, make_runs, range_told, stable_rate
 from overparam.analysis.model_subject import Criterion, Subject, squashed_by, subject_of, within_memory
-from overparam.core.bracketed import Bracketed
+from overparam.core.bracketed import Bracketed, rounding_within
 from overparam.core.checks import one_of, positive, share, whole_number
 from overparam.core.machine import available_memory
 from overparam.core.progress import Progress, silent
@@ -410,7 +410,8 @@ def _limit(curvature: Curvature, momentum: float) -> Bracketed:
         why = f"λ_max is an estimate from below, by {count_of(curvature.products, 'product')} with Jacobians"
         return Bracketed(value, None, value, "none", why, reference="fine_grained, Thm 4.1")
     lower, upper = (reach / max(curvature.largest + sign * curvature.error, 1e-300) for sign in (1, -1))
-    return Bracketed(value, lower, upper, "rounding included", reference="fine_grained, Thm 4.1")
+    taken = rounding_within(curvature.error)
+    return Bracketed(value, lower, upper, "rounding included", reference="fine_grained, Thm 4.1", assumptions=taken)
 
 
 def _diverges(subject: Subject, limit: Bracketed, momentum: float, runs: ShortRuns | None) -> DivergenceRange:

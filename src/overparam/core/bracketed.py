@@ -46,8 +46,26 @@ RESIDUAL = Assumption(
     "y itself where the network starts at 0",
 )
 
+
+def rounding_within(entries: float, sums: float = 0.0) -> tuple[Assumption, ...]:
+    """What a bracket takes of rounding: that it moved the matrix by no more than `entries`, of its computed entries, and `sums`.
+
+    Both are statistical constants, measured with room and not proved; nothing is taken where both are 0, as of the entries of a
+    matrix of numbers that were given.
+
+    >>> rounding_within(0.0), rounding_within(1e-12)[0].status
+    ((), 'not checked')
+    """
+    sizes = [f"{size:.1e} by {what}" for size, what in ((entries, "entries"), (sums, "sums of the sweep")) if size > 0]
+    if not sizes:
+        return ()
+    detail = f"statistical: at most {' and '.join(sizes)}, measured with room and not proved"
+    return (Assumption("rounding moves the matrix by no more than is allowed for", "not checked", detail),)
+
+
 Sense = Literal["rounding included", "of a nearby matrix", "with probability p", "none"]
-"""In which sense [lower, upper] holds: for the number asked for, whatever rounding did; for a matrix that rounding cannot tell
+"""In which sense [lower, upper] holds: for the number asked for, whatever rounding did (as far as
+its statistical constants hold, which `assumptions` names); for a matrix that rounding cannot tell
 from the one asked for, which `reason` names; with a stated probability; or not at all."""
 
 

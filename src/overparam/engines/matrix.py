@@ -117,7 +117,7 @@ class AbstractGram(abc.ABC):
 
     @property
     def rounding(self) -> float:
-        """A bound on the spectral norm of what rounding did to the computed matrix."""
+        """A bound on the spectral norm of what rounding did to the computed matrix, by a statistical constant of the kernel."""
         return 0.0 if self.kernel is None else 2 * self.kernel.entry_rounding * float(self.diagonal().sum())
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core.bracketed import Bracketed, Sense
+from overparam.core.bracketed import Assumption, Bracketed, Sense
 from overparam.core.provenance import Provenance
 from overparam.spectrum.bounds import EigenvalueBounds
 from overparam.spectrum.integrands import AbstractIntegrand, Estimate, Inverse
@@ -39,6 +39,8 @@ class Quadrature:
     products: int
     converged: bool
     notes: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+    """What its brackets rest on: the statistical constants of rounding."""
     provenance: Provenance = field(default_factory=Provenance)
     _rules: dict[tuple[Any, ...], Rule] = field(default_factory=dict, init=False, repr=False)
 
@@ -70,8 +72,24 @@ class Quadrature:
         values, lowers, uppers = (np.stack(side) for side in sides)
         if late.any():
             lowers, uppers = self._later(integrand, late, lowers, uppers)
-        sense: Sense = "none" if isinstance(integrand, Estimate) else "rounding included"
-        return over_outputs(values, lowers, uppers, self._reason(integrand), sense)
+        sense = "none" if isinstance(integrand, Estimate) else None
+        return self.over_outputs(values, lowers, uppers, self._reason(integrand), sense)
+
+    def held(self, value: Any, lower: Any, upper: Any, *, sense: Sense | None = None, **more: Any) -> Bracketed:
+        """A bracket of a number of this sweep, in the sense in which its bounds hold and with what they rest on."""
+        sense = sense or ("rounding included" if self.bounds.probability is None else "with probability p")
+        probability = self.bounds.probability if sense == "with probability p" else None
+        assumptions = (*more.pop("assumptions", ()), *self.assumptions)
+        return Bracketed(value, lower, upper, sense, assumptions=assumptions, probability=probability, **more)
+
+    def over_outputs(
+        self, values: np.ndarray, lowers: np.ndarray, uppers: np.ndarray, why: str, sense: Sense | None = None
+    ) -> Bracketed:
+        """The sum over the leading axis, an output each; `why` is said where some upper side is not finite."""
+        reason = "" if sense is None and np.isfinite(uppers).all() else why
+        each = self.held(values, lowers, uppers, sense=sense, reason=reason)
+        value, lower, upper = (_scalar(side.sum(axis=0)) for side in (values, lowers, uppers))
+        return self.held(value, lower, upper, sense=sense, reason=reason, per_output=each)
 
     def pseudo_inverse(self) -> Bracketed | None:
         """Σ_r y_rᵀH⁺y_r of a matrix near H, where H is singular to rounding and the labels have no part in its null space.
@@ -96,7 +114,8 @@ class Quadrature:
             f"not certified for H itself, which rounding cannot tell from a singular matrix ({self.bounds.lower_method}): the "
             f"sides are of a matrix within {away:.1g} of H, in whose null space the labels have no part"
         )
-        return over_outputs(values, np.maximum(values - spreads, 0.0), values + spreads, why, "of a nearby matrix")
+        lowers, uppers = np.maximum(values - spreads, 0.0), values + spreads
+        return self.over_outputs(values, lowers, uppers, why, "of a nearby matrix")
 
     def _later(
         self, integrand: AbstractIntegrand, late: np.ndarray, lowers: np.ndarray, uppers: np.ndarray
@@ -197,16 +216,6 @@ class Quadrature:
             f"Quadrature(n={self.n:,}, outputs={self.outputs}, products={self.products}, "
             f"λ in [{self.bounds.lower:.3g}, {self.bounds.upper:.6g}])"
         )
-
-
-def over_outputs(
-    values: np.ndarray, lowers: np.ndarray, uppers: np.ndarray, why: str, sense: Sense = "rounding included"
-) -> Bracketed:
-    """The sum over the leading axis, an output each; `why` is said where some upper side is not finite."""
-    reason = "" if sense == "rounding included" and np.isfinite(uppers).all() else why
-    each = Bracketed(values, lowers, uppers, sense, reason)
-    value, lower, upper = (_scalar(side.sum(axis=0)) for side in (values, lowers, uppers))
-    return Bracketed(value, lower, upper, sense, reason, per_output=each)
 
 
 def _scalar(value: np.ndarray) -> Any:

@@ -120,6 +120,15 @@ def plain_factor(H: AbstractGram, shift: float) -> Factor | DeviceFactor | None:
     return made if made.definite else None
 
 
+def definite(H: AbstractGram, shift: float, sign: float) -> bool:
+    """Whether sign·H + shift has a Cholesky factor."""
+    if H.xp is np:
+        return factor_values(H, shift, sign) is not None
+    from overparam.spectrum.on_device import DeviceFactor
+
+    return DeviceFactor(H, shift, sign).definite
+
+
 def smallest_estimate(made: Factor | DeviceFactor, steps: int = 30) -> float:
     """About λ_min of what was factored, from a short Lanczos run on the inverse; 0 where the factor is worth nothing."""
     n = made.n

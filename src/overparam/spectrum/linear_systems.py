@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.bracketed import Bracketed, checked
+from overparam.core.bracketed import Bracketed, checked, rounding_within
 from overparam.core.progress import Progress, silent
 from overparam.core.words import byte_size, duration
 from overparam.engines.matrix import AbstractGram, as_gram
@@ -215,7 +215,7 @@ def certificate(
     reason = "" if least > 0 else "no positive bound below λ_min(H + ridge) is known: there is no upper side"
     known = True if H.kernel is not None else None
     words = "every kernel gives such a matrix" if known else "taken as given, since the matrix came as numbers"
-    assumptions = (checked("H is positive semi-definite", known, words),)
+    assumptions = (checked("H is positive semi-definite", known, words), *rounding_within(H.rounding))
     outputs = Bracketed(each, lower, upper, "rounding included", reason, CERTIFICATE, assumptions)
     grown = 1 + len(each) * EPS
     total = Bracketed(

@@ -77,10 +77,10 @@ SMALL = 3_000
 
 
 @functools.partial(jax.jit, static_argnames=("padded",))
-def _shifted(H: Any, ridge: Any, padded: int) -> Any:
-    """H + ridge, with an identity below it that fills the last block."""
+def _shifted(H: Any, ridge: Any, sign: Any, padded: int) -> Any:
+    """sign·H + ridge, with an identity below it that fills the last block."""
     n = H.shape[0]
-    A = jnp.pad(H, ((0, padded - n), (0, padded - n)))
+    A = jnp.pad(sign * H, ((0, padded - n), (0, padded - n)))
     i = jnp.arange(padded)
     return A.at[i, i].add(jnp.where(i < n, ridge, 1.0))
 
@@ -127,12 +127,12 @@ def _backward(L: Any, X: Any, right: Any, start: Any, size: int) -> Any:
 
 @final
 class DeviceFactor:
-    """L with L Lᵀ = H + ridge on the device; the face of `cholesky.Factor`."""
+    """L with L Lᵀ = H + ridge on the device, or sign·H + ridge; the face of `cholesky.Factor`."""
 
     smallest: float = 0.0
     """A bound below λ_min(H + ridge), as there."""
 
-    def __init__(self, H: AbstractGram, ridge: float) -> None:
+    def __init__(self, H: AbstractGram, ridge: float, sign: float = 1.0) -> None:
         values = getattr(H, "values", None)
         if values is None:
             raise ValueError("a factor needs the matrix stored; use engine='dense' or fewer rows")
@@ -141,7 +141,7 @@ class DeviceFactor:
         self._starts = list(range(0, H.n, self._size))
         self._padded = len(self._starts) * self._size
         with jax.enable_x64(True), jax.default_device(values.device):
-            A = _shifted(values, ridge, self._padded)
+            A = _shifted(values, ridge, sign, self._padded)
             for index, start in enumerate(self._starts):
                 A, panel = _factor_column(A, start, self._size)
                 for row in self._starts[index + 1 :]:

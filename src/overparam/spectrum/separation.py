@@ -18,6 +18,7 @@ from typing import Any, final
 import numpy as np
 from scipy.sparse import coo_array
 
+from overparam.core.bracketed import Assumption
 from overparam.core.kernel import AbstractAngularKernel
 from overparam.engines.matrix import AbstractGram
 
@@ -34,7 +35,11 @@ RAISED = 1e-14
 @final
 @dataclass(frozen=True)
 class EigenvalueBounds:
-    """lower ≤ λ_min and λ_max ≤ upper, how each was found, and the two rows that hold the lower one down."""
+    """lower ≤ λ_min and λ_max ≤ upper, how each was found, and the two rows that hold the lower one down.
+
+    `probability` is that with which the upper one holds, None where it does in any case. Of a kernel's matrix both rest on the
+    rounding of its entries, whose constant is statistical: `assumptions` says so.
+    """
 
     lower: float
     upper: float
@@ -42,6 +47,8 @@ class EigenvalueBounds:
     upper_method: str = "not asked for"
     closest: tuple[int, int] | None = None
     closest_cosine: float | None = None
+    probability: float | None = None
+    assumptions: tuple[Assumption, ...] = ()
 
 
 def separation_bound(H: AbstractGram, power_steps: int = 6) -> EigenvalueBounds:

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.bracketed import rounding_within
 from overparam.core.deprecated import accepts_old
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Stopwatch
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.engines.plan import MADE_ANEW
 from overparam.frame.cluster import ClusterLost
-from overparam.spectrum.bounds import EigenvalueBounds, largest_bound, smallest_bound
+from overparam.spectrum.bounds import STEPS, EigenvalueBounds, largest_bound, smallest_bound, with_largest
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse
 from overparam.spectrum.lanczos import Interrupted, Lanczos
@@ -188,20 +189,15 @@ class _Job:
             )
         best = max(ritz, key=lambda nodes: float(np.sum(nodes[:-1] ** 2)), default=np.zeros(1))
         sharpen = whole and known is not None and known.upper_method != "given"
-        upper, upper_method = largest_bound(self.H, best, sharpen=sharpen)
+        # random vectors cost no more products than the labels did
+        steps = max(8, sweep.products)
+        most_upper = largest_bound(self.H, best, "auto" if sharpen else "norms", steps=min(STEPS, steps))
         notes = list(self.notes)
         unasked = known is None
         if known is None:
-            known = EigenvalueBounds(0.0, upper, "not asked for", upper_method)
-        elif upper < known.upper:
-            known = EigenvalueBounds(
-                known.lower,
-                max(upper, known.lower),
-                known.lower_method,
-                upper_method,
-                known.closest,
-                known.closest_cosine,
-            )
+            known = with_largest(EigenvalueBounds(0.0, np.inf, "not asked for"), *most_upper)
+        elif most_upper[0] < known.upper:
+            known = with_largest(known, *most_upper)
         if known.lower == 0 and self.ridge == 0 and not sweep.complete.all():
             stopped = (
                 "when its estimate had stopped moving"
@@ -228,6 +224,7 @@ class _Job:
             products=sweep.products,
             converged=self.converged,
             notes=tuple(notes),
+            assumptions=rounding_within(self.H.rounding, step_rounding),
             provenance=self.watch.provenance(
                 {"tol": self.tol, "ridge": self.ridge, "max_products": self.most}, device=self.H.device
             ),

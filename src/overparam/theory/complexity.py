@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from overparam.core import checks
-from overparam.core.bracketed import AbstractBracketed, Bracketed, checked
+from overparam.core.bracketed import AbstractBracketed, Bracketed, checked, rounding_within
 from overparam.core.words import count_of
 from overparam.data.draws import generator
 from overparam.engines.matrix import as_gram
@@ -63,7 +63,7 @@ def label_complexity(q: Quadrature | Solution, ridge: float = 0.0) -> Bracketed:
         lambda side: np.sqrt(share * np.maximum(side, 0.0)),
         reason=reason,
         reference="fine_grained, Thm 5.1, Eq. (10)",
-        assumptions=(checked("λ_min(H) + ridge > 0", known, detail),),
+        assumptions=(checked("λ_min(H) + ridge > 0", known, detail), *form.assumptions),
     )
 
 
@@ -288,7 +288,8 @@ def effective_dimension(
         total = float(np.sum(values / (values + ridge)))
         # each term moves by at most (rounding of an eigenvalue) / ridge
         slack = H.n * 2 * H.rounding / ridge + 1e-14 * H.n
-        sides = Bracketed(total, total - slack, total + slack, "rounding included", reference=DEGREES_OF_FREEDOM)
+        taken = rounding_within(H.rounding)
+        sides = Bracketed(total, total - slack, total + slack, "rounding included", "", DEGREES_OF_FREEDOM, taken)
         return EffectiveDimension(sides, 0.0, ridge, "eigenvalues")
     signs = generator(key).choice([-1.0, 1.0], size=(H.n, probes))
     return _by_probes(quadrature(H, signs, ridge=ridge, tol=1e-4, bounds="none"), ridge)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
 import numpy as np
@@ -174,14 +174,18 @@ def _meaningful(
     each = found.per_output
     assert each is not None
     starts = 0.5 * q.masses.reshape(-1, *(1,) * (np.ndim(each.value) - 1))
-    parts = Bracketed(*_masked(each, scale, starts), each.sense, reason)
-    whole = _masked(found, scale, 0.5 * float(q.masses.sum()))
-    return Bracketed(
-        *whole, found.sense, reason, "fine_grained, Thm 4.1, Eq. (8)", assumptions=assumptions, per_output=parts
+    parts = replace(each, **_masked(each, scale, starts), reason=reason)
+    return replace(
+        found,
+        **_masked(found, scale, 0.5 * float(q.masses.sum())),
+        reason=reason,
+        reference="fine_grained, Thm 4.1, Eq. (8)",
+        assumptions=(*assumptions, *found.assumptions),
+        per_output=parts,
     )
 
 
-def _masked(found: Bracketed, factor: float, initial: Any) -> tuple[Any, Any, Any]:
+def _masked(found: Bracketed, factor: float, initial: Any) -> dict[str, Any]:
     """Value, lower and upper; infinite where the value is above `GROWN` times the initial one."""
     value, lower, upper = (np.asarray(v, dtype=np.float64) for v in (found.value, found.lower, found.upper))
     top = np.broadcast_to(GROWN * np.asarray(initial), value.shape)
@@ -189,7 +193,8 @@ def _masked(found: Bracketed, factor: float, initial: Any) -> tuple[Any, Any, An
     value = np.where(grown, np.inf, value)
     lower = np.minimum(np.maximum(np.nan_to_num(lower, nan=0.0), 0.0), top)
     upper = np.where(grown | np.isnan(upper), np.inf, upper)
-    return tuple(v.item() if v.ndim == 0 else v for v in (factor * value, factor * lower, factor * upper))  # pyright: ignore[reportReturnType]
+    sides = {"value": factor * value, "lower": factor * lower, "upper": factor * upper}
+    return {name: side.item() if side.ndim == 0 else side for name, side in sides.items()}
 
 
 @final
@@ -256,11 +261,11 @@ def steps_to_loss(
         state = stability(q, used * scale)
         assumptions = (stability_assumption(state, limit, used, loss), RESIDUAL, INFINITE_WIDTH)
         (lower, value, upper), status = _reached(q, used * scale, sought, state)
-    sides = Bracketed(
+    sides = q.held(
         value,
         lower,
         upper,
-        "none" if status == "undecided" else "rounding included",
+        sense="none" if status == "undecided" else None,
         reference="fine_grained, Thm 4.1, Eq. (8)",
         assumptions=assumptions,
     )

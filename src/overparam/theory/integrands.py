@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core.bracketed import Bracketed
-from overparam.spectrum.brackets import Quadrature, over_outputs
+from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import TURNED, AbstractIntegrand, contraction, last_step
 from overparam.spectrum.rules import EPS, Rule
 
@@ -257,4 +257,4 @@ def heavy_ball_bracket(q: Quadrature, steps: np.ndarray, lr: float, momentum: fl
         lowers[output] = np.where(exact, np.maximum(value - spread, 0.0), 0.0)
         uppers[output] = np.where(exact, value + spread, np.inf)
     why = "not certified: with momentum the derivatives have no sign beyond s = products, and no rate above the limit"
-    return over_outputs(values, lowers, uppers, why)
+    return q.over_outputs(values, lowers, uppers, why)

@@ -252,14 +252,14 @@ def _farthest(q: Quadrature, steps: Any, lr: float | None, loss: str) -> Bracket
     found = _movement(q, steps, lr, loss)
     sure = bool(np.all(found.certified))
     value, lower = float(np.max(found.upper if sure else found.value)), float(np.max(found.lower))
-    return Bracketed(
+    return q.held(
         value,
         lower,
         value if sure else None,
-        "rounding included" if sure else "none",
-        found.reason,
-        "fine_grained, Lemma 5.3",
-        (INFINITE_WIDTH,),
+        sense=None if sure else "none",
+        reason=found.reason,
+        reference="fine_grained, Lemma 5.3",
+        assumptions=(INFINITE_WIDTH,),
     )
 
 

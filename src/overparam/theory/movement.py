@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core.bracketed import INFINITE_WIDTH, RESIDUAL, AbstractBracketed, Assumption, Bracketed, checked
-from overparam.spectrum.brackets import Quadrature, over_outputs
+from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse, last_step
 from overparam.spectrum.rules import EPS, Rule
 from overparam.theory.integrands import Growth, moved, path_length
@@ -83,7 +83,7 @@ def predict_movement(q: Quadrature, steps: Any, lr: float, loss: str = "sum") ->
         raise ValueError(f"`steps` is {steps!r}; expected whole numbers ≥ 0")
     state = stability(q, rate)
     squares = squared_movement(q, whole, rate, state)
-    assumptions = [RESIDUAL, INFINITE_WIDTH]
+    assumptions = [RESIDUAL, INFINITE_WIDTH, *squares.assumptions]
     reason = squares.reason
     if np.any(q.masses > 0):
         limit_rate = max_learning_rate(q, loss)
@@ -163,7 +163,7 @@ def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stabi
         lower = np.clip(lower, 0.0, None)
         values[output] = np.where(grown, np.inf, np.clip(value, lower, upper))
         lowers[output], uppers[output] = np.where(grown, 0.0, lower), np.where(grown, np.inf, upper)
-    return over_outputs(values, lowers, uppers, f"not certified: {_why_not(past, q.bounds.lower)}")
+    return q.over_outputs(values, lowers, uppers, f"not certified: {_why_not(past, q.bounds.lower)}")
 
 
 def _why_not(past: float, least: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from overparam.core import checks
-from overparam.core.bracketed import INFINITE_WIDTH, Assumption, Bracketed, checked
+from overparam.core.bracketed import INFINITE_WIDTH, Assumption, Bracketed, checked, rounding_within
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram, as_gram
 from overparam.spectrum.bounds import CHOLESKY_FITS, EigenvalueBounds, smallest_bound
@@ -182,7 +182,7 @@ def predict(
         reach = GROWN * max(float(np.abs(residual).max()), 1e-300)
         if state == "unstable":
             values = np.where(np.abs(values - start) <= reach, values, np.nan)
-    assumptions = [INFINITE_WIDTH]
+    assumptions = [INFINITE_WIDTH, *rounding_within(H.rounding)]
     if found.null:
         words = (
             f"{found.null} eigenvalues are 0 to rounding; in their directions nothing is learned: the limit is {LIMIT}"

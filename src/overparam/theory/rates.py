@@ -69,7 +69,7 @@ def max_learning_rate(H: Any, loss: str = "sum", *, momentum: float = 0.0, outpu
     upper = _over(reach, top - q.perturbation)
     # labels without the top eigenvector leave the upper side open: the safe side is then the rate to use
     value = lower if value > 1.2 * lower else max(value, lower)
-    return _rate(value, lower, upper)
+    return _rate(q, value, lower, upper)
 
 
 def best_learning_rate(H: Any, loss: str = "sum", *, outputs: int = 1) -> Bracketed:
@@ -96,7 +96,7 @@ def best_learning_rate(H: Any, loss: str = "sum", *, outputs: int = 1) -> Bracke
     share = 1 / loss_scale(loss, q.n, outputs)
     lower, upper = _over(2 * share, b + bottom + shift), _over(2 * share, top - shift + a)
     value = float(np.clip(_over(2 * share, top + max(bottom, a)), lower, upper))
-    return _rate(value if np.isfinite(value) else lower, lower, upper)
+    return _rate(q, value if np.isfinite(value) else lower, lower, upper)
 
 
 def _over(reach: float, eigenvalue: float) -> float:
@@ -104,13 +104,12 @@ def _over(reach: float, eigenvalue: float) -> float:
     return reach / eigenvalue if eigenvalue > 0 else np.inf
 
 
-def _rate(value: float, lower: float, upper: float) -> Bracketed:
-    return Bracketed(
+def _rate(q: Quadrature, value: float, lower: float, upper: float) -> Bracketed:
+    return q.held(
         float(value),
         float(lower),
         float(upper),
-        "rounding included",
-        "" if np.isfinite(upper) else "the labels have no part in a direction of positive eigenvalue",
+        reason="" if np.isfinite(upper) else "the labels have no part in a direction of positive eigenvalue",
         reference="fine_grained, Thm 4.1",
         assumptions=(INFINITE_WIDTH,),
     )
