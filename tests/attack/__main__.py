@@ -18,13 +18,15 @@ from pathlib import Path
 from tests.attack.running import again, attack
 
 KINDS = {
-    "containment": ("containment", "case", 300.0),
-    "malformed": ("malformed", "case", 300.0),
-    "kills": ("disturbed", "kills", 300.0),
-    "two": ("disturbed", "two", 300.0),
-    "full_disk": ("disturbed", "full_disk", 300.0),
+    "containment": ("containment", "case", 1000),
+    "malformed": ("malformed", "case", 500),
+    "kills": ("disturbed", "kills", 300),
+    "two": ("disturbed", "two", 300),
+    "full_disk": ("disturbed", "full_disk", 300),
 }
-"""Every kind to its module and function, and to the seconds after which a case is taken to hang."""
+"""Every kind to its module and function, and to the cases after which the process is a fresh one."""
+PATIENCE = 600.0
+"""Seconds after which a case is taken to hang."""
 
 
 def main() -> int:
@@ -42,9 +44,9 @@ def main() -> int:
         return 0
     kinds = [asked.kind] if asked.kind else list(KINDS)
     if asked.again:
-        found = [again(kind, asked.seed, asked.out, KINDS[kind][2]) for kind in kinds]
+        found = [again(kind, asked.seed, asked.out, PATIENCE) for kind in kinds]
     else:
-        found = [attack(kind, asked.count, asked.seed, asked.out, KINDS[kind][2]) for kind in kinds]
+        found = [attack(kind, asked.count, asked.seed, asked.out, PATIENCE, KINDS[kind][2]) for kind in kinds]
     for each in found:
         print(
             json.dumps(

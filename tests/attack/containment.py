@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -14,7 +15,12 @@ import overparam as op
 
 LARGE_EVERY = 400
 """Every so many cases one has 40 to 200 rows."""
-ENGINES = ("dense", "dense", "dense", "dense", "matrix_free", "stored")
+CLUSTER_EVERY = 200
+"""Every so many cases the workers of a cluster make the products."""
+ENGINES = (
+    *[("dense", "float64")] * 6, *[("matrix_free", "float64")] * 2, ("stored", "float64"), ("half", "float64"),
+    ("stored", "float32"), ("stored", "int32"), ("half", "float32"),
+)  # fmt: skip
 
 
 def case(seed: int, index: int, balls: bool = truth.WITH_BALLS) -> dict[str, Any]:
@@ -28,20 +34,47 @@ def case(seed: int, index: int, balls: bool = truth.WITH_BALLS) -> dict[str, Any
         if rng.random() < 0.85 or not balls
         else int(rng.integers(11, 21))
     )
+    cluster = _cluster() if index % CLUSTER_EVERY == CLUSTER_EVERY - 2 else None
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         warnings.simplefilter("error")
-        H, exact, singular, what = _matrix(rng, n, place)
+        H, exact, singular, what = _matrix(rng, n, place, cluster)
         Y, labels = _labels(rng, H, n)
         rows = [_judged(*asked) for asked in _questions(rng, H, exact, Y, n, singular, large)]
+        if cluster is not None:
+            H.close()
     about = f"{what}, {labels}, n = {n}"
     return {
-        "tally": ["matrices", *("large matrices" for _ in range(large)), *(row["verdict"] for row in rows)],
+        "tally": [
+            "matrices",
+            *("large matrices" for _ in range(large)),
+            *(
+                f"matrices of {kind}"
+                for kind in ("float32 rows", *dict.fromkeys(map(" ".join, ENGINES)), "dask")
+                if f" {kind}" in what
+            ),
+            *(row["verdict"] for row in rows),
+        ],
         "failed": [f"{row['verdict']}: {row['why']} ({about})" for row in rows if row["holds"] is False],
         "measured": {row["name"]: row["width"] for row in rows if "width" in row},
     }
 
 
-def _judged(name: str, bracket: Any, check: Any, scale: float | None = None) -> dict[str, Any]:
+@functools.cache
+def _cluster() -> Any:
+    """Two workers inside this process, for all its cases."""
+    import atexit
+    import contextlib
+
+    from tests.clusters import two_workers
+
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(two_workers())
+
+
+def _judged(
+    name: str, bracket: Any, check: Any, scale: float | None = None, width: float | None = None
+) -> dict[str, Any]:
     """The verdict on one bracket; `check` judges its sides; widths are told relative to `scale`, or to the value."""
     certified = bool(np.all(bracket.certified))
     holds, why = (None, "") if bracket.sense == "none" else check(bracket.lower, bracket.upper)
@@ -49,7 +82,9 @@ def _judged(name: str, bracket: Any, check: Any, scale: float | None = None) -> 
     row = {"name": name, "holds": holds, "why": why}
     row["verdict"] = f"{name} | {bracket.sense} | {'both sides' if certified else 'one side'} | {word}"
     scale = bracket.value if scale is None else scale
-    if certified and scale:
+    if width is not None:
+        row["width"] = width
+    elif certified and scale:
         row["width"] = float((bracket.upper - bracket.lower) / abs(scale))
     return row
 
@@ -60,9 +95,11 @@ def _between(exact: Any) -> Any:
     def check(lower: Any, upper: Any) -> tuple[bool | None, str]:
         if exact is None:
             return None, "the truth cannot be told"
-        for side, outside in ((lower, lambda s: exact < truth.number(s)), (upper, lambda s: exact > truth.number(s))):
-            if side is not None and np.isfinite(side) and outside(float(side)):
-                return False, f"{float(side)!r} against {exact}"
+        for side, above in ((lower, True), (upper, False)):
+            if side is not None and np.isfinite(side):
+                one = truth.number(float(side))
+                if truth.below(exact, one) if above else truth.below(one, exact):
+                    return False, f"{float(side)!r} against {exact}"
         return True, ""
 
     return check
@@ -74,8 +111,11 @@ def _questions(
     columns = [truth.column(list(y)) for y in Y.T]
     y = Y[:, 0] if Y.shape[1] == 1 else Y
     products = None if rng.random() < 0.6 else int(rng.integers(1, n + 1))
-    q = op.quadrature(H, y, max_products=products)
-    size = float(np.abs(np.linalg.eigvalsh(op.engines.as_gram(H).dense())).max()) if n else 1.0
+    values = np.linalg.eigvalsh(op.engines.as_gram(H).dense())
+    size = float(np.abs(values).max())
+    likely = rng.random() < 0.1  # by an upper side of λ_max that holds with a probability
+    given = op.eigenvalue_bounds(H, upper="random", key=int(rng.integers(2**31))) if likely else "auto"
+    q = op.quadrature(H, y, max_products=products, bounds=given)
     start = 0.5 * float(np.sum(Y**2))
     asked = set(rng.permutation(["loss", "movement", "complexity", "solve", "bounds", "momentum", "flow", "steps"])[:3])
     lr = float(rng.choice([0.1, 0.5, 0.99, 1.0, 1.5, 1.95, 2.05]) / size * rng.uniform(0.9, 1.0))
@@ -103,13 +143,21 @@ def _questions(
             pass
         else:
             yield "solve", solved.bracket, _inverse(exact, columns, ridge, n, singular)
-    if "bounds" in asked and not large:
+    if "bounds" in asked:
         method = str(rng.choice(["auto", "cholesky", "separation", "none"])) if H.kernel is not None else "auto"
-        bounds = op.eigenvalue_bounds(H, method)
-        sides = op.theory.Bracketed(size, bounds.lower, bounds.upper, "rounding included")
-        yield "eigenvalues", sides, _spectrum(exact, n, singular)
-        rate = op.max_learning_rate(q)
-        yield "largest rate", rate, _largest_rate(exact, n)
+        upper = str(rng.choice(["auto", "norms", "cholesky", "random", "random"]))
+        bounds = op.eigenvalue_bounds(H, method, upper=upper, key=int(rng.integers(2**31)))
+        least, most_sense = (
+            float(values[0]),
+            "rounding included" if bounds.probability is None else "with probability p",
+        )
+        lowest = op.theory.Bracketed(least, bounds.lower, None, "rounding included")
+        highest = op.theory.Bracketed(size, None, bounds.upper, most_sense, probability=bounds.probability)
+        tight = float(min(1.0, max(0.0, 1 - bounds.lower / least))) if least > 1e-12 * size else None
+        yield "λ_min", lowest, _spectrum(exact, n, singular), None, tight
+        yield f"λ_max, {upper}", highest, _spectrum(exact, n, singular), None, max(0.0, bounds.upper / size - 1)
+        if not large:
+            yield "largest rate", op.max_learning_rate(q), _largest_rate(exact, n)
     if "steps" in asked and not large and size:
         target = float(10.0 ** rng.uniform(-6, 0))
         reached = op.steps_to_loss(q, target=target, lr=float(min(lr, 1.9 / size)))
@@ -144,14 +192,16 @@ def _inverse(exact: Any, columns: Any, ridge: float, n: int, singular: bool) -> 
 
 def _spectrum(exact: Any, n: int, singular: bool) -> Any:
     def check(lower: Any, upper: Any) -> tuple[bool | None, str]:
-        if singular and lower > 0:
+        if singular and lower is not None and lower > 0:
             return False, f"λ_min ≥ {lower!r} of a singular matrix"
-        one = truth.identity(n)
-        above = truth.definite(truth.times(one, float(upper)) - exact, n)
-        below = True if lower == 0 else truth.definite(exact - truth.times(one, float(lower)), n)
-        if above is False or below is False:
+        one, known = truth.identity(n), []
+        if upper is not None:
+            known.append(truth.definite(truth.times(one, float(upper)) - exact, n))
+        if lower:
+            known.append(truth.definite(exact - truth.times(one, float(lower)), n))
+        if False in known:
             return False, f"[{lower!r}, {upper!r}]"
-        return (True, "") if above and below else (None, "equal to the digits computed")
+        return (None, "equal to the digits computed") if None in known else (True, "")
 
     return check
 
@@ -179,25 +229,26 @@ def _steps(exact: Any, columns: Any, lr: float, target: float, n: int) -> Any:
     def check(lower: Any, upper: Any) -> tuple[bool | None, str]:
         start = truth.loss(exact, columns, 0, lr, 0.0, n) * truth.number(target)
         at = lambda step: truth.loss(exact, columns, int(step), lr, 0.0, n)  # noqa: E731
-        if upper is not None and np.isfinite(upper) and at(upper) > start:
+        if upper is not None and np.isfinite(upper) and truth.below(start, at(upper)):
             return False, f"the loss is above the target at step {upper}"
-        if lower and np.isfinite(lower) and at(lower - 1) < start:
+        if lower and np.isfinite(lower) and truth.below(at(lower - 1), start):
             return False, f"the loss is below the target at step {lower - 1}"
         return True, ""
 
     return check
 
 
-def _matrix(rng: np.random.Generator, n: int, place: str) -> tuple[Any, Any, bool, str]:
+def _matrix(rng: np.random.Generator, n: int, place: str, cluster: Any) -> tuple[Any, Any, bool, str]:
     """H as the package has it, the exact one, whether that is singular for certain, and what it is."""
-    if rng.random() < 0.65:
+    if rng.random() < 0.65 or cluster is not None:
         X, what = _rows(rng, n)
-        engine = str(rng.choice(ENGINES))
-        kernel = op.kernels.TwoLayer()
-        more = {"place": place} if engine == "stored" else {}
-        H = op.gram(kernel, X, engine, **more)
-        exact = truth.two_layer(np.asarray(X, dtype=np.float64))
-        return H, exact, _repeats(np.asarray(X, dtype=np.float64)), f"rows: {what}, {engine}"
+        engine, dtype = ENGINES[int(rng.integers(len(ENGINES)))] if cluster is None else ("dask", "float64")
+        more: dict[str, Any] = {"place": place} if engine == "stored" else {"cluster": cluster} if cluster else {}
+        dtype = "float64" if what.startswith("scales") else dtype  # float32 has no numbers for such entries
+        H = op.gram(op.kernels.TwoLayer(), X, engine, dtype=dtype, **more)
+        rows = np.asarray(X, dtype=np.float64)
+        words = f"rows: {what}, {'float32 rows, ' if X.dtype == np.float32 else ''}{engine} {dtype}"
+        return H, truth.two_layer(rows), _repeats(rows), words
     values, singular, what = _numbers(rng, n)
     return op.engines.as_gram(values), truth.matrix(values.tolist()), singular, f"numbers: {what}"
 
@@ -210,7 +261,7 @@ def _repeats(X: np.ndarray) -> bool:
 def _rows(rng: np.random.Generator, n: int) -> tuple[np.ndarray, str]:
     d = int(rng.integers(1, 8))
     what = str(rng.choice(
-        ["normal", "unit", "repeated", "opposite", "multiples", "near", "whole", "one-hot", "scales", "float32", "one direction"]
+        ["normal", "unit", "repeated", "opposite", "multiples", "near", "whole", "one-hot", "scales", "flat", "one direction"]
     ))  # fmt: skip
     X = rng.standard_normal((n, d))
     if what == "unit":
@@ -229,12 +280,14 @@ def _rows(rng: np.random.Generator, n: int) -> tuple[np.ndarray, str]:
         X = np.eye(d)[rng.integers(0, d, n)]
     elif what == "scales":
         X *= 10.0 ** rng.integers(-20, 20, (n, 1))
-    elif what == "float32":
-        X = X.astype(np.float32)
+    elif what == "flat":
+        X = rng.standard_normal((n, 40))
     elif what == "one direction":
         X = np.abs(X[:, :1]) * np.ones((1, d))
+    if rng.random() < 0.15:
+        X = X.astype(np.float32)
     X[~X.any(axis=1), 0] = 1.0
-    return X, f"{what}, d = {d}"
+    return X, f"{what}, d = {X.shape[1]}"
 
 
 def _numbers(rng: np.random.Generator, n: int) -> tuple[np.ndarray, bool, str]:

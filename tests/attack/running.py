@@ -15,24 +15,29 @@ from typing import Any
 from overparam.core import files
 
 ROOT = Path(__file__).parents[2]
-BATCH = 100
-"""Cases after which the process is a fresh one, so that what one leaves behind does not hide what the next does."""
+KEEP = 100
+"""Cases after which what was found is written down."""
 SHOWN = 60
 """Failures that are kept in words."""
 
 
-def attack(kind: str, count: int, seed: int, place: Path, patience: float) -> dict[str, Any]:
-    """The summary of cases 0 to `count` of a kind, those that an earlier run has done not made again."""
+def attack(kind: str, count: int, seed: int, place: Path, patience: float, batch: int) -> dict[str, Any]:
+    """The summary of cases 0 to `count` of a kind, those that an earlier run has done not made again.
+
+    After `batch` cases the process is a fresh one, so that what one case leaves behind does not hide what the next does.
+    """
     path = place / f"{kind}-{seed}.json"
     found = json.loads(path.read_text()) if path.exists() else _nothing(kind, seed)
     while found["done"] < count:
-        upto = min(found["done"] + BATCH, count)
-        _batch(found, upto, patience)
-        files.write_whole(
-            files.make_folder(place) / path.name, json.dumps(found, indent=1, ensure_ascii=False).encode()
-        )
+        _batch(found, min(found["done"] + batch, count), patience, place)
+        _keep(found, place)
         print(f"{kind}: {found['done']:,} of {count:,}, {found['failures']:,} failed", file=sys.stderr, flush=True)
     return found
+
+
+def _keep(found: dict[str, Any], place: Path) -> None:
+    path = files.make_folder(place) / f"{found['kind']}-{found['seed']}.json"
+    files.write_whole(path, json.dumps(found, indent=1, ensure_ascii=False).encode())
 
 
 def again(kind: str, seed: int, place: Path, patience: float) -> dict[str, Any]:
@@ -65,7 +70,7 @@ def _nothing(kind: str, seed: int) -> dict[str, Any]:
     }
 
 
-def _batch(found: dict[str, Any], upto: int, patience: float) -> None:
+def _batch(found: dict[str, Any], upto: int, patience: float, place: Path | None = None) -> None:
     """Cases up to a number in one child; where it dies or hangs the case it was at has failed, and a next child goes on."""
     words = [sys.executable, "-m", "tests.attack", "--child", "--kind", found["kind"], "--seed", str(found["seed"])]
     words += ["--from", str(found["done"]), "--count", str(upto)]
@@ -85,6 +90,8 @@ def _batch(found: dict[str, Any], upto: int, patience: float) -> None:
                     _add(found, {"failed": [f"the process ended with {child.wait()}: {' / '.join(said[-3:])[-600:]}"]})
                     return
                 _add(found, json.loads(line))
+                if place is not None and found["done"] % KEEP == 0:
+                    _keep(found, place)
 
 
 def _environment() -> dict[str, str]:

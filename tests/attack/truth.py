@@ -1,7 +1,8 @@
 """What brackets must contain, computed in 100 digits from the same numbers: python-flint's balls, or mpmath where that is not there.
 
 Nothing here knows of the package: formulas of the papers, repeated squaring, exact factorisations. With balls a comparison
-is decided only where it is certain, so that neither a violation nor a containment is an accident of rounding.
+is decided only where it is certain, so that neither a violation nor a containment is an accident of rounding; without them
+what agrees to 60 of the 100 digits is not decided.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ except ImportError:
 
 DIGITS = 100
 WITH_BALLS = flint is not None
+DECIDED = mpmath.mpf(10) ** -60
+"""Without balls, the share of two numbers by which they must differ: rounding may have made less."""
 mpmath.mp.dps = DIGITS
 if flint is not None:
     flint.ctx.dps = DIGITS
@@ -48,9 +51,16 @@ def times(A: Any, factor: float | Any) -> Any:
 
 def solve(A: Any, B: Any) -> Any:
     """A⁻¹B; a ZeroDivisionError where that cannot be told."""
-    if flint is None:
-        return mpmath.lu_solve(A, B)
-    return A.solve(B)
+    if flint is not None:
+        return A.solve(B)
+    if definite(A, A.rows) is None:  # of a singular matrix mpmath's pivots are rounding, and its solution 1e70
+        raise ZeroDivisionError("singular to the digits computed")
+    return mpmath.lu_solve(A, B)
+
+
+def below(a: Any, b: Any) -> bool:
+    """Whether a < b for certain."""
+    return bool(a < b if flint is not None else b - a > DECIDED * max(abs(a), abs(b)))
 
 
 def dot(a: Any, b: Any) -> Any:
@@ -142,9 +152,10 @@ def definite(A: Any, n: int) -> bool | None:
     """Whether A is positive definite, by the pivots of its factorisation; None where that cannot be told."""
     a = [[A[i, j] for j in range(n)] for i in range(n)]
     for k in range(n):
-        if a[k][k] < 0:
+        least = 0 if flint is not None else DECIDED * abs(A[k, k])  # rows of any scale
+        if a[k][k] < -least:
             return False
-        if not a[k][k] > 0:
+        if not a[k][k] > least:
             return None
         for i in range(k + 1, n):
             share = a[i][k] / a[k][k]

@@ -12,6 +12,7 @@ from overparam.core.progress import Progress, silent
 from overparam.engines.matrix import AbstractHostGram
 from overparam.engines.panels import Cosines, UnitRows, fill_panel, mirror, panel_ranges
 from overparam.engines.plan import EnginePlan
+from overparam.engines.tiles import require_float32
 from overparam.engines.workers import Workers, worker_count
 
 
@@ -44,6 +45,8 @@ class HalfGram(AbstractHostGram):
                 panel = np.empty((stop - start, stop))
                 self.repaired += fill_panel(kernel, rows, start, stop, panel, get, workers)
                 panel[np.arange(stop - start), np.arange(start, stop)] = diagonal[start:stop]
+                if dtype == "float32":
+                    require_float32(panel)
                 self._panels.append(panel.astype(dtype, copy=False))
                 progress((stop / self.n) ** 2, 1.0, "Gram matrix")
         self._cosines, self._diagonal, self._dtype = Cosines(rows, threads), diagonal, np.dtype(dtype)
@@ -68,8 +71,8 @@ class HalfGram(AbstractHostGram):
         return super().rounding + (0.0 if self._dtype.itemsize == 8 else 2.0**-24 * float(self._diagonal.sum()))
 
     @property
-    def product_rounding(self) -> float:
-        return super().product_rounding * float(np.finfo(self._dtype).eps / np.finfo(float).eps)
+    def product_epsilon(self) -> float:
+        return float(np.finfo(self._dtype).eps)
 
     def diagonal(self) -> np.ndarray:
         return self._diagonal.copy()

@@ -125,9 +125,14 @@ class AbstractGram(abc.ABC):
         """A bound on ‖computed H v − H v‖/‖v‖ for the computed H: n terms a sum, and ‖|H|‖ ≤ tr H since H is positive."""
         return self._sums_of(self.n)
 
+    @property
+    def product_epsilon(self) -> float:
+        """Of the numbers in which products are added up."""
+        return float(np.finfo(float).eps)
+
     def _sums_of(self, terms: int) -> float:
         """That bound where no number is added to more than `terms` others."""
-        return (terms + 2) * float(np.finfo(float).eps) * float(np.abs(self.diagonal()).sum())
+        return (terms + 2) * self.product_epsilon * float(np.abs(self.diagonal()).sum())
 
     def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
         """Inside it, what is computed from arrays that lie where the products are made is float64."""

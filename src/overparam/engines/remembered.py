@@ -38,6 +38,10 @@ class RememberedGram(AbstractGram):
         return self._gram.rounding
 
     @property
+    def product_epsilon(self) -> float:
+        return self._gram.product_epsilon
+
+    @property
     def product_rounding(self) -> float:
         return self._gram.product_rounding
 

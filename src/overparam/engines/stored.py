@@ -23,7 +23,7 @@ from overparam.engines.panels import Cosines, fill_block
 from overparam.engines.plan import EnginePlan
 from overparam.engines.rows_on_disk import RowsOnDisk, diagonal, rows_digest, unit_rows
 from overparam.engines.tile_folder import NAME, TileFolder, held_bytes, zarr_or_line
-from overparam.engines.tiles import Tile, even_size, few_entries, made_tile, mirrored, tile_size
+from overparam.engines.tiles import Tile, even_size, few_entries, made_tile, mirrored, require_float32, tile_size
 from overparam.engines.workers import Workers, worker_count
 from overparam.frame.keeping import fingerprint
 
@@ -222,10 +222,8 @@ class StoredGram(AbstractHostGram):
     def _encoded(self, tile: Tile, values: np.ndarray) -> np.ndarray:
         """A tile as it is stored."""
         if self._step is None:
-            if self.folder.dtype.itemsize == 4 and not np.abs(values).max() < np.finfo(np.float32).max:
-                raise ValueError(
-                    "the kernel has entries above 3.4e38, which float32 has no number for; use dtype='float64'"
-                )
+            if self.folder.dtype.itemsize == 4:
+                require_float32(values)
             return values.astype(self.folder.dtype, copy=False)
         left, right = (np.where(step > 0, step, 1.0) for step in (self._step[tile.rows], self._step[tile.columns]))
         steps = np.rint(values / left[:, None] / right)

@@ -193,3 +193,9 @@ def few_entries(kernel: AbstractKernel, X: Rows, Z: np.ndarray | None, get: str)
     few = np.unique(np.linspace(0, len(X) - 1, 3).astype(int))
     entries = np.asarray(kernel.block(X[few], (X if Z is None else Z)[:2], get), dtype=np.float64)
     return [f"{entry:.5e}" for entry in entries.ravel()]
+
+
+def require_float32(values: np.ndarray) -> None:
+    """Raise where float32 has no number for an entry."""
+    if not np.abs(values).max() < np.finfo(np.float32).max:
+        raise ValueError("the kernel has entries above 3.4e38, which float32 has no number for; use dtype='float64'")

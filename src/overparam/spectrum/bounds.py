@@ -142,7 +142,7 @@ def random_bound(H: AbstractGram, steps: int = STEPS, key: Any = 0) -> float:
             if bound <= LOOSE * max(top for _, top in found):
                 break
     stray = (
-        4 * EPS * bound * (16 + np.sqrt(H.n))
+        4 * H.product_epsilon * bound * (16 + np.sqrt(H.n))
         + H.product_rounding
         + float(sweep.betas[:, -1][sweep.complete].max(initial=0.0))
     )

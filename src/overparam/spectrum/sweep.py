@@ -21,7 +21,7 @@ from overparam.spectrum.bounds import STEPS, EigenvalueBounds, largest_bound, sm
 from overparam.spectrum.brackets import Quadrature
 from overparam.spectrum.integrands import Inverse
 from overparam.spectrum.lanczos import Interrupted, Lanczos
-from overparam.spectrum.rules import EPS, gauss, inverse_entries, radau_inverse_entries
+from overparam.spectrum.rules import gauss, inverse_entries, radau_inverse_entries
 
 FALLBACK_RIDGE = 1e-2
 """Times the mean diagonal: what stopping looks at where no positive bound on λ_min is known."""
@@ -180,9 +180,9 @@ class _Job:
     def result(self, sweep: Lanczos, known: EigenvalueBounds | None, whole: bool) -> Quadrature:
         ritz = [gauss(sweep.alphas[j, :q], sweep.betas[j, :q], 1.0).nodes for j, q in enumerate(sweep.lengths) if q > 0]
         least, most = (float(f([f(nodes) for nodes in ritz], initial=0.0)) for f in (np.min, np.max))
-        if least < -1e-8 * max(
-            most, self.mean_diagonal
-        ):  # labels in the null space alone see no eigenvalue above rounding
+        # labels in the null space alone see no eigenvalue above rounding
+        allowed = 1e-8 * max(most, self.mean_diagonal) + self.H.rounding + self.H.product_rounding
+        if least < -allowed:
             raise ValueError(
                 f"`H` has an eigenvalue of at most {least:.1e} beside one of at least {most:.1e}; "
                 "expected a positive semi-definite matrix, as every kernel gives"
@@ -210,7 +210,9 @@ class _Job:
             )
         if whole and not self.converged:
             notes.append(f"stopped at {sweep.products} products before the width {self.tol:g} was reached")
-        step_rounding = 4 * EPS * known.upper * (16 + np.sqrt(self.H.n))  # products, reorthogonalisation, nodes
+        step_rounding = (
+            4 * self.H.product_epsilon * known.upper * (16 + np.sqrt(self.H.n))
+        )  # products, reorthogonalisation, nodes
         made = Quadrature(
             alphas=sweep.alphas.copy(),
             betas=sweep.betas.copy(),

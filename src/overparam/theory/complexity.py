@@ -304,5 +304,14 @@ def _by_probes(q: Quadrature, ridge: float) -> EffectiveDimension:
     error = float(dimensions.std(ddof=1) / np.sqrt(q.outputs))
     lower = float(np.mean(q.n - ridge * np.asarray(form.upper)))
     upper = float(np.mean(q.n - ridge * np.asarray(form.lower)))
-    sides = Bracketed(float(dimensions.mean()), lower, upper, form.sense, form.reason, reference=DEGREES_OF_FREEDOM)
+    sides = Bracketed(
+        float(dimensions.mean()),
+        lower,
+        upper,
+        form.sense,
+        form.reason,
+        DEGREES_OF_FREEDOM,
+        form.assumptions,
+        form.probability,
+    )
     return EffectiveDimension(sides, error, ridge, f"{q.outputs} random sign vectors")
