@@ -6,7 +6,8 @@
 Each part (a table, a split, a model) is a line of a file in PLACE, written when it is done: the run goes on where it
 stopped, and several may run side by side. Three folds a table; numbers are seconds of the processor of one thread. Our fit is
 made first, and every rival tries its settings, the usual one first, by three folds or rows out of the bag until as much time is
-gone, a second at least. CatBoost, LightGBM and xRFM take part where they can be imported.
+gone, a second at least. CatBoost, LightGBM and xRFM take part
+where they can be imported.
 """
 
 from __future__ import annotations
@@ -119,7 +120,61 @@ def models(classes: bool, key: int) -> dict[str, tuple[Callable[..., Any], dict[
             ),
             {"depth": [6, 4], "learning_rate": [None, 0.1]},
         )
+    if importlib.util.find_spec("xrfm") and importlib.util.find_spec("tqdm"):
+        found["xRFM"] = (
+            lambda **s: XRFM(classes, key, **s),
+            {"kernel": ["l2", "l1"], "reg": [1e-3, 1e-1, 1e-5], "bandwidth": [10.0, 2.0]},
+        )
     return found
+
+
+class XRFM:
+    """xRFM on standardised columns, as its page has it: a fifth of the rows decides after which of its iterations to stop."""
+
+    def __init__(self, classes: bool, key: int, kernel: str, reg: float, bandwidth: float) -> None:
+        self.is_class, self.key = classes, key
+        model = {
+            "kernel": kernel,
+            "bandwidth": bandwidth,
+            "exponent": 1.0,
+            "diag": kernel == "l1",
+            "bandwidth_mode": "constant",
+        }
+        self.parameters = {"model": model, "fit": {"reg": reg, "iters": 5, "verbose": False, "early_stop_rfm": True}}
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> XRFM:
+        import torch
+        from sklearn.model_selection import train_test_split
+        from sklearn.preprocessing import StandardScaler
+        from xrfm import xRFM
+
+        torch.set_num_threads(1)
+        self.scale = StandardScaler().fit(X)
+        self.classes_, told = np.unique(y, return_inverse=True) if self.is_class else (None, y.astype(np.float32))
+        rows = self.scale.transform(X).astype(np.float32)
+        few = self.is_class and np.bincount(told).min() < 2
+        parts = train_test_split(
+            rows, told, test_size=0.2, random_state=self.key, stratify=told if self.is_class and not few else None
+        )
+        metric = "brier" if self.is_class else "mse"
+        self.model = xRFM(
+            rfm_params=self.parameters,
+            device="cpu",
+            tuning_metric=metric,
+            n_threads=1,
+            random_state=self.key,
+            verbose=False,
+        )
+        self.model.fit(parts[0], parts[2], parts[1], parts[3])
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        found = np.ravel(self.model.predict(self.scale.transform(X).astype(np.float32)))
+        return found if self.classes_ is None else self.classes_[found.astype(int)]
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        assert self.is_class
+        return np.asarray(self.model.predict_proba(self.scale.transform(X).astype(np.float32)))
 
 
 class Target:

@@ -179,7 +179,7 @@ def test_several_targets_and_their_deviations():
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({}, 16),
+        ({}, 20),
         ({"kernel": "ntk"}, 8),
         ({"kernel": "ntk", "depth": 2, "trained": (2, 3)}, 1),
         ({"kernel": "nngp", "depth": [1, 3]}, 2),

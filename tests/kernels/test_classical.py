@@ -6,8 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 from rounding import rounding
-from sklearn.metrics.pairwise import euclidean_distances, polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import euclidean_distances, laplacian_kernel, polynomial_kernel, rbf_kernel
 
+import overparam as op
 from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.spec import spec_of
 from overparam.kernels import (
@@ -16,6 +17,7 @@ from overparam.kernels import (
     Gaussian,
     Laplace,
     Polynomial,
+    ProductLaplace,
     RandomFeatures,
     Recursive,
     TwoLayer,
@@ -133,8 +135,21 @@ def test_scikit_learn() -> None:
     np.testing.assert_allclose(
         Polynomial(3, constant=0.5, scale=0.2)(X, Z), polynomial_kernel(X, Z, 3, gamma=0.2, coef0=0.5), rtol=1e-11
     )
+    np.testing.assert_allclose(ProductLaplace(1.7)(X, Z), laplacian_kernel(X, Z, gamma=1 / 1.7), rtol=1e-12)
     # scikit-learn's Laplacian kernel has the sum of absolute differences; this is its Euclidean distance
     np.testing.assert_allclose(Laplace(1.7)(X, Z), np.exp(-euclidean_distances(X, Z) / 1.7), rtol=1e-12)
+
+
+def test_a_product_over_columns_is_the_product_of_their_kernels_and_keeps_the_digits_of_close_rows() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((30, 5))
+    X[7] = X[3] + 1e-12
+    kernel = ProductLaplace(0.8)
+    columns = [Laplace(0.8)(X[:, [j]] - X[0, j]) for j in range(5)]
+    np.testing.assert_allclose(kernel(X), np.prod(columns, axis=0), rtol=1e-9)
+    assert 1 - kernel.evaluate(X[3], X[7]) == pytest.approx(np.abs(X[3] - X[7]).sum() / 0.8, rel=1e-3)
+    np.testing.assert_array_equal(op.gram(kernel, X, "dense").dense(), kernel(X))
+    assert median_distance([[0.0, 0.0], [1.0, 1.0]], columnwise=True) == 2.0
 
 
 def test_arc_cosine_of_order_one_is_twice_the_conjugate_kernel() -> None:

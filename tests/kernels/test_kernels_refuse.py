@@ -18,6 +18,7 @@ X = np.random.default_rng(0).standard_normal((6, 4))
         K.TwoLayer(),
         K.FullyConnected(1),
         K.Gaussian(),
+        K.ProductLaplace(),
         K.RandomFeatures(K.Gaussian(), 5),
         K.Residual(1),
         K.Laplace() + 1,

@@ -37,6 +37,7 @@ THINGS = [
     K.Arcsine(1.5, 0.5),
     K.Gaussian(2.0),
     K.Laplace(0.5),
+    K.ProductLaplace(0.5),
     K.Polynomial(3, 1.0),
     K.Recursive(3, "exponential"),
     K.RandomFeatures(K.Gaussian(), 50, key=3),

@@ -26,7 +26,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     ),
     "kernels": (
         "ArcCosine", "Arcsine", "Composed", "Convolutional", "FullyConnected", "Gaussian", "Laplace", "Polynomial",
-        "RandomFeatures", "Recursive", "Residual", "ResidualConvolutional", "TwoLayer",
+        "ProductLaplace", "RandomFeatures", "Recursive", "Residual", "ResidualConvolutional", "TwoLayer",
     ),
     "training": (
         "CrossEntropy", "GivenLoss", "GradientDescent", "OneSampleSGD", "Ramp", "SGD", "SmoothAbsolute", "SmoothedSGD",

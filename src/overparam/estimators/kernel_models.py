@@ -24,10 +24,12 @@ from overparam.data.readers.table_sources import frame_kind
 from overparam.engines.matrix import chosen_device
 from overparam.estimators.rows import PreparedColumns, as_numbers, prepare_columns
 from overparam.theory.error_intervals import scores_left_out
-from overparam.theory.tuning import Candidates, TunedFit, default_candidates, tuned_fit
+from overparam.theory.tuning import BY_PRODUCTS, Candidates, TunedFit, default_candidates, tuned_fit
 
 BY_CHANCE = 0.01
 """Share of the distinct rows with more than one label from which equal rows are no copies: few values repeat by chance."""
+ALL_IN_FULL = 400
+"""Rows up to which every kernel is fitted to all of them: above, a fit would take longer than a forest and a grid of support vectors."""
 MOST_SPREAD = 4_000
 """Rows to which weights are spread where equal rows are no copies: each of them leaves for itself."""
 IMAGES = ("none", "unit")
@@ -173,6 +175,7 @@ class AbstractKernelModel(AbstractTuned):
         self.fit_ = tuned_fit(
             rows, y[leads], groups=together, weights=None if plain else fitted, candidates=self._candidates(rows, seed),
             ridge=ridge, steps=self.steps, lr=self.lr, task=task, key=seed, jobs=self.n_jobs, device=self.device,
+            all_in_full=ALL_IN_FULL,
         )  # fmt: skip
         self._seed, self._counted = seed, weights
         self._left_out = np.empty((n, *self.fit_.outputs.shape[1:]))
@@ -212,7 +215,7 @@ class AbstractKernelModel(AbstractTuned):
             kernel, "kernel", ("auto", "ntk", "nngp", *FAMILIES), "or a kernel of `op.kernels`, or several by name"
         )
         if self.depth is None and _is_all(self.trained) and kernel != "nngp":
-            every = default_candidates(rows, key=seed)
+            every = default_candidates(rows, key=seed, table=self.preprocess not in IMAGES and len(rows) <= BY_PRODUCTS)
             start = {"auto": "", "ntk": "tangent"}.get(kernel) if kernel not in FAMILIES else FAMILIES[kernel]
             return {name: one for name, one in every.items() if name.startswith(str(start))}
         if kernel in FAMILIES:
@@ -232,8 +235,8 @@ class AbstractKernelModel(AbstractTuned):
 class NTKClassifier(ClassifierMixin, AbstractKernelModel):
     """Kernel ridge regression on classes, with the kernel and the ridge that rows left out choose: nothing is fitted twice.
 
-    Tangent kernels of wide networks, of one to five hidden layers, Laplace and Gaussian kernels are tried with sixteen ridges
-    each; the least mean square of rows left out is taken. `loo_error_` is the error with an interval, from which what
+    Tangent kernels of wide networks, of one to five hidden layers, Laplace and Gaussian kernels, and of a table products over its
+    columns of Laplace kernels, are tried with sixteen ridges each; the least mean square of rows left out is taken. `loo_error_` is the error with an interval, from which what
     choosing flatters is taken away; `loo_predictions_` and `loo_probabilities_` are of every row by the model without it. Probabilities are
     those under which the labels of rows left out are likeliest. Equal rows leave together, unless more than one in a hundred
     distinct rows has several labels: such tables repeat by chance, and a row of a whole weight w leaves as w rows do.
@@ -246,7 +249,7 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
         steps, lr: gradient descent stopped after so many steps in place of a ridge; rows are then left out by fifths.
         preprocess: "auto" puts standardised columns beside their quantiles; "standardise", "quantiles", "unit" (rows of norm
             1, as for images), or "none".
-        random_state: draws the rows on which kernels are compared where there are more than 1,200.
+        random_state: draws the rows on which kernels are compared where there are more than 400.
         n_jobs: kernels tried at once, in threads.
         device: as in `op.gram`, for more than 4,000 rows; fewer are decomposed on the CPU.
         class_weight: "balanced", by the weights of the rows, or a weight > 0 a class, as in scikit-learn.

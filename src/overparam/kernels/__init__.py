@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from overparam.kernels.convolutional import Convolutional as Convolutional
     from overparam.kernels.empirical import Empirical as Empirical
     from overparam.kernels.fully_connected import FullyConnected as FullyConnected
+    from overparam.kernels.product_laplace import ProductLaplace as ProductLaplace
     from overparam.kernels.random_features import RandomFeatures as RandomFeatures
     from overparam.kernels.spectra import DegreeSpectrum as DegreeSpectrum
     from overparam.kernels.spectra import spectrum_on_cube as spectrum_on_cube
@@ -38,6 +39,7 @@ _PLACES = {
         "kernels.convolutional": "Convolutional",
         "kernels.empirical": "Empirical",
         "kernels.fully_connected": "FullyConnected",
+        "kernels.product_laplace": "ProductLaplace",
         "kernels.random_features": "RandomFeatures",
         "kernels.spectra": "DegreeSpectrum spectrum_on_cube spectrum_on_sphere",
         "kernels.two_layer": "ArcCosine Arcsine TwoLayer",
@@ -56,6 +58,7 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Polynomial",
+    "ProductLaplace",
     "RandomFeatures",
     "Recursive",
     "Residual",

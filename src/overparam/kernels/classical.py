@@ -218,13 +218,14 @@ class Gaussian(AbstractDistanceKernel):
         return generator.standard_normal((count, d)) / self.bandwidth
 
 
-def median_distance(X: Any, *, rows: int = 1000, key: int = 0) -> float:
+def median_distance(X: Any, *, rows: int = 1000, key: int = 0, columnwise: bool = False) -> float:
     """The median of the distances between two rows of `X`, a common choice of bandwidth.
 
     Args:
         X: rows of finite numbers, at least two of them different.
         rows: how many rows to look at, drawn without return where `X` has more.
         key: the draw.
+        columnwise: whether distances are Σ_j |x_j − z_j|, those of `ProductLaplace`, and not Euclidean.
 
     Of three points on a line the distances are 1, 2 and 3:
 
@@ -241,7 +242,7 @@ def median_distance(X: Any, *, rows: int = 1000, key: int = 0) -> float:
     if len(X) > rows:
         X = X[np.random.default_rng(key).choice(len(X), size=rows, replace=False)]
     scale = float(np.abs(X).max()) or 1.0
-    found = scale * float(np.median(pdist(X / scale)))
+    found = scale * float(np.median(pdist(X / scale, "cityblock" if columnwise else "euclidean")))
     if not found > 0:
         raise ValueError(
             "`X` has more than half of its pairs of rows equal: their median distance is 0; drop duplicates"
@@ -255,7 +256,7 @@ class Laplace(AbstractDistanceKernel):
 
     The mean of cos(w·x) cos(w·z) + sin(w·x) sin(w·z) over w from a Cauchy law in d dimensions. Distances come from
     norms and angles, so an error of about 1e-16 ‖x‖/s is to be expected: data far from the origin should be centred
-    first. scikit-learn's `laplacian_kernel` is another one, of the sum of absolute differences.
+    first. scikit-learn's `laplacian_kernel`, of the sum of absolute differences, is `ProductLaplace`.
 
     Args:
         bandwidth: s.

@@ -20,6 +20,7 @@ from overparam.spectrum import left_out_groups
 from overparam.spectrum.cholesky import factor
 from overparam.spectrum.left_out import class_margins
 from overparam.spectrum.left_out_groups import GroupsLeftOut, equal_rows, left_out_without
+from overparam.spectrum.rules import EPS
 from overparam.theory.integrands import growth
 from overparam.theory.left_out_folds import FoldsLeftOut, cut_into_folds, leave_folds_out
 
@@ -136,7 +137,10 @@ class FittedRows:
         if guess is not None and self.ridge is None:
             attempt(guess * STEP)
             first, second = settings
-            attempt(guess * STEP**2 if second.mean_square < first.mean_square else guess / STEP)
+            if second.mean_square < first.mean_square:
+                attempt(guess * STEP**2)
+            elif guess / STEP >= self.grid(H)[0] * (1 - EPS):  # below, rounding is all that is left of a factor
+                attempt(guess / STEP)
         assert best is not None
         return AtRidges(settings, np.stack(outputs), best[1], best[2])
 

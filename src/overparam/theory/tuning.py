@@ -32,8 +32,8 @@ ALL_IN_FULL = 1_200
 """Rows up to which every kernel is fitted to all rows."""
 SCREENED_ON, COMPARED_ON = 700, 2_000
 """Rows on which kernels are screened; rows on which the best three are compared where only one can be fitted to all."""
-IN_FULL = 3
-"""Kernels that are then fitted to all rows, up to EIGEN_ROWS of them."""
+IN_FULL, IN_FULL_OF_FEW = 3, 6
+"""Kernels that are then fitted to all rows, up to EIGEN_ROWS of them; and up to ALL_IN_FULL."""
 BY_PRODUCTS = 12_000
 """Rows above which factors, which cost n³, give way to products: the setting that was best there is fitted, in folds."""
 ALIKE = 1.005
@@ -226,13 +226,15 @@ class TunedFit:
         return float(np.exp(found.x) / size)
 
 
-def default_candidates(X: np.ndarray, *, key: int = 0) -> dict[str, AbstractKernel]:
+def default_candidates(X: np.ndarray, *, key: int = 0, table: bool = False) -> dict[str, AbstractKernel]:
     """The kernels tried where none are named: tangent kernels of one to five hidden layers, Laplace, Gaussian.
+
+    table: whether products over columns of Laplace kernels are tried too, which suit columns that mean something each.
 
     >>> list(default_candidates(np.array([[0.0], [2.0]])))[7:10]
     ['tangent kernel, depth 5, first 3 layers fixed', 'Laplace, bandwidth 1', 'Laplace, bandwidth 2']
     """
-    from overparam.kernels import FullyConnected, Gaussian, Laplace, median_distance
+    from overparam.kernels import FullyConnected, Gaussian, Laplace, ProductLaplace, median_distance
 
     made: dict[str, AbstractKernel] = {}
     for depth, fixed in DEPTHS:
@@ -242,8 +244,9 @@ def default_candidates(X: np.ndarray, *, key: int = 0) -> dict[str, AbstractKern
     rows = X if len(X) <= 1_000 else X[generator(key, 1).choice(len(X), 1_000, replace=False)]
     flat = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
     distinct = np.unique(flat, axis=0)
-    median = median_distance(distinct) if len(distinct) > 1 else 1.0
-    for name, kind in (("Laplace", Laplace), ("Gaussian", Gaussian)):
+    families: list[tuple[str, Any]] = [("Laplace", Laplace), ("Gaussian", Gaussian)]
+    for name, kind in [*families, *([("product of Laplace", ProductLaplace)] if table else [])]:
+        median = median_distance(distinct, columnwise=kind is ProductLaplace) if len(distinct) > 1 else 1.0
         made |= {f"{name}, bandwidth {share * median:.3g}": kind(share * median) for share in WIDTHS}
     return made
 
@@ -263,14 +266,15 @@ def tuned_fit(
     jobs: int | None = None,
     device: str | None = None,
     cluster: Any = None,
+    all_in_full: int | None = None,
     progress: Progress | None = None,
 ) -> TunedFit:
     """The kernel and ridge with the least mean square on rows left out, fitted to all rows.
 
-    Up to 1,200 rows every kernel is tried with sixteen ridges on all of them; up to 4,000 the three that were best on 700
-    rows; above, the best of these on 2,000 rows, with three ridges around the one that was best there. Above 12,000 rows,
-    where factors are dear, the best kernel and ridge of these are fitted by products with the matrix, and rows leave with
-    their fold, a fifth of all. `notes` says so.
+    Up to 1,200 rows every kernel is tried with sixteen ridges on all of them. Above, they are tried on 700 of the rows, and the
+    three best on all, each with three ridges around the one that was best for it; above 4,000 rows these three on 2,000, and the
+    best of them on all. Above 12,000 rows, where factors are dear, that one is fitted by products with the matrix, and rows leave
+    with their fold, a fifth of all. `notes` says so.
 
     Args:
         X: n rows, prepared: tables standardised, divided by √d and a 1 appended, images of norm 1, do well.
@@ -286,6 +290,8 @@ def tuned_fit(
         jobs: kernels tried at once, in threads; −1 is one a core, None is 1. The numbers are the same.
         device: as in `gram`, for more than 4,000 rows.
         cluster: as in `gram`, for the products with more than 12,000 rows.
+        all_in_full: in place of 1,200; of fewer, as many rows are those that kernels are first tried on, and six are then fitted to
+            all rows up to 1,200. A whole decomposition costs as much as a dozen factors.
         progress: called with the work done.
 
     >>> X = np.linspace(-1, 1, 20)[:, None]
@@ -330,7 +336,7 @@ def tuned_fit(
         raise ValueError(f"`steps` is {steps} and {why}; leave `steps` out, or `ridge`, or use fewer rows")
     alone = n <= ONE_THREAD or (jobs or 1) != 1
     with blas_threads(1 if alone else None):
-        return _search(fitter, n, key, stopped, jobs, tell)
+        return _search(fitter, n, key, stopped, jobs, all_in_full or ALL_IN_FULL, tell)
 
 
 def _weights(weights: Any, y: np.ndarray) -> np.ndarray | None:
@@ -350,14 +356,17 @@ def _search(
     key: int,
     stopped: tuple[list[int], float | None] | None,
     jobs: int | None,
+    all_in_full: int,
     tell: Progress,
 ) -> TunedFit:
     def attempts(
-        rows: FittedRows, names: Sequence[str], start: float, stop: float, guess: float | None = None
+        rows: FittedRows, names: Sequence[str], start: float, stop: float, guesses: Mapping[str, float] | None = None
     ) -> list[AtRidges]:
         def attempt(place: int, name: str) -> AtRidges:
             tell(start + (stop - start) * place / len(names), 1.0, f"{name}, {count_of(len(rows.y), 'row')}")
-            return rows.at_ridges(name, guess) if stopped is None else rows.by_steps(name, *stopped, key)
+            if stopped is not None:
+                return rows.by_steps(name, *stopped, key)
+            return rows.at_ridges(name, None if guesses is None else guesses[name])
 
         every = enumerate(names)
         if (jobs or 1) == 1 or len(names) == 1:
@@ -365,18 +374,20 @@ def _search(
         return Parallel(n_jobs=jobs, prefer="threads")(delayed(attempt)(place, name) for place, name in every)  # type: ignore[return-value]
 
     names, notes, screened = list(fitter.kernels), [], []
-    guess: float | None = None
-    if n > ALL_IN_FULL and len(names) > (IN_FULL if n <= left_out_groups.EIGEN_ROWS else 1):
-        few = fitter.part(SCREENED_ON, generator(key, 2))
+    guesses: dict[str, float] | None = None
+    most = IN_FULL if n > ALL_IN_FULL else IN_FULL_OF_FEW
+    if n > all_in_full and len(names) > (most if n <= left_out_groups.EIGEN_ROWS else 1):
+        few = fitter.part(min(SCREENED_ON, all_in_full), generator(key, 2))
         with blas_threads(1):
             screened += [one for fit in attempts(few, names, 0.0, 0.2) for one in fit.settings]
-        names = _best_names(screened)[:IN_FULL]
+        guesses = _best_ridges(screened)
+        names = list(guesses)[:most]
         notes.append(f"{len(fitter.kernels)} kernels were screened on {len(few.y):,} of {count_of(n, 'row')}")
     if n > min(left_out_groups.EIGEN_ROWS, BY_PRODUCTS):
         some = fitter.part(COMPARED_ON, generator(key, 3))
-        compared = [one for fit in attempts(some, names, 0.2, 0.4) for one in fit.settings]
+        compared = [one for fit in attempts(some, names, 0.2, 0.4, guesses) for one in fit.settings]
         best = min(compared, key=lambda one: one.mean_square)
-        names, screened, guess = [best.name], screened + compared, best.ridge
+        names, screened, guesses = [best.name], screened + compared, {best.name: best.ridge}
         notes.append(f"the kernel and the ridges were chosen on {len(some.y):,} of {count_of(n, 'row')}")
         if n > BY_PRODUCTS and fitter.weights is None:
             alike = [
@@ -385,7 +396,7 @@ def _search(
             fit = fitter.by_products(names[0], max(alike), key, lambda done, _, what: tell(0.4 + 0.6 * done, 1.0, what))
             tell(1.0, 1.0, "kernels")
             return _concluded(fitter, [fit], screened, (*notes, folds_say(fit.solved)))
-    fits = attempts(fitter, names, 0.4, 1.0, guess)
+    fits = attempts(fitter, names, 0.4, 1.0, guesses)
     if stopped is not None:
         notes.append(
             "rows left out are a fifth of all at once: what gradient descent finds after some steps has no closed form without a row"
@@ -431,12 +442,12 @@ def folds_say(solved: FoldsLeftOut | None) -> str:
     )
 
 
-def _best_names(settings: Sequence[Setting]) -> list[str]:
-    """Names by the least mean square of any of their ridges."""
-    least: dict[str, float] = {}
-    for one in settings:
-        least[one.name] = min(one.mean_square, least.get(one.name, np.inf))
-    return sorted(least, key=lambda name: least[name])
+def _best_ridges(settings: Sequence[Setting]) -> dict[str, float]:
+    """The ridge with the least mean square of every kernel, the best kernels first."""
+    best: dict[str, float] = {}
+    for one in sorted(settings, key=lambda one: one.mean_square):
+        best.setdefault(one.name, one.ridge)
+    return best
 
 
 def _scores(outputs: np.ndarray) -> np.ndarray:
