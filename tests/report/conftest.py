@@ -1,11 +1,11 @@
 """Results to draw: a realistic one with every kind of block, and one whose every word is hostile."""
 
 import shutil
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.pages import HOSTILE
 
 from overparam.core.folder import Parts
 from overparam.core.provenance import Provenance
@@ -22,9 +22,6 @@ from overparam.core.sections import (
     picture,
     series,
 )
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<b>%{x}$a$"
-
 
 FLAGS = [
     "--no-sandbox",
@@ -51,14 +48,6 @@ def browser():
             pytest.skip(f"Chromium does not start: {str(error).splitlines()[0]}")
         yield started
         started.close()
-
-
-def wait_until(page, condition: str, seconds: float = 60.0):
-    """Asks from outside until it is so: the page's own policy forbids what `wait_for_function` evaluates in it."""
-    end = time.monotonic() + seconds
-    while not page.evaluate(condition):
-        assert time.monotonic() < end, f"not so after {seconds:g} s: {condition}"
-        page.wait_for_timeout(50)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import csv
 import itertools
 
 import pytest
-from conftest import wait_until
+from tests.pages import wait_until
 
 from overparam.report import render_page
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import HOSTILE, wait_until
+from tests.pages import HOSTILE, wait_until
 
 from overparam.analysis.data_controls import control_numbers, make_controls
 from overparam.core import sections

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from conftest import HOSTILE, wait_until
+from tests.pages import HOSTILE, wait_until
 
 from overparam.core import sections
 from overparam.core.folder import Parts
