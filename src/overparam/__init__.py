@@ -75,6 +75,8 @@ _NAMES = {
     "best_learning_rate": "theory",
     "certificate": "theory",
     "effective_dimension": "theory",
+    "evidence": "theory",
+    "fit_evidence": "theory",
     "generalization_bound": "theory",
     "kernel_target_alignment": "theory",
     "label_complexity": "theory",

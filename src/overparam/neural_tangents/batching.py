@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from overparam.core import checks
 from overparam.neural_tangents.kernel import Kernel
@@ -28,29 +29,44 @@ def batch(
         return kernel_fn
 
     def batched(x1_or_kernel: Any, x2: Any = None, *args: Any, **options: Any) -> Any:
-        if isinstance(x1_or_kernel, Kernel):
-            rows, columns = x1_or_kernel.nngp.shape[:2]
-            blocks = [
-                [kernel_fn(x1_or_kernel.slice(r, c), *args, **options) for c in _cut(columns, batch_size)]
-                for r in _cut(rows, batch_size)
-            ]
-            return _together(blocks, x1_or_kernel.x1_is_x2, x1_or_kernel.cov2 is None)
-        first = jax.tree.leaves(x1_or_kernel)[0]
-        second = first if x2 is None else jax.tree.leaves(x2)[0]
-        if len(first) <= batch_size and len(second) <= batch_size:
-            return kernel_fn(x1_or_kernel, x2, *args, **options)
-        others = x1_or_kernel if x2 is None else x2
-        blocks = []
-        for r in _cut(len(first), batch_size):
-            row = []
-            for c in _cut(len(second), batch_size):
-                x, z = (jax.tree.map(lambda a, s=s: a[s], each) for each, s in ((x1_or_kernel, r), (others, c)))
-                made = kernel_fn(x, None if x2 is None and r == c else z, *args, **options)
-                row.append(made if store_on_device else jax.device_get(made))
-            blocks.append(row)
-        return _together(blocks, x2 is None, x2 is None)
+        leaves = jax.tree.leaves(x1_or_kernel, is_leaf=_is_kernel)
+        of_kernels = _is_kernel(leaves[0])
+        same = not jax.tree.leaves(x2)
+        if of_kernels:
+            rows, columns = leaves[0].nngp.shape[:2]
+        else:
+            x2 = x1_or_kernel if same else jax.tree.map(_first_of, x2, x1_or_kernel, is_leaf=_is_none)
+            rows, columns = len(leaves[0]), len(jax.tree.leaves(x2)[0])
+
+        def block(r: slice, c: slice) -> Any:
+            if of_kernels:
+                sliced = jax.tree.map(lambda kernel: kernel.slice(r, c), x1_or_kernel, is_leaf=_is_kernel)
+                made = kernel_fn(sliced, *args, **options)
+            else:
+                x, z = (jax.tree.map(lambda a, s=s: a[s], each) for each, s in ((x1_or_kernel, r), (x2, c)))
+                made = kernel_fn(x, None if same and r == c else z, *args, **options)
+            return made if store_on_device else jax.device_get(made)
+
+        blocks = [[block(r, c) for c in _cut(columns, batch_size)] for r in _cut(rows, batch_size)]
+        if len(blocks) == len(blocks[0]) == 1:
+            return blocks[0][0]
+        if of_kernels:
+            return _together(blocks, leaves[0].x1_is_x2, leaves[0].cov2 is None)
+        return _together(blocks, same, same)
 
     return batched
+
+
+def _is_kernel(value: Any) -> bool:
+    return isinstance(value, Kernel)
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _first_of(value: Any, other: Any) -> Any:
+    return other if value is None else value
 
 
 def _cut(n: int, size: int) -> list[slice]:
@@ -66,7 +82,7 @@ def _together(blocks: list[list[Any]], same: Any, one_batch: bool) -> Any:
             return [[getattr(block, name) for block in row] for row in blocks]
 
         rows = [row[0].cov1 for row in blocks]
-        cov2 = None if one_batch else jnp.concatenate([b.cov1 if b.cov2 is None else b.cov2 for b in blocks[0]])
+        cov2 = None if one_batch else _joined([b.cov1 if b.cov2 is None else b.cov2 for b in blocks[0]])
         nngp = _matrix(by_name("nngp"))
         sizes = nngp.shape[:2]
         shapes = [
@@ -77,7 +93,7 @@ def _together(blocks: list[list[Any]], same: Any, one_batch: bool) -> Any:
         return first.replace(
             nngp=nngp,
             ntk=ntk,
-            cov1=jnp.concatenate(rows),
+            cov1=_joined(rows),
             cov2=cov2,
             x1_is_x2=jnp.asarray(same),
             shape1=shapes[0],
@@ -91,7 +107,7 @@ def _together(blocks: list[list[Any]], same: Any, one_batch: bool) -> Any:
                 parts[name] = _matrix(several)
             elif name in ("cov1", "cov2"):
                 ones = [row[0] for row in several] if name == "cov1" else several[0]
-                parts[name] = None if ones[0] is None or (name == "cov2" and one_batch) else jnp.concatenate(ones)
+                parts[name] = None if ones[0] is None or (name == "cov2" and one_batch) else _joined(ones)
             else:
                 parts[name] = several[0][0]
         return type(first)(**parts)
@@ -99,8 +115,15 @@ def _together(blocks: list[list[Any]], same: Any, one_batch: bool) -> Any:
         return type(first)(
             _together([[block[i] for block in row] for row in blocks], same, one_batch) for i in range(len(first))
         )
+    if isinstance(first, dict):
+        return {name: _together([[block[name] for block in row] for row in blocks], same, one_batch) for name in first}
     return _matrix(blocks)
 
 
 def _matrix(blocks: list[list[Any]]) -> Any:
-    return jnp.concatenate([jnp.concatenate(row, axis=1) for row in blocks])
+    return _joined([_joined(row, axis=1) for row in blocks])
+
+
+def _joined(parts: list[Any], axis: int = 0) -> Any:
+    """Where the parts are: on the device, or in the host's memory."""
+    return (np if isinstance(parts[0], np.ndarray) else jnp).concatenate(parts, axis=axis)

@@ -1,6 +1,6 @@
 """Kernels of finite networks, linear and higher expansions of them, and means over random weights, by the archived library's names.
 
-For large networks `op.kernels.Empirical` is quicker: it reads their structure. Here a Jacobian is formed weight by weight.
+For large networks `op.kernels.Empirical` is quicker: it reads their structure. Here a Jacobian is formed.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def empirical_nngp_fn(f: Callable[..., Any], trace_axes: Any = (-1,), diagonal_a
 
     def kernel_fn(x1: Any, x2: Any, params: Any, **options: Any) -> Any:
         one = f(params, x1, **_side(options, 0))
-        two = one if x2 is None else f(params, x2, **_side(options, 1))
-        return _contracted([(one, two)], one.ndim, trace_axes, diagonal_axes)
+        two = one if _nothing(x2) else f(params, _filled(x2, x1), **_side(options, 1))
+        return jax.tree.map(lambda y, z: _contracted([(y, z)], y.ndim, trace_axes, diagonal_axes), one, two)
 
     return kernel_fn
 
@@ -85,7 +85,7 @@ def empirical_ntk_fn(
     implementation: Any = None,
     **ignored: Any,
 ) -> Callable[..., Any]:
-    """kernel_fn(x1, x2, params): products of the gradients of outputs by all weights.
+    """kernel_fn(x1, x2, params): products of the gradients of outputs by all weights, of every array that f gives.
 
     The result has, in the order of the axes of f's output, samples among them, two axes of each (of x1 and of x2).
 
@@ -93,20 +93,75 @@ def empirical_ntk_fn(
         f: f(params, x).
         trace_axes: over which the mean of equal outputs is taken; they go.
         diagonal_axes: of which equal outputs alone are kept; one axis stays.
-        vmap_axes, implementation: taken for compatibility.
+        vmap_axes: axes of samples, where f treats them one by one: of the inputs, or a tuple of those of the inputs, of the outputs and,
+            as a dict, of keyword arguments. Gradients are then taken sample by sample: as many passes as a sample has outputs.
+        implementation: taken for compatibility.
     """
 
     def kernel_fn(x1: Any, x2: Any, params: Any, **options: Any) -> Any:
-        def jacobians(x: Any, side: int) -> Any:
-            return jax.tree.leaves(jax.jacobian(lambda p: f(p, x, **_side(options, side)))(params))
+        def jacobians(x: Any, side: int) -> list[list[Any]]:
+            """By output arrays, then by arrays of weights."""
+            given = _side(options, side)
+            made = _jacobian(f, params, x, given) if vmap_axes is None else _by_sample(f, params, x, given, vmap_axes)
+            return [jax.tree.leaves(each) for each in outputs.flatten_up_to(made)]
 
-        ndim = jax.eval_shape(lambda p: f(p, x1, **_side(options, 0)), params).ndim
+        shapes = jax.eval_shape(lambda p: f(p, x1, **_side(options, 0)), params)
+        outputs = jax.tree.structure(shapes)
         one = jacobians(x1, 0)
-        return _contracted(
-            zip(one, one if x2 is None else jacobians(x2, 1), strict=True), ndim, trace_axes, diagonal_axes
+        two = one if _nothing(x2) else jacobians(_filled(x2, x1), 1)
+        return outputs.unflatten(
+            _contracted(zip(y, z, strict=True), shape.ndim, trace_axes, diagonal_axes)
+            for shape, y, z in zip(jax.tree.leaves(shapes), one, two, strict=True)
         )
 
     return kernel_fn
+
+
+def _nothing(x2: Any) -> bool:
+    """Whether x2 is x1: None, or a tree of nothing else."""
+    return not jax.tree.leaves(x2)
+
+
+def _filled(x2: Any, x1: Any) -> Any:
+    """x2 with the parts of x1 where it has None."""
+    return jax.tree.map(lambda z, x: x if z is None else z, x2, x1, is_leaf=lambda z: z is None)
+
+
+def _jacobian(f: Callable[..., Any], params: Any, x: Any, options: dict[str, Any]) -> Any:
+    return jax.jacobian(lambda p: f(p, x, **options))(params)
+
+
+def _by_sample(f: Callable[..., Any], params: Any, x: Any, options: dict[str, Any], vmap_axes: Any) -> Any:
+    """The same where samples do not see each other: derivatives of each of its own outputs, one array a weight array."""
+    of_all = isinstance(vmap_axes, tuple) and len(vmap_axes) == 3
+    of_x, of_f, of_options = vmap_axes if of_all else (vmap_axes, 0, {})
+    mapped = {name: axis for name, axis in (of_options or {}).items() if name in options}
+    rest = {name: value for name, value in options.items() if name not in mapped}
+
+    def batch_of_one(axes: Any, sample: Any) -> Any:
+        def widen(axis: Any, part: Any) -> Any:
+            return part if axis is None else jax.tree.map(lambda a: jnp.expand_dims(a, axis), part)
+
+        return jax.tree.map(widen, axes, sample, is_leaf=lambda axis: axis is None)
+
+    def each(sample: Any, given: Any) -> Any:
+        rows, own = batch_of_one(of_x, sample), {name: batch_of_one(mapped[name], given[name]) for name in mapped}
+        made = _jacobian(f, params, rows, own | rest)
+        return _per_output(lambda axis, a, ndim: jnp.squeeze(a, axis % ndim), of_f, made, ndims)
+
+    ndims = jax.tree.map(lambda a: a.ndim, jax.eval_shape(lambda p: f(p, x, **options), params))
+    given = {name: options[name] for name in mapped}
+    made = jax.vmap(each, in_axes=(of_x, mapped))(x, given)
+    return _per_output(lambda axis, a, ndim: jnp.moveaxis(a, 0, axis % ndim), of_f, made, ndims)
+
+
+def _per_output(change: Callable[..., Any], axes: Any, jacobian: Any, ndims: Any) -> Any:
+    """Every array of a Jacobian changed, with the axis of samples of its output and that output's number of axes."""
+
+    def of_part(axis: Any, ndim: Any, part: Any) -> Any:
+        return jax.tree.map(lambda n, by: jax.tree.map(lambda a: change(axis, a, n), by), ndim, part)
+
+    return jax.tree.map(of_part, axes, ndims, jacobian)
 
 
 def empirical_kernel_fn(

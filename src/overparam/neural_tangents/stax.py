@@ -361,7 +361,8 @@ def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> Layer:
     samples, features = (0, 1) if batch_axis_out in (0, -2) else (1, 0)
 
     def init_fn(key: Any, input_shape: Any) -> Any:
-        rows, numbers = input_shape[batch_axis], int(np.prod(input_shape)) // max(1, input_shape[batch_axis])
+        rows = input_shape[batch_axis]  # −1 where nobody knows yet
+        numbers = int(np.prod([size for axis, size in enumerate(input_shape) if axis != batch_axis % len(input_shape)]))
         return ((rows, numbers) if samples == 0 else (numbers, rows)), ()
 
     def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:

@@ -44,6 +44,10 @@ class Factor:
         solution, _ = dpotrs(self._L, y, lower=1)
         return solution
 
+    def log_determinant(self) -> float:
+        """log det(H + ridge)."""
+        return 2.0 * float(np.log(np.diagonal(self._L)).sum())
+
     def inverse_diagonal(self) -> np.ndarray:
         """The diagonal of (H + ridge)⁻¹: squared column norms of L⁻¹, a block of columns at a time."""
         n, piece = self.n, 512

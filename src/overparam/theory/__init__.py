@@ -43,6 +43,7 @@ from overparam.theory.learning_curves import ExactError, LearningCurve, exact_er
 from overparam.theory.left_out_folds import FoldsLeftOut, leave_folds_out
 from overparam.theory.left_out_probes import LeftOutByProbes, leave_one_out_by_probes
 from overparam.theory.loss_flows import LossFlow, predict_flow
+from overparam.theory.marginal_likelihood import Evidence, FittedEvidence, evidence, fit_evidence
 from overparam.theory.movement import (
     MovementBounds,
     MovementCurve,
@@ -86,7 +87,9 @@ __all__ = [
     "DescentLaw",
     "DimensionCertificate",
     "EffectiveDimension",
+    "Evidence",
     "ExactError",
+    "FittedEvidence",
     "Flips",
     "Flow",
     "FoldsLeftOut",
@@ -128,8 +131,10 @@ __all__ = [
     "dual_coefficients",
     "effective_dimension",
     "error_interval",
+    "evidence",
     "exact_error",
     "expected_flips",
+    "fit_evidence",
     "generalization_bound",
     "generalization_conditions",
     "growth_curve",
