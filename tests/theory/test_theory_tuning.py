@@ -32,13 +32,15 @@ def matrix(name, A, B):
     return kernel(A, B, get=get)
 
 
-def test_rows_left_out_with_their_nearest_are_those_of_a_refit_without_them():
+def test_rows_left_out_with_sets_and_predicted_from_a_part_are_those_of_refits():
     fit = tuned_fit(X, NUMBER, candidates={"Gaussian": Gaussian(1.0)})
     rows = np.arange(4, 19)
     sets = [np.array([i, (i + 1) % len(rows), (i + 5) % len(rows)]) for i in range(len(rows))]
     K = matrix("Gaussian", X[rows], X[rows])
-    for i, (one, told) in enumerate(zip(sets, fit.leaving_nearest(rows, sets), strict=True)):
-        kept = np.setdiff1d(np.arange(len(rows)), one)
+    some = fit.among(rows)
+    found = [*some.without(sets), *some.by_part(np.arange(5))[5:]]
+    there = [np.setdiff1d(np.arange(len(rows)), one) for one in sets] + [np.arange(5)] * (len(rows) - 5)
+    for i, kept, told in zip([*range(len(rows)), *range(5, len(rows))], there, found, strict=True):
         # centred and scaled by all rows, as the fit has them
         scaled = (NUMBER - NUMBER.mean()) / NUMBER.std()
         refit = KernelRidge(alpha=fit.ridge, kernel="precomputed").fit(K[np.ix_(kept, kept)], scaled[rows][kept])
@@ -83,11 +85,18 @@ def test_the_least_mean_square_is_chosen(case):
         assert fit.error is None
 
 
+def sets_of(groups):
+    """Of every row its group, the row itself first."""
+    return [np.append(i, np.setdiff1d(np.flatnonzero(groups == groups[i]), i)) for i in range(len(groups))]
+
+
 def test_rows_leave_alone_or_in_other_groups(case):
     y, fit = case
-    allowed = 1e-9 * np.abs(y).max()
-    np.testing.assert_allclose(fit.leaving(np.arange(N)), fit.alone, rtol=0, atol=allowed)
-    np.testing.assert_allclose(fit.leaving(GROUPS), fit.outputs, rtol=0, atol=allowed)
+    largest = np.linalg.norm(matrix(fit.chosen, X, X), 2)
+    allowed = 100 * N * EPS * (1 + largest / fit.ridge) * max(1.0, np.abs(y).max())
+    every = fit.among(np.arange(N))
+    np.testing.assert_allclose(every.without(sets_of(np.arange(N))), fit.alone, rtol=1e-9, atol=allowed)
+    np.testing.assert_allclose(every.without(sets_of(GROUPS)), fit.outputs, rtol=1e-9, atol=allowed)
     only = tuned_fit(X, y, candidates={fit.chosen: KERNELS[fit.chosen]})
     assert np.array_equal(only.alone, only.outputs)
 
@@ -102,7 +111,8 @@ def test_rows_leave_where_only_some_are_there(case):
     if fit.task == "regression":
         expected = expected * y.std(axis=0) + y.mean(axis=0)
     allowed = 100 * N * EPS * (1 + np.linalg.eigvalsh(K)[-1] / fit.ridge) * max(1.0, np.abs(y).max())
-    np.testing.assert_allclose(fit.leaving(GROUPS[some], some), expected, rtol=1e-9, atol=max(allowed, 1e-9))
+    left = fit.among(some).without(sets_of(GROUPS[some]))
+    np.testing.assert_allclose(left, expected, rtol=1e-9, atol=max(allowed, 1e-9))
 
 
 def test_new_rows_are_predicted_by_the_fit_to_all(case):
@@ -152,7 +162,9 @@ def test_many_rows_are_screened_and_it_is_said(monkeypatch):
     assert len(few.settings) == 3
     assert len(few.notes) == 2
     best = tuned_fit(X, SIGNS, groups=GROUPS, candidates={few.chosen: KERNELS[few.chosen]}, device="cpu")
-    np.testing.assert_allclose(few.leaving(GROUPS), few.outputs, rtol=0, atol=1e-9)
+    allowed = 100 * N * EPS * (1 + np.linalg.norm(matrix(few.chosen, X, X), 2) / few.ridge)
+    again = few.among(np.arange(N)).without(sets_of(GROUPS))
+    np.testing.assert_allclose(again, few.outputs, rtol=1e-9, atol=max(allowed, 1e-9))
     assert best.settings[0].mean_square <= few.settings[0].mean_square * 1.1
 
 

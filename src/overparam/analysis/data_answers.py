@@ -156,12 +156,10 @@ class Doubt:
     """"one at a time", "near rows": the same rows left out alone, or with all that is near them. "in order": runs of
     neighbours in the file, which are like each other, left out together. "made up":
     rows between two others of their class, as oversampling makes them, left out altogether. "windows": rows overlap, and
-    those at the edge of a block share columns with the next. "nearest": the nearest rows of each, whatever they are, left out too; they
-    are all that its label is learned from. "folds": a fifth of the rows left out at once."""
+    those at the edge of a block share columns with the next. "nearest": the nearest rows of each, whatever they are, left out too, where
+    they tell of it what independent rows would not. "folds": a fifth of the rows left out at once, in results of earlier versions."""
     error: Interval | None
-    """That way; None where there is no number to it."""
-    clear: bool
-    """Whether it takes green away by itself; else green needs that this error is as good as the leading one has to be."""
+    """That way, which green needs to be as good as the leading one has to be; None where there is no number to it, and no green."""
     rows: int = 0
     """Rows it is about, where that is known."""
 

@@ -16,14 +16,14 @@ from overparam.analysis.data_answers import (
     TargetError,
 )
 from overparam.analysis.data_fit import Fitted
-from overparam.analysis.data_held import HeldRows, held_rows_of, taken_rows, without_nearest
+from overparam.analysis.data_held import HeldRows, held_rows_of, taken_rows
+from overparam.analysis.data_nearest import without_nearest
 from overparam.analysis.data_rows import PreparedRows, columns, target_names
 from overparam.analysis.data_telling import (
     PART,
     RANKED,
     RANKED_WELL,
     WELL,
-    WELL_AT_MOST,
     is_uneven,
     tells_nothing,
     why_untold,
@@ -111,17 +111,12 @@ def error_estimate(
         test_looked_at=0 if seen is None or s.data.test is None or seen.looked_at == s.data.test.n else seen.looked_at,
         folds=0 if fit.folds is None and in_folds is None else FOLDS,
         cannot_tell=first.cannot_tell if inside.cannot_tell and not _forest_tells(s, first, rival) else "",
-        doubts=_doubts(s, fitted, inside, () if alone is first.error else (alone,), together, held),
+        doubts=_doubts(s, fitted, inside, () if alone is first.error else (alone,), together),
     )
 
 
 def _doubts(
-    s: PreparedRows,
-    fitted: Fitted,
-    inside: Scores,
-    alone: tuple[Interval, ...],
-    together: Interval | None,
-    held: HeldRows | None,
+    s: PreparedRows, fitted: Fitted, inside: Scores, alone: tuple[Interval, ...], together: Interval | None
 ) -> tuple[Doubt, ...]:
     """Other ways of leaving training rows out, the gravest last."""
     found: list[Doubt] = []
@@ -131,32 +126,21 @@ def _doubts(
         "none",
     )  # where some rows are near each other, nobody knows which is right
     if unknown:
-        found += [Doubt("one at a time", each, clear=False) for each in alone]
+        found += [Doubt("one at a time", each) for each in alone]
     if fitted.copies.in_order and together is not None and clearly_more(together, led):
-        found.append(Doubt("in order", together, clear=True, rows=fitted.copies.in_order))
+        found.append(Doubt("in order", together, fitted.copies.in_order))
     elif together is not None and together is not led and (unknown or fitted.copies.doubtful):
-        found.append(Doubt("near rows", together, clear=False))
+        found.append(Doubt("near rows", together))
     if fitted.copies.verdict == "windows":
-        found.append(Doubt("windows", None, clear=True))
-    elif s.data.groups is None and s.source.kind == "table" and not any(one.clear for one in found):
-        found += _nearest(s, fitted, inside)
-    if held is not None:
-        folds = worse_in_folds(held, led if len(held.rows) == s.n else None, s.seed)
-        if folds is not None:
-            found.append(Doubt("folds", folds, clear=True))
+        found.append(Doubt("windows", None))
+    elif led.value < WELL * inside.guess:
+        nearest = without_nearest(fitted)
+        if nearest is not None:
+            count, losses, groups = nearest
+            found.append(Doubt("nearest", group_interval(losses, groups, s.seed), count))
     if len(fitted.made_up):
-        found.append(Doubt("made up", _without_made_up(s, fitted), clear=True, rows=len(fitted.made_up)))
+        found.append(Doubt("made up", _without_made_up(s, fitted), len(fitted.made_up)))
     return tuple(found)
-
-
-def _nearest(s: PreparedRows, fitted: Fitted, inside: Scores) -> list[Doubt]:
-    """Whether all that is learned of a row is what the rows nearest to it have in common, where it seems to be learned well."""
-    if inside.error.value >= WELL * inside.guess:
-        return []
-    count, losses, groups = without_nearest(fitted)
-    error = group_interval(losses, groups, s.seed)
-    far = error.value > WELL_AT_MOST * inside.guess
-    return [Doubt("nearest", error, clear=True, rows=count)] if far and clearly_more(error, inside.error) else []
 
 
 def _without_made_up(s: PreparedRows, fitted: Fitted) -> Interval | None:
@@ -164,19 +148,6 @@ def _without_made_up(s: PreparedRows, fitted: Fitted) -> Interval | None:
     rows = np.delete(np.arange(s.n), fitted.made_up)
     held = held_rows_of(fitted, rows[np.isin(rows, taken_rows(s))])
     return None if held is None else group_interval(held.losses, held.groups, s.seed)
-
-
-def worse_in_folds(held: HeldRows, few: Interval | None, seed: int) -> Interval | None:
-    """The error where a fifth of the rows is left out at once, if it is clearly more than that of few left out.
-
-    Rows that answer for each other, and were not found to be copies, do so less often then. That four fifths of the rows teach
-    less than all is allowed for.
-
-    few: the error of the same rows, few of them left out, where it is known.
-    """
-    folds = group_interval(held.losses, held.groups, seed)
-    few = group_interval(held.few, held.groups, seed) if few is None else few
-    return folds if clearly_more(folds, few) else None
 
 
 def clearly_more(error: Interval, few: Interval) -> bool:

@@ -20,6 +20,7 @@ SHORT = {
     "a fifth of the rows left out at once": "in folds",
     "rows left out one at a time": "alone",
     "equal and near rows left out together": "together",
+    "runs of like rows in the file left out together": "runs",
     "copies left out together": "together",
     "near rows left out together": "together",
     "blocks of overlapping rows left out": "blocks",

@@ -58,6 +58,8 @@ WAYS = {
     "folds": "a fifth of the rows left out at once",
 }
 """Other ways of leaving rows out, in words."""
+OF_OTHERS = ("in order", "nearest")
+"""What is told of rows of another person or place, if there are persons or places: that is always said, and never makes a verdict bad."""
 
 
 def give_verdict(
@@ -112,10 +114,11 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
     but, first = "", found[0]
     for doubt in error.doubts:
-        found.append("warning" if doubt.clear or doubt.error is None else _tone(s, error, doubt.error, error.rival))
+        own = "warning" if doubt.error is None or doubt.kind == "made up" else _tone(s, error, doubt.error, error.rival)
+        found.append("warning" if own == "bad" and doubt.kind in OF_OTHERS else own)
         if doubt.kind not in WAYS or doubt.error is None or doubt.error.value <= error.value:
             continue
-        if doubt.clear or TONES.index(found[-1]) < TONES.index(first):
+        if doubt.kind in OF_OTHERS or TONES.index(found[-1]) < TONES.index(first):
             but = f"; with {WAYS[doubt.kind]} {_of_rows(s, doubt.error)}"
     tone = min(found, key=TONES.index)
     what = "labels" if s.classes else "targets"
@@ -338,13 +341,8 @@ def _nor(error: ErrorEstimate, kinds: Kinds | None) -> list[str]:
 
 
 def _apart(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> list[str]:
-    """What to make of an error that grows much where a fifth of the rows is left out, and of groups in both files."""
-    said, folds = [], error.doubt("folds")
-    if folds is not None and folds.error is not None:
-        said.append(
-            f"With a fifth of the rows left out at once the error is clearly larger ({measured(folds.error, level=True)}): rows may answer for each other "
-            "in a way that was not found; name what belongs together with `group=`."
-        )
+    """What to make of an error that grows much where more rows are left out, and of groups in both files."""
+    said = []
     made = error.doubt("made up")
     if made is not None:
         without = (

@@ -23,13 +23,12 @@ from overparam.spectrum.left_out_groups import GroupsLeftOut, equal_rows, left_o
 from overparam.spectrum.rules import EPS
 from overparam.theory.integrands import growth
 from overparam.theory.left_out_folds import FoldsLeftOut, cut_into_folds, leave_folds_out
+from overparam.theory.left_out_sets import ONE_THREAD, SetsLeftOut
 
 LEAST_RIDGE, MOST_RIDGE, RIDGES = 1e-7, 30.0, 16
 """Ridges tried, times the mean diagonal, and how many; the largest is n/10 where that is more."""
 STEP = 3.0
 """Where a ridge is guessed, one this much larger is tried, and one more beyond the better of the two."""
-ONE_THREAD = 2_500
-"""Rows up to which one thread is used: several gain little there, and lose much where other programs run beside."""
 NEW_ROWS = 4_096
 """New rows at once."""
 FOLDS = 5
@@ -302,13 +301,6 @@ class ChosenFit:
             piece = Z[start : start + NEW_ROWS]
             yield piece, cross_matrix(self.kernel, piece, known, get=self.get)
 
-    def left_out(self, groups: Any, rows: np.ndarray | None = None) -> np.ndarray:
-        """As `TunedFit.leaving`."""
-        there = self.rows if rows is None else self.rows.of(rows)
-        scaled = self.rows.scaled if rows is None else self.rows.scaled[rows]
-        path = GroupsLeftOut(there.matrix(self._setting.name), scaled, there.same, there.weights, several=False)
-        return self.in_units(path.outputs(self._setting.ridge, path.leaving(groups)))
-
     def without(
         self, rows: np.ndarray, groups: np.ndarray, blocks: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -339,17 +331,14 @@ class ChosenFit:
                     found[held] = K[np.ix_(held, fitted)] @ solved
         return self.in_units(found / roots)
 
-    def leaving_nearest(self, rows: np.ndarray, sets: Sequence[np.ndarray]) -> np.ndarray:
-        """As `TunedFit.leaving_nearest`."""
+    def among(self, rows: np.ndarray) -> SetsLeftOut:
+        """As `TunedFit.among`."""
         known = self.rows
         roots = np.sqrt(np.ones(len(rows)) if known.weights is None else known.weights[rows])[:, None]
-        Y = roots * known.scaled[rows]
         K = roots * gram(self.kernel, known.X[rows], "dense", get=self.get, device="cpu").dense() * roots.T
-        inverse = np.asarray(factor(K, self._setting.ridge).solve(np.eye(len(rows))))
-        solved, found = inverse @ Y, Y.copy()
-        for one in sets:
-            found[one[0]] -= np.linalg.solve(inverse[np.ix_(one, one)], solved[one])[0]
-        return self.in_units(found / roots)
+        return SetsLeftOut(
+            K, roots * known.scaled[rows], self._setting.ridge, lambda found: self.in_units(found / roots)
+        )
 
     def in_units(self, scaled: np.ndarray) -> np.ndarray:
         """In the shape and units of y."""

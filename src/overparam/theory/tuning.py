@@ -22,7 +22,8 @@ from overparam.spectrum import left_out_groups
 from overparam.spectrum.left_out import class_margins
 from overparam.spectrum.left_out_groups import group_numbers
 from overparam.theory.left_out_folds import FoldsLeftOut
-from overparam.theory.tuned_rows import ONE_THREAD, AtRidges, ChosenFit, FittedRows, Setting, share_wrong
+from overparam.theory.left_out_sets import ONE_THREAD, SetsLeftOut
+from overparam.theory.tuned_rows import AtRidges, ChosenFit, FittedRows, Setting, share_wrong
 
 DEPTHS = ((1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (1, 1), (3, 2), (5, 3))
 """Tangent kernels tried: how many hidden layers, and how many of the first layers stay as they are at the start."""
@@ -111,13 +112,6 @@ class TunedFit:
         """The same where every row leaves alone."""
         return share_wrong(self.y, self.alone, self.weights) if self.task == "classes" else None
 
-    def leaving(self, groups: Any, rows: np.ndarray | None = None) -> np.ndarray:
-        """Predictions of the chosen setting where other rows leave together: (n,) names of groups. Costs one factor.
-
-        rows: positions of those that are there at all, in whose order groups and predictions are; None: every row.
-        """
-        return self._final.left_out(groups, rows)
-
     def without(self, rows: np.ndarray, blocks: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Predictions of the chosen setting for some rows left out, where a block of groups is gone altogether.
 
@@ -141,17 +135,9 @@ class TunedFit:
         with blas_threads(1 if len(rows) <= ONE_THREAD else None):
             return self._final.over_folds(rows, folds, chosen)
 
-    def leaving_nearest(self, rows: np.ndarray, sets: Sequence[np.ndarray]) -> np.ndarray:
-        """Predictions of the chosen setting for each of some rows with a set of them left out, which may overlap others'.
-
-        With A = (K + ρI)⁻¹ and the set S of row i: y_i − f₋S(x_i) = ([A_SS]⁻¹ [A y]_S)_i. Costs one inverse.
-
-        Args:
-            rows: positions of those that are there at all.
-            sets: of each of them, in their order, places among `rows`, its own first.
-        """
-        with blas_threads(1 if len(rows) <= ONE_THREAD else None):
-            return self._final.leaving_nearest(rows, sets)
+    def among(self, rows: np.ndarray) -> SetsLeftOut:
+        """The chosen setting on some rows alone, any sets of which can leave: positions of them. Costs one inverse."""
+        return self._final.among(rows)
 
     def predict(self, Z: Any) -> np.ndarray:
         """Outputs for new rows, prepared as those that were fitted."""

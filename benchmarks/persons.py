@@ -1,0 +1,115 @@
+"""Rows of one person that no column names: how often `op.analyze` has the doubt, and how often it has it of rows that are independent.
+
+    OVERPARAM_DATA=… python benchmarks/persons.py            (about ten minutes of one core)
+
+A coin for each person, whose rows lie around a place of their own, in random order. Beside them every table of `uci` with 60 to
+3,500 rows, and shapes of independent rows whose labels follow a rule, some of which turn its sign from row to row.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from record import processor, save
+
+import overparam as op
+from overparam.analysis.data_estimate import error_estimate
+from overparam.analysis.data_fit import fit_rows
+from overparam.analysis.data_rows import prepare_rows
+from overparam.analysis.data_verdict import opening
+from overparam.frame import Work
+
+LEAST, MOST, DRAWS = 60, 3_500, 6
+PERSONS = (
+    (40, 6, 8, 0.35),
+    (40, 6, 8, 0.5),
+    (100, 4, 12, 0.5),
+    (60, 10, 20, 0.7),
+    (30, 20, 5, 0.3),
+    (15, 40, 8, 0.5),
+    (15, 40, 20, 0.7),
+)
+"""Persons, rows of each, columns, and how wide the rows of one person lie, 1 being as wide as persons."""
+RULES = (
+    "a plane",
+    "two signs of five columns",
+    "four signs of nine",
+    "corners of a cube",
+    "a wave",
+)
+
+
+def persons(count: int, each: int, columns: int, wide: float, draw: int) -> Any:
+    random = np.random.default_rng([draw, 71])
+    who = random.permutation(np.repeat(np.arange(count), each))
+    X = random.normal(size=(count, columns))[who] + wide * random.normal(size=(len(who), columns))
+    return op.load((X, np.array(["no", "yes"])[random.permutation(np.arange(count) % 2)[who]]))
+
+
+def independent(rule: str, draw: int) -> Any:
+    random = np.random.default_rng([draw, 72])
+    n = int(random.integers(150, 800))
+    X = random.normal(size=(n, 5))
+    if rule == "a plane":
+        y = X[:, 0] + X[:, 1] > 0
+    elif rule == "two signs of five columns":
+        y = X[:, 0] * X[:, 1] > 0
+    elif rule == "four signs of nine":
+        X = random.choice([-1.0, 1.0], size=(n, 9))
+        y = X[:, :4].prod(axis=1) > 0
+    elif rule == "corners of a cube":
+        X = random.uniform(size=(n, 3))
+        y = (2 * X).astype(int).sum(axis=1) % 2 > 0
+    else:
+        y = np.sin(2 * X[:, 0]) + X[:, 1] > 0
+    return op.load((X, y.astype(int).astype(str)))
+
+
+def look(data: Any) -> tuple[bool, bool, bool, float]:
+    """Whether it seems to be learned well, has the doubt, is green; and the error."""
+    rows, work = prepare_rows(data, "auto", data.n, 0), Work()
+    error = error_estimate(work, rows, fit_rows(work, rows), None, None, None)
+    return (
+        error.value < 0.35 * error.guess,
+        error.doubt("nearest") is not None,
+        opening(rows, error)[0] == "good",
+        error.value,
+    )
+
+
+def tables() -> Iterator[str]:
+    with (Path(os.environ["OVERPARAM_DATA"]) / "uci" / "index.csv").open(encoding="utf-8") as lines:
+        yield from (row["name"] for row in csv.DictReader(lines) if LEAST <= int(row["n"]) <= MOST)
+
+
+def summed(what: str, which: str, found: list[tuple[bool, bool, bool, float]]) -> dict[str, Any]:
+    well, doubt, green, error = (np.array(each) for each in zip(*found, strict=True))
+    row = {
+        "what": what,
+        "which": which,
+        "sets": len(found),
+        "learned well": int(well.sum()),
+        "doubted": int(doubt.sum()),
+        "green": int(green.sum()),
+    }
+    print(row, flush=True)
+    return {**row, "error": round(float(np.median(error)), 4)}
+
+
+def main() -> None:
+    rows = [
+        summed("persons", f"{count} persons of {each} rows, {columns} columns, {wide:g} as wide", [look(persons(count, each, columns, wide, draw)) for draw in range(DRAWS)])
+        for count, each, columns, wide in PERSONS
+    ]  # fmt: skip
+    rows += [summed("independent", rule, [look(independent(rule, draw)) for draw in range(DRAWS)]) for rule in RULES]
+    rows += [summed("tables", name, [look(op.load(f"uci/{name}"))]) for name in tables()]
+    save("persons", processor(), rows)
+
+
+if __name__ == "__main__":
+    main()
