@@ -74,6 +74,12 @@ def test_pipelines_searches_and_clones(name):
     assert search.best_params_[f"{name.lower()}__ridge"] != 1e3
     assert search.best_score_ > 0.9
     assert clone(model).get_params() == model.get_params()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    named = make_pipeline(StandardScaler(), clone(model)).set_output(transform="pandas").fit(frame, y)
+    assert list(named[-1].feature_names_in_) == list("abcd")
+    assert (
+        np.mean(named.predict(frame) == make_pipeline(StandardScaler(), clone(model)).fit(frame, y).predict(frame)) == 1
+    )
     assert cross_val_score(model, X, y, cv=3).mean() > 0.9
 
 

@@ -186,6 +186,7 @@ def test_several_targets_and_their_deviations():
         ({"kernel": "gaussian"}, 4),
         ({"kernel": {"mine": Laplace(2.0), "other": (FullyConnected(2), "nngp")}}, 2),
         ({"kernel": "laplace", "ridge": 0.1}, 4),
+        ({"kernel": "laplace", "random_features": 30}, 4),
         ({"kernel": "laplace", "steps": 9}, 4),
         ({"kernel": "laplace", "steps": 9, "lr": 1e-3}, 4),
     ],

@@ -216,7 +216,16 @@ def test_both_parts_are_the_kernel_and_others_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "kernel",
-    [Gaussian(1.2), Laplace(0.8), ArcCosine(0), ArcCosine(1), ArcCosine(2), Arcsine(0.9, 0.7), SIGNS],
+    [
+        Gaussian(1.2),
+        Laplace(0.8),
+        ProductLaplace(1.4),
+        ArcCosine(0),
+        ArcCosine(1),
+        ArcCosine(2),
+        Arcsine(0.9, 0.7),
+        SIGNS,
+    ],
     ids=lambda kernel: str(spec_of(kernel)),
 )
 def test_random_features_have_the_kernel_as_their_mean(kernel) -> None:

@@ -266,3 +266,69 @@ def test_bad_input_is_said(given, said):
         tuned_fit(**({"X": X, "y": SIGNS} | given))
     with pytest.raises(ValueError, match="these targets are numbers"):
         tuned_fit(X[:9], NUMBER[:9], candidates=KERNELS).probabilities(NUMBER)
+
+
+def test_groups_of_one_size_leave_together_and_their_rows_alone():
+    groups = np.arange(N) // 2
+    fit = tuned_fit(X, NUMBER, groups=groups, candidates={"Laplace": Laplace(2.0)}, ridge=0.1)
+    scaled, K = (NUMBER - NUMBER.mean()) / NUMBER.std(), Laplace(2.0)(X)
+    for outputs, names in ((fit.outputs, groups), (fit.alone, np.arange(N))):
+        model = KernelRidge(alpha=0.1, kernel="precomputed")
+        refit = cross_val_predict(model, K, scaled, groups=names, cv=LeaveOneGroupOut())
+        np.testing.assert_allclose(outputs, NUMBER.mean() + NUMBER.std() * refit, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["classes", "number"])
+def test_random_features_give_what_their_matrix_gives(kind, weighted):
+    y, weights = LABELS[kind], (1.0 + np.arange(N) % 3 if weighted else None)
+    fit = tuned_fit(X, y, candidates=KERNELS, weights=weights, random_features=40, key=2)
+    assert fit.notes == (f"40 random features stand for the kernel, whose matrix of {N} rows is not made",)
+    assert {one.name.split(" of ")[1] for one in fit.tried} == {"Laplace", "Gaussian"}  # the other has none
+    assert len(fit.tried) == 2 * tuned_rows.RIDGES
+    same = tuned_fit(X, y, candidates={"it": fit.kernel}, weights=weights, ridge=fit.ridge)
+    room = 1e3 * EPS * (1 + np.linalg.norm(fit.kernel(X), 2) * 3 / fit.ridge) * np.abs(y).max()
+    np.testing.assert_allclose(fit.outputs, same.outputs, rtol=0, atol=room)
+    np.testing.assert_allclose(fit.predict(Z), same.predict(Z), rtol=0, atol=room)
+    whole = same.kernel(Z, same.distinct) @ same.coefficients
+    shift = np.average(y, weights=weights) if kind == "number" else 0.0
+    np.testing.assert_allclose(
+        same.predict(Z), whole.reshape(len(Z), *y.shape[1:]) * same.units + shift, rtol=0, atol=room
+    )
+
+
+def test_groups_leave_random_features_with_their_fold():
+    fit = tuned_fit(X, SIGNS, candidates={"Laplace": Laplace(2.0)}, groups=GROUPS, random_features=15, key=2)
+    fold = cut_into_folds(GROUPS, (SIGNS > 0).astype(int), 5, key=2)
+    K = fit.kernel(X)
+    room = 1e3 * EPS * (1 + np.linalg.norm(K, 2) / fit.ridge)
+    for out in range(5):
+        kept, left = np.flatnonzero(fold != out), np.flatnonzero(fold == out)
+        model = KernelRidge(alpha=fit.ridge, kernel="precomputed").fit(K[np.ix_(kept, kept)], SIGNS[kept])
+        np.testing.assert_allclose(fit.outputs[left], model.predict(K[np.ix_(left, kept)]), rtol=0, atol=room)
+    alone = tuned_fit(X, SIGNS, candidates={"it": fit.kernel}, ridge=fit.ridge).alone
+    np.testing.assert_allclose(fit.alone, alone, rtol=0, atol=room)
+
+
+def test_random_features_stand_where_a_matrix_does_not_fit(monkeypatch):
+    monkeypatch.setattr(tuning, "BY_PRODUCTS", 20)
+    monkeypatch.setattr(tuning, "COMPARED_ON", 15)
+    monkeypatch.setattr(tuning, "RANDOM_FEATURES", 30)
+    by_products = tuned_fit(X, SIGNS, candidates=KERNELS, random_features="auto", device="cpu")
+    assert by_products.folds is not None
+    monkeypatch.setattr(tuning, "rough_fits", lambda n: False)
+    fit = tuned_fit(X, SIGNS, candidates=KERNELS, random_features="auto", device="cpu")
+    assert fit.folds is None
+    assert fit.chosen.startswith("30 random features of ")
+    with pytest.raises(ValueError, match="deviations need a factor"):
+        fit.deviations(Z)
+    only = {"conjugate": KERNELS["conjugate"]}
+    assert tuned_fit(X, SIGNS, candidates=only, random_features="auto", device="cpu").folds is not None
+    for options, said in (
+        ({"candidates": only, "random_features": 5}, "none of the kernels has random features"),
+        ({"random_features": 0}, "`random_features` is 0"),
+        ({"random_features": "many"}, "`random_features` is 'many'"),
+        ({"random_features": 5, "steps": 3}, "not of random features"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            tuned_fit(X, SIGNS, **{"candidates": KERNELS, **options})

@@ -24,7 +24,7 @@ from overparam.data.readers.table_sources import frame_kind
 from overparam.engines.matrix import chosen_device
 from overparam.estimators.rows import PreparedColumns, as_numbers, prepare_columns
 from overparam.theory.error_intervals import scores_left_out
-from overparam.theory.tuning import BY_PRODUCTS, Candidates, TunedFit, default_candidates, tuned_fit
+from overparam.theory.tuning import Candidates, TunedFit, default_candidates, tuned_fit
 
 BY_CHANCE = 0.01
 """Share of the distinct rows with more than one label from which equal rows are no copies: few values repeat by chance."""
@@ -102,12 +102,13 @@ class AbstractKernelModel(AbstractTuned):
         steps: int | None = None,
         lr: float | None = None,
         preprocess: str = "auto",
+        random_features: int | str | None = "auto",
         random_state: Any = 0,
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
         self.kernel, self.depth, self.trained, self.ridge = kernel, depth, trained, ridge
-        self.steps, self.lr, self.preprocess = steps, lr, preprocess
+        self.steps, self.lr, self.preprocess, self.random_features = steps, lr, preprocess, random_features
         self.random_state, self.n_jobs, self.device = random_state, n_jobs, device
 
     @property
@@ -175,7 +176,7 @@ class AbstractKernelModel(AbstractTuned):
         self.fit_ = tuned_fit(
             rows, y[leads], groups=together, weights=None if plain else fitted, candidates=self._candidates(rows, seed),
             ridge=ridge, steps=self.steps, lr=self.lr, task=task, key=seed, jobs=self.n_jobs, device=self.device,
-            all_in_full=ALL_IN_FULL,
+            all_in_full=ALL_IN_FULL, random_features=self.random_features,  # type: ignore[arg-type]
         )  # fmt: skip
         self._seed, self._counted = seed, weights
         self._left_out = np.empty((n, *self.fit_.outputs.shape[1:]))
@@ -215,7 +216,7 @@ class AbstractKernelModel(AbstractTuned):
             kernel, "kernel", ("auto", "ntk", "nngp", *FAMILIES), "or a kernel of `op.kernels`, or several by name"
         )
         if self.depth is None and _is_all(self.trained) and kernel != "nngp":
-            every = default_candidates(rows, key=seed, table=self.preprocess not in IMAGES and len(rows) <= BY_PRODUCTS)
+            every = default_candidates(rows, key=seed, table=self.preprocess not in IMAGES)
             start = {"auto": "", "ntk": "tangent"}.get(kernel) if kernel not in FAMILIES else FAMILIES[kernel]
             return {name: one for name, one in every.items() if name.startswith(str(start))}
         if kernel in FAMILIES:
@@ -249,6 +250,8 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
         steps, lr: gradient descent stopped after so many steps in place of a ridge; rows are then left out by fifths.
         preprocess: "auto" puts standardised columns beside their quantiles; "standardise", "quantiles", "unit" (rows of norm
             1, as for images), or "none".
+        random_features: how many weights stand for a kernel and its matrix, such as 2_000, or None for never; "auto": above 12,000 rows
+            conjugate gradients solve with the matrix, and 1,000 features stand for one that does not fit in memory. `notes_` says so.
         random_state: draws the rows on which kernels are compared where there are more than 400.
         n_jobs: kernels tried at once, in threads.
         device: as in `op.gram`, for more than 4,000 rows; fewer are decomposed on the CPU.
@@ -270,6 +273,7 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
         steps: int | None = None,
         lr: float | None = None,
         preprocess: str = "auto",
+        random_features: int | str | None = "auto",
         random_state: Any = 0,
         n_jobs: int | None = None,
         device: str | None = None,
@@ -277,7 +281,7 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
     ) -> None:
         super().__init__(
             kernel=kernel, depth=depth, trained=trained, ridge=ridge, steps=steps, lr=lr, preprocess=preprocess,
-            random_state=random_state, n_jobs=n_jobs, device=device,
+            random_features=random_features, random_state=random_state, n_jobs=n_jobs, device=device,
         )  # fmt: skip
         self.class_weight = class_weight
 

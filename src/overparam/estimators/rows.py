@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _get_feature_names, validate_data
 
 from overparam.core import checks
 from overparam.core.words import count_of
@@ -137,7 +137,7 @@ def as_numbers(
             return A, (), [] if new else _filled(A)
         table = object_table(A)
     else:
-        validate_data(estimator, X, reset=not new, skip_check_array=True)
+        validate_data(estimator, _named(X), reset=not new, skip_check_array=True)
     if not new and len(table.places) < 2:
         raise ValueError("there is 1 sample, a table of one row; leaving rows out needs at least 2")
     # Columns go by their place, as in scikit-learn, which has seen to it that names are those of the training rows, in their order.
@@ -152,6 +152,27 @@ def as_numbers(
     else:
         found = tuple(fit_encoders(table, book))
     return encoded_again(table, found), found, book.words
+
+
+@final
+class _Named:
+    """The names and the size of a frame, as scikit-learn asks frames that it does not know for them."""
+
+    def __init__(self, names: Sequence[str], shape: tuple[int, int]) -> None:
+        self._names, self.shape = names, shape
+
+    def __dataframe__(self) -> _Named:
+        return self
+
+    def column_names(self) -> Sequence[str]:
+        return self._names
+
+
+def _named(X: Any) -> Any:
+    """X, or what has its names where scikit-learn (up to 1.8) finds none on a polars frame."""
+    if frame_kind(X) != "polars" or _get_feature_names(X) is not None:
+        return X
+    return _Named(list(X.columns), X.shape)
 
 
 def _filled(A: np.ndarray) -> list[str]:

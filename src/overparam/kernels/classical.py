@@ -12,7 +12,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.checks import require_counts
-from overparam.core.kernel import KINDS, AbstractInnerProductKernel
+from overparam.core.kernel import KINDS, AbstractInnerProductKernel, AbstractKernel
 from overparam.core.kernel_algebra import whole_power
 from overparam.core.words import count_of
 
@@ -53,7 +53,7 @@ class AbstractClassicalKernel(AbstractInnerProductKernel):
         return True
 
 
-class AbstractExpectedKernel(AbstractClassicalKernel):
+class AbstractExpectedKernel(AbstractKernel):
     """A kernel that is a mean over random weights, k(x, z) = E_w φ_w(x)·φ_w(z): `RandomFeatures` samples it."""
 
     @abc.abstractmethod
@@ -65,8 +65,14 @@ class AbstractExpectedKernel(AbstractClassicalKernel):
         """φ_w(x) of every row of `X` for every weight, a column or two a weight."""
 
 
+def fourier_features(X: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """cos(w·x) of every weight, then sin(w·x): their products have the mean of cos(w·(x − z)), a kernel of x − z."""
+    phases = X @ W.T
+    return np.hstack([np.cos(phases), np.sin(phases)])
+
+
 @dataclass(frozen=True)
-class AbstractDistanceKernel(AbstractExpectedKernel):
+class AbstractDistanceKernel(AbstractExpectedKernel, AbstractClassicalKernel):
     """A kernel of ‖x − z‖ over a bandwidth, with the Fourier features of its random frequencies."""
 
     bandwidth: float = 1.0
@@ -80,8 +86,7 @@ class AbstractDistanceKernel(AbstractExpectedKernel):
 
     def features(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
         """cos(w·x), then sin(w·x)."""
-        phases = X @ W.T
-        return np.hstack([np.cos(phases), np.sin(phases)])
+        return fourier_features(X, W)
 
     @property
     def entry_rounding(self) -> float:

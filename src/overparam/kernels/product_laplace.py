@@ -8,13 +8,13 @@ from typing import final
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.kernel import KINDS, AbstractKernel
-from overparam.kernels.classical import DISTANCE_ROUNDING
+from overparam.core.kernel import KINDS
+from overparam.kernels.classical import DISTANCE_ROUNDING, AbstractExpectedKernel, fourier_features
 
 
 @final
 @dataclass(frozen=True)
-class ProductLaplace(AbstractKernel):
+class ProductLaplace(AbstractExpectedKernel):
     """k(x, z) = exp(−Σ_j |x_j − z_j| / s), s the bandwidth: scikit-learn's `laplacian_kernel` of gamma 1/s.
 
     It is the chance that a random partition along columns, cut at rate 1/s, leaves two rows together: what forests of such
@@ -53,6 +53,14 @@ class ProductLaplace(AbstractKernel):
         """1 of every row."""
         checks.one_of(get, "get", KINDS)
         return np.ones(len(X))
+
+    def draw(self, generator: np.random.Generator, d: int, count: int) -> np.ndarray:
+        """w of independent Cauchy entries over s: the Fourier transform of exp(−|x|/s) of every column."""
+        return generator.standard_cauchy((count, d)) / self.bandwidth
+
+    def features(self, X: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """cos(w·x), then sin(w·x)."""
+        return fourier_features(X, W)
 
     @property
     def exact_diagonal(self) -> bool:

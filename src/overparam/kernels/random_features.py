@@ -28,8 +28,8 @@ class RandomFeatures(AbstractKernel):
     kernel itself: it is what training a linear model on these features sees.
 
     Args:
-        kernel: what is sampled. `ArcCosine(1)` gives ReLU features, `Gaussian` and `Laplace` Fourier features (two
-            columns a weight), `Arcsine` erf features; a function φ of arrays gives φ(w·x), w ~ N(0, I).
+        kernel: what is sampled. `ArcCosine(1)` gives ReLU features, `Gaussian`, `Laplace` and
+            `ProductLaplace` Fourier features (two columns a weight), `Arcsine` erf features; a function φ of arrays gives φ(w·x), w ~ N(0, I).
         count: m.
         key: the draw, an int from 0 on or a JAX key; kept as a number.
 
@@ -47,7 +47,7 @@ class RandomFeatures(AbstractKernel):
     def __post_init__(self) -> None:
         if not callable(self.kernel):
             raise ValueError(
-                f"`kernel` is {self.kernel!r}; expected ArcCosine, Gaussian, Laplace, Arcsine, or a function of w·x"
+                f"`kernel` is {self.kernel!r}; expected ArcCosine, Gaussian, Laplace, ProductLaplace, Arcsine, or a function of w·x"
             )
         if isinstance(self.kernel, AbstractKernel) and not isinstance(self.kernel, AbstractExpectedKernel):
             raise ValueError(f"`kernel` is {self.kernel!r}, of which no random features are known here")

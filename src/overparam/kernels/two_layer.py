@@ -12,7 +12,7 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.angles import angle_of, arc_cosine
 from overparam.core.kernel import KINDS, AbstractAngularKernel
-from overparam.kernels.classical import AbstractExpectedKernel, squared_distance
+from overparam.kernels.classical import AbstractClassicalKernel, AbstractExpectedKernel, squared_distance
 
 
 @final
@@ -94,7 +94,7 @@ class TwoLayer(AbstractAngularKernel):
 
 @final
 @dataclass(frozen=True)
-class ArcCosine(AbstractExpectedKernel):
+class ArcCosine(AbstractExpectedKernel, AbstractClassicalKernel):
     """k_n(x, z) = 2 E[1{w·x > 0} 1{w·z > 0} (w·x)^n (w·z)^n], w ~ N(0, I), which is ‖x‖^n ‖z‖^n J_n(θ) / π with
 
     J_0 = π − θ, J_1 = sin θ + (π − θ) cos θ, J_2 = 3 sin θ cos θ + (π − θ)(1 + 2 cos² θ).
@@ -160,7 +160,7 @@ class ArcCosine(AbstractExpectedKernel):
 
 @final
 @dataclass(frozen=True)
-class Arcsine(AbstractExpectedKernel):
+class Arcsine(AbstractExpectedKernel, AbstractClassicalKernel):
     """k(x, z) = E[erf(w·x + b) erf(w·z + b)], w ~ N(0, s² I), b ~ N(0, t²), which is
 
     (2/π) arcsin( 2(t² + s² x·z) / √((1 + 2t² + 2s²‖x‖²)(1 + 2t² + 2s²‖z‖²)) ).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, final
 
 import numpy as np
@@ -16,6 +17,7 @@ from overparam.data.scaling import column_deviations, column_means
 from overparam.engines import AbstractGram, cross_matrix, gram
 from overparam.engines.cross import require_alike
 from overparam.engines.matrix import chosen_device
+from overparam.kernels import RandomFeatures
 from overparam.spectrum import left_out_groups
 from overparam.spectrum.cholesky import factor
 from overparam.spectrum.left_out import class_margins
@@ -118,7 +120,7 @@ class FittedRows:
         H = self.matrix(name)
         path = GroupsLeftOut(H, self.scaled, self.same, self.weights, several=guess is None and self.ridge is None)
         leaving, singles = path.leaving(self.groups), path.leaving()
-        singled = len(leaving.batches) == 1 and len(leaving.share) == len(self.y)
+        singled = int(self.groups.max()) + 1 == len(self.y)
         settings, outputs = [], []
         best: tuple[float, np.ndarray | None, np.ndarray] | None = None
 
@@ -221,6 +223,73 @@ class FittedRows:
         sums = np.stack([np.bincount(self.same, column) for column in solved.coefficients.T], axis=1)
         return AtRidges([setting], found[:1], None if singled else found[1], sums, solved)
 
+    def sampled(self, names: Sequence[str], count: int, key: int) -> FittedRows:
+        """The same rows with random features in place of these kernels."""
+        kernels = {
+            f"{count:,} random features of {name}": (RandomFeatures(self.kernels[name][0], count, key), "ntk")
+            for name in names
+        }
+        return FittedRows(
+            self.X, self.y, self.groups, self.task, kernels, self.device, self.units, self.cluster, self.weights, self.ridge
+        )  # fmt: skip
+
+    def by_features(self, name: str, key: int, progress: Progress) -> AtRidges:
+        """One kernel of random features with all ridges, from the matrix of features by features alone, at any number of rows.
+
+        With Φ the features and h = φᵀ(ΦᵀΦ + ridge)⁻¹φ a row alone has the residual (y − f)/(1 − h); groups leave with their fold,
+        which is fitted again.
+        """
+        kernel = self.kernels[name][0]
+        assert isinstance(kernel, RandomFeatures)
+        roots = np.sqrt(np.ones(len(self.y)) if self.weights is None else self.weights)[:, None]
+        Y = roots * self.scaled
+        mean = float(np.mean(kernel.diagonal(self.X[:NEW_ROWS]))) or 1.0
+        ridges = np.asarray(self.ridges(mean))
+
+        def panels(rows: np.ndarray | slice, done: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            every = np.arange(len(Y))[rows]
+            for start in range(0, len(every), NEW_ROWS):
+                progress(done, 1.0, f"{name}, row {start:,}")
+                piece = every[start : start + NEW_ROWS]
+                yield piece, roots[piece] * kernel.features(self.X[piece])
+
+        def sums(rows: np.ndarray | slice, done: float) -> tuple[Any, Any]:
+            gram_, right = 0.0, 0.0
+            for piece, F in panels(rows, done):
+                gram_, right = gram_ + F.T @ F, right + F.T @ Y[piece]
+            return gram_, right
+
+        def solved(gram_: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            values, vectors = eigh(gram_, driver="evd", check_finite=False)
+            shares = 1 / (np.maximum(values, 0.0)[:, None] + ridges)
+            return vectors, shares, shares.T[:, :, None] * (vectors.T @ right)  # the weights of every ridge, rotated
+
+        whole = sums(slice(None), 0.0)
+        vectors, shares, weights = solved(*whole)
+        alone, fitted = np.empty((2, len(ridges), *Y.shape))
+        for piece, F in panels(slice(None), 0.3):
+            F = F @ vectors
+            fitted[:, piece] = F @ weights
+            alone[:, piece] = Y[piece] - (Y[piece] - fitted[:, piece]) / (1 - (F**2 @ shares).T[:, :, None])
+        left_out, singled = alone, int(self.groups.max()) + 1 == len(self.y)
+        if not singled:
+            fold, left_out = self.folds(key)[0], np.empty_like(alone)
+            for own in np.unique(fold):
+                part = sums(np.flatnonzero(fold == own), 0.6)
+                vectors, _, weights = solved(whole[0] - part[0], whole[1] - part[1])
+                for piece, F in panels(np.flatnonzero(fold == own), 0.8):
+                    left_out[:, piece] = (F @ vectors) @ weights
+        left_out = left_out / roots
+        scores = [self.mean(np.sum((self.scaled - found) ** 2, axis=1)) for found in left_out]
+        settings = [
+            Setting(name, float(ridge), score, self.error(found), len(found))
+            for ridge, score, found in zip(ridges, scores, left_out, strict=True)
+        ]
+        best = int(np.argmin(scores))
+        dual = roots * (Y - fitted[best]) / ridges[best]
+        coefficients = np.stack([np.bincount(self.same, column) for column in dual.T], axis=1)
+        return AtRidges(settings, left_out, None if singled else alone[best] / roots, coefficients)
+
     def _matrices(self, name: str, ridge: float) -> tuple[AbstractGram, AbstractGram | None]:
         """Of all rows: that of residuals, and on a CPU half of it in float32 for the steps, which takes a quarter of the memory
         and half the time; the ridge has to be well above what that rounds away."""
@@ -243,11 +312,14 @@ class FittedRows:
 
     def grid(self, H: AbstractGram) -> list[float]:
         """Rising ridges, evenly on a logarithmic scale; with weights they grow as these do."""
+        return self.ridges(float(H.diagonal().mean()) or 1.0)
+
+    def ridges(self, mean: float) -> list[float]:
+        """Those tried with a kernel of this mean diagonal."""
         if self.ridge is not None:
             return [self.ridge]
-        mean = (float(H.diagonal().mean()) or 1.0) * self.mean_weight
         shares = np.geomspace(LEAST_RIDGE, max(MOST_RIDGE, len(self.y) / 10), RIDGES)
-        return [mean * float(share) for share in shares]
+        return [mean * self.mean_weight * float(share) for share in shares]
 
     @property
     def mean_weight(self) -> float:
@@ -267,8 +339,22 @@ class ChosenFit:
         self.known = rows.X[rows.first]
         """The distinct rows."""
 
+    @cached_property
+    def _features(self) -> np.ndarray:
+        """Weights of the features, where the kernel is of random ones: new rows then cost no more with more rows fitted."""
+        assert isinstance(self.kernel, RandomFeatures)
+        parts = (slice(i, i + NEW_ROWS) for i in range(0, len(self.known), NEW_ROWS))
+        return np.sum([self.kernel.features(self.known[part]).T @ self.coefficients[part] for part in parts], axis=0)
+
     def predict(self, Z: Any) -> np.ndarray:
         """As `TunedFit.predict`."""
+        if isinstance(self.kernel, RandomFeatures):
+            Z = self.kernel.inputs(Z, "Z")
+            require_alike(Z, self.known, "Z")
+            pieces = range(0, len(Z), NEW_ROWS)
+            return self.in_units(
+                np.concatenate([self.kernel.features(Z[i : i + NEW_ROWS]) @ self._features for i in pieces])
+            )
         return self.in_units(np.concatenate([K @ self.coefficients for _, K in self._new(Z)]))
 
     def deviations(self, Z: Any) -> np.ndarray:

@@ -18,12 +18,15 @@ from overparam.core.progress import Progress, silent
 from overparam.core.words import count_of
 from overparam.data import generator
 from overparam.engines.cross import require_kernel
+from overparam.engines.matrix import chosen_device
+from overparam.kernels import RandomFeatures
+from overparam.kernels.classical import AbstractExpectedKernel
 from overparam.spectrum import left_out_groups
 from overparam.spectrum.left_out import class_margins
 from overparam.spectrum.left_out_groups import group_numbers
 from overparam.theory.left_out_folds import FoldsLeftOut
 from overparam.theory.left_out_sets import ONE_THREAD, SetsLeftOut
-from overparam.theory.tuned_rows import AtRidges, ChosenFit, FittedRows, Setting, share_wrong
+from overparam.theory.tuned_rows import AtRidges, ChosenFit, FittedRows, Setting, rough_fits, share_wrong
 
 DEPTHS = ((1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (1, 1), (3, 2), (5, 3))
 """Tangent kernels tried: how many hidden layers, and how many of the first layers stay as they are at the start."""
@@ -37,6 +40,8 @@ IN_FULL, IN_FULL_OF_FEW = 3, 6
 """Kernels that are then fitted to all rows, up to EIGEN_ROWS of them; and up to ALL_IN_FULL."""
 BY_PRODUCTS = 12_000
 """Rows above which factors, which cost n³, give way to products: the setting that was best there is fitted, in folds."""
+RANDOM_FEATURES = 1_000
+"""Weights drawn where features stand for a matrix that does not fit: two columns each."""
 ALIKE = 1.005
 """There, of ridges whose mean square is less than this many times the least the largest is taken: the fewest products."""
 KEPT = 96
@@ -170,10 +175,8 @@ class TunedFit:
         That of the Gaussian process whose mean is the fit: s²(K(z, z) − K(z, X)(K + ridge/w)⁻¹K(X, z) + ridge), where s² makes the
         residuals of rows left out as large as it says. Costs one factor and its inverse's diagonal.
         """
-        if self.folds is not None:
-            raise ValueError(
-                f"deviations need a factor, and {len(self.y):,} rows were fitted by products; use fewer rows"
-            )
+        if self.folds is not None or (len(self.y) > BY_PRODUCTS and isinstance(self.kernel, RandomFeatures)):
+            raise ValueError(f"deviations need a factor, and {len(self.y):,} rows were fitted without; use fewer rows")
         return self._final.deviations(Z)
 
     def probabilities(self, outputs: Any) -> np.ndarray:
@@ -253,6 +256,7 @@ def tuned_fit(
     device: str | None = None,
     cluster: Any = None,
     all_in_full: int | None = None,
+    random_features: int | Literal["auto"] | None = None,
     progress: Progress | None = None,
 ) -> TunedFit:
     """The kernel and ridge with the least mean square on rows left out, fitted to all rows.
@@ -260,7 +264,8 @@ def tuned_fit(
     Up to 1,200 rows every kernel is tried with sixteen ridges on all of them. Above, they are tried on 700 of the rows, and the
     three best on all, each with three ridges around the one that was best for it; above 4,000 rows these three on 2,000, and the
     best of them on all. Above 12,000 rows, where factors are dear, that one is fitted by products with the matrix, and rows leave
-    with their fold, a fifth of all. `notes` says so.
+    with their fold, a fifth of all; by random features, with exact predictions for rows left out alone, where its matrix does not
+    fit in memory. `notes` says so.
 
     Args:
         X: n rows, prepared: tables standardised, divided by √d and a 1 appended, images of norm 1, do well.
@@ -278,6 +283,9 @@ def tuned_fit(
         cluster: as in `gram`, for the products with more than 12,000 rows.
         all_in_full: in place of 1,200; of fewer, as many rows are those that kernels are first tried on, and six are then fitted to
             all rows up to 1,200. A whole decomposition costs as much as a dozen factors.
+        random_features: how many weights stand for a kernel in place of its matrix, at any number of rows; "auto" for 1,000 above
+            12,000 rows, where there are weights or half of the matrix does not fit in memory; None for never. Kernels tried are then
+            those of `op.kernels.RandomFeatures`.
         progress: called with the work done.
 
     >>> X = np.linspace(-1, 1, 20)[:, None]
@@ -305,7 +313,15 @@ def tuned_fit(
         X, y, numbers, "classes" if classes else "regression", named, device, cluster=cluster, weights=_weights(weights, y),
         ridge=None if ridge is None else checks.positive(ridge, "ridge"),
     )  # fmt: skip
-    n = len(X)
+    n, sampled = len(X), _features_for(fitter, random_features)
+    if sampled:
+        fitter.kernels = {name: one for name, one in named.items() if isinstance(one[0], AbstractExpectedKernel)}
+        if not fitter.kernels:
+            raise ValueError(
+                "none of the kernels has random features; take Laplace, Gaussian, ProductLaplace or ArcCosine, or leave out `random_features`"
+            )
+        if steps is not None:
+            raise ValueError("`steps` are of a kernel's matrix and not of random features; leave one of them out")
     counts = list(steps) if isinstance(steps, Collection) and not isinstance(steps, str) else [steps]
     if not counts:
         raise ValueError("`steps` is empty; give one number or several, or leave it out")
@@ -322,7 +338,19 @@ def tuned_fit(
         raise ValueError(f"`steps` is {steps} and {why}; leave `steps` out, or `ridge`, or use fewer rows")
     alone = n <= ONE_THREAD or (jobs or 1) != 1
     with blas_threads(1 if alone else None):
-        return _search(fitter, n, key, stopped, jobs, all_in_full or ALL_IN_FULL, tell)
+        return _search(fitter, n, key, stopped, jobs, all_in_full or ALL_IN_FULL, sampled, tell)
+
+
+def _features_for(rows: FittedRows, asked: int | Literal["auto"] | None) -> int:
+    """How many random features stand for the kernel; 0 for none."""
+    if asked is None:
+        return 0
+    if not isinstance(asked, str):
+        return checks.whole_number(asked, "random_features", least=1)
+    checks.one_of(asked, "random_features", ("auto",), "a number, or None")
+    few = len(rows.y) <= BY_PRODUCTS or rows.cluster is not None or chosen_device(rows.device) != "cpu"
+    some = any(isinstance(kernel, AbstractExpectedKernel) for kernel, _ in rows.kernels.values())
+    return 0 if few or not some or (rows.weights is None and rough_fits(len(rows.y))) else RANDOM_FEATURES
 
 
 def _weights(weights: Any, y: np.ndarray) -> np.ndarray | None:
@@ -343,6 +371,7 @@ def _search(
     stopped: tuple[list[int], float | None] | None,
     jobs: int | None,
     all_in_full: int,
+    sampled: int,
     tell: Progress,
 ) -> TunedFit:
     def attempts(
@@ -352,6 +381,8 @@ def _search(
             tell(start + (stop - start) * place / len(names), 1.0, f"{name}, {count_of(len(rows.y), 'row')}")
             if stopped is not None:
                 return rows.by_steps(name, *stopped, key)
+            if sampled and len(rows.y) == n:
+                return rows.by_features(name, key, tell)
             return rows.at_ridges(name, None if guesses is None else guesses[name])
 
         every = enumerate(names)
@@ -375,13 +406,19 @@ def _search(
         best = min(compared, key=lambda one: one.mean_square)
         names, screened, guesses = [best.name], screened + compared, {best.name: best.ridge}
         notes.append(f"the kernel and the ridges were chosen on {len(some.y):,} of {count_of(n, 'row')}")
-        if n > BY_PRODUCTS and fitter.weights is None:
+        if n > BY_PRODUCTS and fitter.weights is None and not sampled:
             alike = [
                 one.ridge for one in compared if one.name == names[0] and one.mean_square <= ALIKE * best.mean_square
             ]
             fit = fitter.by_products(names[0], max(alike), key, lambda done, _, what: tell(0.4 + 0.6 * done, 1.0, what))
             tell(1.0, 1.0, "kernels")
             return _concluded(fitter, [fit], screened, (*notes, folds_say(fit.solved)))
+    if sampled:
+        fitter = fitter.sampled(names, sampled, key)
+        names = list(fitter.kernels)
+        notes.append(
+            f"{count_of(sampled, 'random feature')} stand for the kernel, whose matrix of {count_of(n, 'row')} is not made"
+        )
     fits = attempts(fitter, names, 0.4, 1.0, guesses)
     if stopped is not None:
         notes.append(
