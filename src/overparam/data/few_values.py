@@ -36,7 +36,7 @@ def stands_out_by_value(
     places = {
         name: place for name, place in places.items() if place.max() > 0
     }  # constant columns are no others to compare with
-    few = {name: place for name, place in places.items() if 2 < 1 + place.max() <= most and name not in set(ids)}
+    few = {name: place for name, place in places.items() if 2 <= 1 + place.max() <= most and name not in set(ids)}
     errors = {name: left_out_error(place, codes, k) for name, place in few.items()}
     for alone, far, count in limits:
         best = [name for name, error in errors.items() if error <= alone]
