@@ -1,13 +1,13 @@
 """NTKClassifier and NTKRegressor beside forests, boosting, support vectors, linear models and neighbours, tuned in its time.
 
     python benchmarks/estimators.py PLACE [--tables uci|regression] [--rows 10000] [--until SECONDS] [--only MODEL,…]
-    python benchmarks/estimators.py PLACE --gather
+    python benchmarks/estimators.py PLACE --times | --gather
 
 Each part (a table, a split, a model) is a line of a file in PLACE, written when it is done: the run goes on where it
 stopped, and several may run side by side. Three folds a table; numbers are seconds of the processor of one thread. Our fit is
 made first, and every rival tries its settings, the usual one first, by three folds or rows out of the bag until as much time is
 gone, a second at least. CatBoost, LightGBM and xRFM take part
-where they can be imported.
+where they can be imported, WideNet where it is named.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def tables(rows: int) -> list[str]:
 
 
 def regressions() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Tables that come inside scikit-learn and plotly, with a measured column as the target."""
+    """Tables that come inside scikit-learn and plotly, and statsmodels and vega_datasets where they are installed, with a measured
+    column as the target, of thirty rows at least."""
     import pandas as pd
     import plotly.data
     from sklearn import datasets
@@ -61,9 +62,47 @@ def regressions() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         (plotly.data.gapminder(), "lifeExp", ["country", "iso_alpha", "iso_num"]),
         (plotly.data.carshare(), "car_hours", []),
     ):
-        table = pd.get_dummies(frame.drop(columns=[target, *gone])).astype(float)
-        found[target] = (table.to_numpy(), frame[target].to_numpy(dtype=float))
+        found[target] = _numbers(frame, target, gone)
+    for package, path, target, gone in PACKAGED:
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            continue
+        file = Path(spec.submodule_search_locations[0]) / path
+        frame = (
+            pd.read_json(file) if file.suffix == ".json" else pd.read_csv(file, sep=None, engine="python", comment="=")
+        )
+        if "date" in frame:
+            frame["date"] = pd.to_datetime(frame["date"]).dt.dayofyear
+        found[f"{file.stem}: {target}"] = _numbers(frame, target, gone)
     return found
+
+
+def _numbers(frame: Any, target: str, gone: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows without a gap as numbers, text one column a value."""
+    import pandas as pd
+
+    frame = frame.drop(columns=gone).dropna()
+    table = pd.get_dummies(frame.drop(columns=target)).astype(float)
+    return table.to_numpy(), frame[target].to_numpy(dtype=float)
+
+
+PACKAGED: list[tuple[str, str, str, list[str]]] = [
+    ("statsmodels", "datasets/cancer/cancer.csv", "cancer", []),
+    ("statsmodels", "datasets/ccard/ccard.csv", "AVGEXP", []),
+    ("statsmodels", "datasets/engel/engel.csv", "foodexp", []),
+    ("statsmodels", "datasets/fair/fair.csv", "affairs", []),
+    ("statsmodels", "datasets/grunfeld/grunfeld.csv", "invest", []),
+    ("statsmodels", "datasets/heart/heart.csv", "survival", []),
+    ("statsmodels", "datasets/modechoice/modechoice.csv", "ttme", ["individual"]),
+    ("statsmodels", "datasets/scotland/scotvote.csv", "YES", ["COUNCILDIST"]),
+    ("statsmodels", "datasets/statecrime/statecrime.csv", "murder", ["state"]),
+    ("statsmodels", "datasets/strikes/strikes.csv", "duration", []),
+    ("vega_datasets", "_data/cars.json", "Miles_per_Gallon", ["Name"]),
+    ("vega_datasets", "_data/seattle-weather.csv", "temp_max", []),
+    ("vega_datasets", "_data/barley.json", "yield", []),
+    ("vega_datasets", "_data/driving.json", "gas", ["side"]),
+]
+"""Package, file, target, columns left out: names of rows."""
 
 
 def models(classes: bool, key: int) -> dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]]:
@@ -264,22 +303,16 @@ def part(table: str, split: int, name: str, budget: float, regression: Any) -> d
         "classes": len(np.unique(y)) if classes else 0,
     }
     start = time.process_time()
-    if name == "NTK":
-        model: Any = (op.NTKClassifier if classes else op.NTKRegressor)().fit(X[fitted], y[fitted])
+    if name in ("NTK", "WideNet"):
+        kind = f"{name}{'Classifier' if classes else 'Regressor'}"
+        model: Any = getattr(op, kind)().fit(X[fitted], y[fitted])
         found["seconds"] = time.process_time() - start
         loo = model.loo_error_
-        raw = (
-            np.mean(model.loo_predictions_ != y[fitted])
-            if classes
-            else np.mean((model.loo_predictions_ - y[fitted]) ** 2)
-        )
-        found |= {
-            "loo": loo.value,
-            "loo_lower": loo.lower,
-            "loo_upper": loo.upper,
-            "loo_raw": float(raw),
-            "chosen": model.chosen_["kernel"],
-        }
+        found |= {"loo": loo.value, "loo_lower": loo.lower, "loo_upper": loo.upper}
+        if name == "NTK":
+            away = model.loo_predictions_
+            found["loo_raw"] = float(np.mean(away != y[fitted]) if classes else np.mean((away - y[fitted]) ** 2))
+            found["chosen"] = model.chosen_["kernel"]
         settings = 1
     else:
         make, grid = models(classes, split)[name]
@@ -316,7 +349,7 @@ def run(place: Path, which: str, rows: int, until: float, only: list[str] | None
     names = list(numbers) if numbers is not None else tables(rows)
     place.mkdir(parents=True, exist_ok=True)
     for split, table in itertools.product(range(SPLITS), names):
-        for name in ("NTK", *models(numbers is None, 0)):
+        for name in ("NTK", *models(numbers is None, 0), *(["WideNet"] if only and "WideNet" in only else [])):
             if only and name not in only:
                 continue
             lock = (place / f".{which}-{table}-{split}-{name.replace(' ', '-')}").open("w")
@@ -390,7 +423,10 @@ def times(place: Path) -> None:
 
     threadpool_limits(1)
     place.mkdir(parents=True, exist_ok=True)
-    for n in (500, 1_000, 2_000, 4_000, 10_000):
+    op.NTKClassifier().fit(
+        [[0.0], [1.0], [2.0]], [0, 1, 1]
+    )  # what is imported when first used is imported once a process
+    for n in (250, 500, 1_000, 2_000, 4_000, 10_000):
         X, y = make_classification(n, 20, n_informative=8, n_classes=3, class_sep=0.7, random_state=0)
         if any(one["n"] == n for one in lines(place / "times.jsonl")):
             continue
