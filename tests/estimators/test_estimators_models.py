@@ -11,7 +11,8 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 import overparam as op
-from overparam.estimators.rows import as_numbers, prepare_columns
+from overparam.data.prepared_columns import prepare_columns
+from overparam.estimators.rows import as_numbers
 from overparam.kernels import FullyConnected, Laplace
 from overparam.theory import tuned_fit
 

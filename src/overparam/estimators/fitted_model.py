@@ -15,7 +15,7 @@ from overparam.core.provenance import Provenance
 from overparam.core.sections import Figure, Section, Text, Verdict, series, table
 from overparam.core.spec import Spec, spec_of
 from overparam.core.words import count_of, measured, number
-from overparam.estimators.rows import PreparedColumns
+from overparam.data.prepared_columns import PreparedColumns
 from overparam.frame.answer import AbstractAnswer
 from overparam.theory.tuning import TunedFit
 

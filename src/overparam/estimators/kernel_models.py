@@ -20,9 +20,10 @@ from overparam.core.kernel import AbstractKernel
 from overparam.core.machine import has_accelerator
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.data.labels import encode_codes
+from overparam.data.prepared_columns import PreparedColumns, prepare_columns
 from overparam.data.readers.table_sources import frame_kind
 from overparam.engines.matrix import chosen_device
-from overparam.estimators.rows import PreparedColumns, as_numbers, prepare_columns
+from overparam.estimators.rows import as_numbers
 from overparam.theory.error_intervals import scores_left_out
 from overparam.theory.tuning import Candidates, TunedFit, default_candidates, tuned_fit
 

@@ -14,8 +14,9 @@ from overparam.core.provenance import Stopwatch
 from overparam.data import Dataset
 from overparam.data.draws import split_rows
 from overparam.data.labels import encode_codes
+from overparam.data.prepared_columns import prepare_columns
 from overparam.estimators.kernel_models import AbstractTuned, checked_labels, checked_numbers, equal_rows
-from overparam.estimators.rows import as_numbers, prepare_columns
+from overparam.estimators.rows import as_numbers
 from overparam.theory.tuning import tuned_fit
 
 STEPS = (1, 3, 10, 30, 100, 300, 1_000, 3_000)

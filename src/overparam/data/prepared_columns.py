@@ -1,0 +1,108 @@
+"""Columns of a table made features of a kernel: gaps filled, deviations beside quantiles; fitted once, used on new rows again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from overparam.core import checks
+from overparam.data.readers.encoders import Encoder
+from overparam.data.scaling import column_deviations, column_means, unit_rows
+
+FAR = 1_000.0
+"""Deviations from the mean beyond which a number counts as so many: kernels of a bandwidth lose all digits far out."""
+SCALINGS = ("auto", "standardise", "quantiles", "unit", "none")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PreparedColumns:
+    """How columns become features, as training rows have them.
+
+    how: "auto" puts the standardised columns beside their quantiles, each half divided by √(2d), and a 1; "standardise" and
+    "quantiles" are one of the two; "unit" scales rows to norm 1; "none" leaves them as they are.
+    """
+
+    how: str
+    encoders: tuple[Encoder, ...]
+    """Of a table with other columns than numbers; none of plain numbers."""
+    fill: np.ndarray
+    """(d,) what stands for a missing number: the mean of the others."""
+    kept: np.ndarray
+    """(d,) which columns vary."""
+    mean: np.ndarray
+    deviation: np.ndarray
+    """(kept,) likewise."""
+    values: np.ndarray
+    """The distinct values of one kept column after the other, rising."""
+    starts: np.ndarray
+    """(kept + 1,) where each begins."""
+    ranks: np.ndarray
+    """Of each: the share of the rows below it, half of those that are equal counted."""
+    spread: np.ndarray
+    """(kept,) the standard deviation of the quantiles."""
+
+    def rows(self, A: np.ndarray) -> np.ndarray:
+        """Rows of numbers, as `as_numbers` gives them, as the kernels take them."""
+        A = np.where(np.isnan(A), self.fill, A)
+        if self.how == "none":
+            return A
+        A = A[:, self.kept]
+        if self.how == "unit":
+            return unit_rows(A)
+        parts = []
+        if self.how != "quantiles":
+            parts.append(np.clip((A - self.mean) / self.deviation, -FAR, FAR))
+        if self.how != "standardise":
+            parts.append((self._quantiles(A) - 0.5) / self.spread)
+        scaled = np.hstack(parts)
+        return np.column_stack([scaled / np.sqrt(max(1, scaled.shape[1])), np.ones(len(A))])
+
+    def _quantiles(self, A: np.ndarray) -> np.ndarray:
+        """The share of the training rows below each value; on a line between two of theirs."""
+        found = np.empty(A.shape)
+        for j, column in enumerate(A.T):
+            own = slice(self.starts[j], self.starts[j + 1])
+            found[:, j] = np.interp(column, self.values[own], self.ranks[own])
+        return found
+
+
+def prepare_columns(
+    A: np.ndarray, weights: np.ndarray | None, how: str, encoders: Sequence[Encoder]
+) -> PreparedColumns:
+    """As the rows of numbers A, (n, d) with NaN where a value is missing, have them; weighted where there are weights."""
+    checks.one_of(how, "preprocess", SCALINGS)
+    holes = np.isnan(A)
+    gone = holes.all(axis=0)
+    fill = np.zeros(A.shape[1])
+    full = ~holes.any(axis=0)
+    for j in np.flatnonzero(~gone & ~full):
+        there = ~holes[:, j]
+        fill[j] = column_means(A[there, j : j + 1], None if weights is None else weights[there])[0]
+    A = np.where(holes, fill, A)
+    kept = np.ptp(A, axis=0) > 0 if how in ("auto", "standardise", "quantiles") else np.ones(A.shape[1], dtype=bool)
+    A = A[:, kept]
+    each = np.ones(len(A)) if weights is None else weights
+    values, ranks, spread = [], [], []
+    for column in A.T if how in ("auto", "quantiles") else ():
+        own, place = np.unique(column, return_inverse=True)
+        share = np.bincount(place, each) / each.sum()
+        values.append(own)
+        ranks.append(np.cumsum(share) - share / 2)
+        spread.append(np.sqrt(share @ (ranks[-1] - 0.5) ** 2))
+    none = np.zeros(0)
+    return PreparedColumns(
+        how=how,
+        encoders=tuple(encoders),
+        fill=fill,
+        kept=kept,
+        mean=column_means(A, weights) if A.size else none,
+        deviation=column_deviations(A, weights) if A.size else none,
+        values=np.concatenate(values) if values else none,
+        starts=np.cumsum([0, *map(len, values)]),
+        ranks=np.concatenate(ranks) if ranks else none,
+        spread=np.array(spread),
+    )
