@@ -33,10 +33,10 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         "Squared", "StepDecay",
     ),
     "layers": (
-        "AppendConstant", "BatchNorm", "Bias", "Composition", "Concatenate", "Constant", "Convolution", "Dense",
+        "AppendConstant", "BatchNorm", "Bias", "Composition", "Concatenate", "Constant", "Convolution", "Dense", "Dropout",
         "Elementwise", "Erf", "ExpNormalized", "Exponential", "Flatten", "Gabor", "Gaussian", "Gelu", "GlobalPool", "Identity", "Joined",
         "KernelFormula", "LayerNorm", "LeakyRelu", "Linear", "LocallyConnected", "MaxPool", "Normal", "OneOutput", "PaddedSkip",
-        "Pool", "Product", "RectifiedMonomial", "Relu", "Sign", "Signs", "Sine", "Skip", "Sum", "Twinned",
+        "Placed", "Pool", "Product", "RectifiedMonomial", "Relu", "SelfAttention", "Sign", "Signs", "Sine", "Skip", "Slice", "Sum", "Twinned",
         "ZeroOrNormal",
     ),
 }  # fmt: skip

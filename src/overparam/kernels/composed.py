@@ -26,6 +26,7 @@ class Composed(AbstractWritten, AbstractCompositionKernel):
         layers: of `layers.standard` or `layers`, first to last.
         image: (rows, columns, channels) or (positions, channels) of samples that come as rows, one channel after the
             other as data sets store them.
+        masked: a number that stands for nothing, as in padded sentences: positions of which all channels have it count nowhere.
 
     A linear layer of W_std 3 over two features: 9 · (1 · 1 + 2 · 0)/2:
 
@@ -41,7 +42,7 @@ class Composed(AbstractWritten, AbstractCompositionKernel):
 
     def composition(self, shape: Shape) -> Composition:
         """The layers named, for samples of that shape."""
-        return composition_from(self.layers, shape, self.image)
+        return composition_from(self.layers, shape, self.image, self.masked)
 
 
 @final

@@ -2,10 +2,12 @@
 
 from overparam.layers import standard
 from overparam.layers.activation import AbstractActivation
+from overparam.layers.attention import SelfAttention
 from overparam.layers.branches import Concatenate, PaddedSkip, Product, Skip, Sum
 from overparam.layers.composition import Composition
 from overparam.layers.convolution import Convolution, LocallyConnected
 from overparam.layers.distributions import AbstractLaw, Constant, Normal, Signs, Twinned, ZeroOrNormal
+from overparam.layers.dropout import Dropout
 from overparam.layers.elementwise import Elementwise, KernelFormula
 from overparam.layers.erf import Erf, Gelu
 from overparam.layers.gabor import Gabor
@@ -17,7 +19,8 @@ from overparam.layers.pooling import Flatten, GlobalPool, MaxPool, Pool
 from overparam.layers.powers import ExpNormalized, RectifiedMonomial, Sign
 from overparam.layers.relu import Identity, LeakyRelu, Relu
 from overparam.layers.sine import Exponential, Gaussian, Sine
-from overparam.layers.standard import Joined, Linear
+from overparam.layers.slicing import Slice
+from overparam.layers.standard import Joined, Linear, Placed
 
 __all__ = [
     "AbstractActivation",
@@ -31,6 +34,7 @@ __all__ = [
     "Constant",
     "Convolution",
     "Dense",
+    "Dropout",
     "Elementwise",
     "Erf",
     "ExpNormalized",
@@ -52,14 +56,17 @@ __all__ = [
     "OneOutput",
     "PaddedSkip",
     "Pairs",
+    "Placed",
     "Pool",
     "Product",
     "RectifiedMonomial",
     "Relu",
+    "SelfAttention",
     "Sign",
     "Signs",
     "Sine",
     "Skip",
+    "Slice",
     "Sum",
     "Twinned",
     "Weight",

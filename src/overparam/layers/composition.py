@@ -27,8 +27,10 @@ from overparam.layers.layer import (
     ReluRecorder,
     Shape,
     Weight,
+    any_drops,
     any_pools,
     applied,
+    applied_masked,
     passed,
     weights_of,
 )
@@ -43,6 +45,8 @@ class Composition:
     grid: None takes rows as they are; (positions,) or (rows, columns) lays them out, with `channels` numbers a
         position, channel by channel as images of `Dataset` are stored: (3, 32, 32) for grid (32, 32). Samples that come
         with the axes (*grid, channels) are taken as they are, channels last.
+    masked: a number; wherever an input has it, nothing is: positions of which all channels have it are left out of every
+        average, attention and norm, and stay 0.
 
     >>> from overparam.layers import Dense, Relu, Normal
     >>> layers = (Dense("W", 4, Normal(1.0), trained=True), Relu(), Dense("a", None, Normal(0.5)))
@@ -54,6 +58,7 @@ class Composition:
     inputs: int
     grid: tuple[int, ...] | None = None
     channels: int = 1
+    masked: float | None = None
 
     @property
     def shape(self) -> Shape:
@@ -79,7 +84,10 @@ class Composition:
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None = None) -> Any:
         """Outputs of a batch (n, …)."""
-        return applied(self.layers, weights, self.arranged(x), recorder)
+        x = self.arranged(x)
+        if self.masked is None:
+            return applied(self.layers, weights, x, recorder)
+        return applied_masked(self.layers, weights, x, x == self.masked, recorder)[0]
 
     def apply_train(self, weights: Mapping[str, Any], x: Any) -> tuple[Any, dict[str, Any]]:
         """Outputs of a batch in training, and what the running weights become."""
@@ -123,6 +131,36 @@ class Composition:
 
     def pairs(self, X: np.ndarray, Z: np.ndarray) -> Pairs:
         """All pairs of a row of X with a row of Z, as they enter the first layer."""
+        if any_drops(self.layers):
+            return self._with_same(
+                self._pairs(X, Z), np.stack([np.all(row == Z, axis=tuple(range(1, Z.ndim))) for row in X])
+            )
+        return self._pairs(X, Z)
+
+    def _with_same(self, pairs: Pairs, same: Any) -> Pairs:
+        """Which pairs are one input; each of `own` is."""
+        if pairs.own is None:
+            return replace(pairs, same=same)
+        own = [replace(each, same=np.ones(each.apart.shape[1], dtype=bool)) for each in pairs.own]
+        return replace(pairs, same=same, own=(own[0], own[1]))
+
+    def unmasked(self, X: Any) -> Any:
+        """X with 0 where it is masked."""
+        return X if self.masked is None else (self.masked != X) * X
+
+    def _with_masks(self, pairs: Pairs, X: Any, Z: Any) -> Pairs:
+        if self.masked is None:
+            return pairs
+        x, z = (self.arranged(each) == self.masked for each in (X, Z))
+        own = None
+        if pairs.own is not None:
+            own = replace(pairs.own[0], masks=(x, x)), replace(pairs.own[1], masks=(z, z))
+        return replace(pairs, masks=(x, z), own=own)
+
+    def _pairs(self, X: np.ndarray, Z: np.ndarray) -> Pairs:
+        if self.masked is not None:
+            bare = replace(self, masked=None)
+            return self._with_masks(bare._pairs(self.unmasked(X), self.unmasked(Z)), X, Z)
         if self.grid is None:
             return rows_against(X, Z)
         x, z = self.arranged(X), self.arranged(Z)
@@ -133,6 +171,15 @@ class Composition:
 
     def traced_pairs(self, X: Any, Z: Any) -> Pairs:
         """`pairs` of JAX arrays, differentiable."""
+        if any_drops(self.layers):
+            same = jnp.all(X[:, None] == Z[None], axis=tuple(range(2, X.ndim + 1)))
+            return self._with_same(self._traced_pairs(X, Z), same)
+        return self._traced_pairs(X, Z)
+
+    def _traced_pairs(self, X: Any, Z: Any) -> Pairs:
+        if self.masked is not None:
+            bare = replace(self, masked=None)
+            return self._with_masks(bare._traced_pairs(self.unmasked(X), self.unmasked(Z)), X, Z)
         if self.grid is None:
             return traced_rows_against(X.reshape(len(X), -1), Z.reshape(len(Z), -1))
         x, z = self.arranged(X), self.arranged(Z)
@@ -160,6 +207,12 @@ class Composition:
 
     def equal_pairs(self, X: np.ndarray) -> Pairs:
         """Every row of X with itself."""
+        pairs = self._equal_pairs(X)
+        return replace(pairs, same=np.ones(len(X), dtype=bool)) if any_drops(self.layers) else pairs
+
+    def _equal_pairs(self, X: np.ndarray) -> Pairs:
+        if self.masked is not None:
+            return self._with_masks(replace(self, masked=None)._equal_pairs(self.unmasked(X)), X, X)
         if self.grid is None:
             return rows_with_themselves(X)
         images = self.arranged(X)

@@ -19,9 +19,11 @@ from overparam.layers.linear import Dense
 from overparam.layers.windows import (
     Padding,
     Sides,
+    Spread,
     Windows,
     grid_lengths,
     grid_of,
+    spread_on,
     summed_over,
     unequal_uncorrelated,
     windows_on,
@@ -36,6 +38,7 @@ class AbstractConvolution(AbstractLayer):
         patch: side of Q_j, one number or one an axis.
         strides: one position of this many gives an output.
         padding: "CIRCULAR" (periodic, as the papers), "SAME" (zeros) or "VALID".
+        transposed: positions lie `strides` apart, with zeros in between, and every position of them gives an output.
     """
 
     name: str
@@ -46,11 +49,17 @@ class AbstractConvolution(AbstractLayer):
     scale: float = 1.0
     strides: Sides = 1
     padding: Padding = "CIRCULAR"
+    transposed: bool = False
 
     def output(self, shape: Shape) -> Shape:
         """One position a window."""
         grid = grid_of(shape, f"the layer `{self.name}`")
         return (*self._windows(grid).output(grid), self.units)
+
+    def masked(self, xp: ModuleType, mask: Any, shape: Shape) -> Any:
+        """Where all channels of the middle of the window are."""
+        grid = shape[:-1]
+        return self._windows(grid).masked(xp, xp.all(mask, axis=-1, keepdims=True), grid)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """That of `Dense` on the neighbourhoods."""
@@ -61,7 +70,9 @@ class AbstractConvolution(AbstractLayer):
     def _among(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """What different positions have in common."""
 
-    def _windows(self, grid: Shape) -> Windows:
+    def _windows(self, grid: Shape) -> Windows | Spread:
+        if self.transposed:
+            return spread_on(grid, self.patch, self.strides, self.padding)
         return windows_on(grid, self.patch, self.strides, self.padding, "patch")
 
 
@@ -86,7 +97,7 @@ class Convolution(AbstractConvolution):
         axes = "ABDEF"[: x.ndim - 2]
         kinds = (f"N{axes}C", f"O{axes}I", f"N{axes}C")
         g = jax.lax.conv_general_dilated(
-            windows.padded(x), weights[self.name], windows.strides, "VALID", dimension_numbers=kinds
+            windows.padded(x), weights[self.name], windows.steps, "VALID", dimension_numbers=kinds
         )
         return times(g, self.scale)
 
@@ -104,8 +115,12 @@ class LocallyConnected(AbstractConvolution):
 
     Ref: convergence, App. B
 
-    Args: as `AbstractConvolution`.
+    Args: as `AbstractConvolution`, but `transposed`.
     """
+
+    def __post_init__(self) -> None:
+        if self.transposed:
+            raise ValueError("a transposed convolution shares its weights; pass shared=True")
 
     def weights(self, shape: Shape) -> tuple[Weight, ...]:
         """The array W of the class."""
@@ -115,7 +130,8 @@ class LocallyConnected(AbstractConvolution):
 
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """One matrix product a position, batched."""
-        patches = jnp.concatenate(self._windows(x.shape[1:-1]).slices(x), axis=-1)
+        windows = windows_on(x.shape[1:-1], self.patch, self.strides, self.padding, "patch")
+        patches = jnp.concatenate(windows.slices(x), axis=-1)
         g = jnp.einsum("n...c,...uc->n...u", patches, weights[self.name])
         return times(g, self.scale)
 

@@ -30,7 +30,7 @@ class Gabor(AbstractActivation):
 
     >>> import numpy as np
     >>> Gabor().dual(np, 1.0, 1.0, 1.0)[0].round(6), ((1 - np.exp(-0.4)) / 20**0.5).round(6)
-    (np.float64(0.07372), np.float64(0.07372))
+    (np.float64(0.073719), np.float64(0.073719))
     """
 
     homogeneous = False

@@ -42,6 +42,9 @@ class Pairs:
     shares: the probability of each case.
     own: with `across=True`, x with itself and z with itself at all pairs of positions, which say how large a pooled
         unit is; None where x and z are the same input. With it, the axes of pairs are (rows of X, rows of Z).
+    masks: of the rows of X and of Z, which of their numbers do not count: booleans (rows, *positions, channels or 1); None
+        where all do. What is masked at all channels is 0.
+    same: booleans of the axes of pairs, whether x and z are one input, whose units drop out together; None where nobody asks.
     """
 
     xx: Any
@@ -56,6 +59,8 @@ class Pairs:
     across: bool = False
     shares: tuple[float, ...] = (1.0,)
     own: tuple[Pairs, Pairs] | None = None
+    masks: tuple[Any, Any] | None = None
+    same: Any = None
 
     def second_moment(self, xp: ModuleType) -> Any:
         """E[h(x)h(z)] of a unit."""
@@ -187,6 +192,33 @@ def cases(xp: ModuleType, several: list[Pairs], shares: tuple[float, ...]) -> Pa
     """A mixture of the given ones, each with its probability."""
     joined = _joined(xp, several, 0)
     return replace(joined, shares=tuple(p * q for p, each in zip(shares, several, strict=True) for q in each.shares))
+
+
+def laid_out(pairs: Pairs, x: Any, z: Any) -> tuple[Any, Any]:
+    """Numbers of the rows of X and of Z at their positions, (rows, *positions), as `xx` and `zz` lie, but for the cases."""
+    grid, ones = pairs.grid, (None,) * pairs.grid
+    lead = pairs.apart.ndim - 1 - grid * (1 + pairs.across)
+    if pairs.across:
+        x, z = x[(..., *ones)], z[(slice(None), *ones)]
+    return (x[:, None], z[None]) if lead == 2 else (x, z)  # rows of X with rows of Z, or each with itself
+
+
+def silenced(xp: ModuleType, pairs: Pairs, masks: tuple[Any, Any]) -> Pairs:
+    """With those masks, and 0 where one of them covers all channels."""
+    x, z = laid_out(pairs, *(xp.all(mask, axis=-1) for mask in masks))
+    either = x | z
+    arrays = {"apart": 1.0, "together": 1.0, "ntk": 0.0}
+    out = replace(
+        pairs,
+        xx=xp.where(x, 0.0, pairs.xx),
+        zz=xp.where(z, 0.0, pairs.zz),
+        **{name: xp.where(either, value, getattr(pairs, name)) for name, value in arrays.items()},
+        masks=masks,
+    )
+    if pairs.own is None:
+        return out
+    own = [silenced(xp, each, (mask, mask)) for each, mask in zip(pairs.own, masks, strict=True)]
+    return replace(out, own=(own[0], own[1]))
 
 
 def mapped(pairs: Pairs, change: Any) -> Pairs:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, final
 
+import jax.numpy as jnp
+
 from overparam.core.checks import is_traced
 from overparam.core.network import ReluRecorder
 from overparam.layers.distributions import AbstractLaw
-from overparam.layers.kernel_pairs import Pairs
+from overparam.layers.kernel_pairs import Pairs, silenced
 
 Shape = tuple[int, ...]
 
@@ -58,13 +60,31 @@ class AbstractLayer(abc.ABC):
         """Whether it mixes positions of one input, so that pairs of unequal positions are needed before it."""
         return False
 
+    @property
+    def drops(self) -> bool:
+        """Whether it draws anew for every input, so that a kernel needs to know which pairs are one input."""
+        return False
+
+    def masked(self, xp: ModuleType, mask: Any, shape: Shape) -> Any:
+        """Which of the numbers that go out are masked, of samples of that shape; (n, *positions, channels or 1) as what came in."""
+        return mask
+
+    def apply_masked(
+        self, weights: Mapping[str, Any], x: Any, mask: Any, recorder: ReluRecorder | None
+    ) -> tuple[Any, Any]:
+        """The forward map of a batch that is 0 where it is masked, and the mask of what comes out."""
+        return self.apply(weights, x, recorder), self.masked(jnp, mask, x.shape[1:])
+
     def passed(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """`kernel`, of the pairs and, where they carry them, of each input with itself."""
+        """`kernel`, of the pairs and, where they carry them, of each input with itself; 0 where the mask says so."""
         out = self.kernel(xp, pairs)
-        if pairs.own is None or out.own is not pairs.own:
+        if pairs.own is not None and out.own is pairs.own:
+            x, z = pairs.own
+            out = replace(out, own=(self.kernel(xp, x), self.kernel(xp, z)))
+        if pairs.masks is None:
             return out
-        x, z = pairs.own
-        return replace(out, own=(self.kernel(xp, x), self.kernel(xp, z)))
+        x, z = (self.masked(xp, mask, pairs_shape(pairs)) for mask in pairs.masks)
+        return silenced(xp, out, (x, z))
 
 
 Chain = tuple[AbstractLayer, ...]
@@ -93,6 +113,32 @@ def applied(chain: Chain, weights: Mapping[str, Any], x: Any, recorder: ReluReco
     return x
 
 
+def applied_masked(
+    chain: Chain, weights: Mapping[str, Any], x: Any, mask: Any, recorder: ReluRecorder | None = None
+) -> tuple[Any, Any]:
+    """What comes out of the last for a batch of which some numbers are masked, and its mask; masked numbers are 0 at every layer."""
+    for layer in chain:
+        x, mask = layer.apply_masked(weights, zero_where(mask, x), mask, recorder)
+    return zero_where(mask, x), mask
+
+
+def zero_where(mask: Any, x: Any) -> Any:
+    """x, and 0 where the mask is true; an output that is one number has a mask of one channel."""
+    return jnp.where(mask[..., 0] if x.ndim < mask.ndim else mask, 0.0, x)
+
+
+def masks_of(chain: Chain, xp: ModuleType, mask: Any, shape: Shape) -> Any:
+    """The mask of what comes out of the last."""
+    for layer in chain:
+        mask, shape = layer.masked(xp, mask, shape), layer.output(shape)
+    return mask
+
+
+def pairs_shape(pairs: Pairs) -> Shape:
+    """Of one sample of theirs."""
+    return (*pairs.apart.shape[pairs.apart.ndim - pairs.grid :], pairs.units)
+
+
 def passed(chain: Chain, xp: ModuleType, pairs: Pairs) -> Pairs:
     """What comes out of the last for pairs of inputs."""
     for layer in chain:
@@ -108,6 +154,11 @@ def times(x: Any, factor: Any) -> Any:
 def any_pools(chain: Chain) -> bool:
     """Whether one of them mixes positions."""
     return any(layer.pools for layer in chain)
+
+
+def any_drops(chain: Chain) -> bool:
+    """Whether one of them draws anew for every input."""
+    return any(layer.drops for layer in chain)
 
 
 @final

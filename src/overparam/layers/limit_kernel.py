@@ -171,7 +171,7 @@ def _require_range(out: Pairs, X: np.ndarray, Z: np.ndarray, composition: Compos
     """
     for squares, samples in ((out.xx, X), (out.zz, Z)):
         size = np.ravel(squares[0])
-        alive = np.any(samples.reshape(len(samples), -1) != 0, axis=1)
+        alive = np.any(composition.unmasked(samples).reshape(len(samples), -1) != 0, axis=1)
         lost = composition.grid is None and bool(np.any((size < checks.SMALLEST_NORM**2) & alive))
         if lost or not np.all(size <= checks.LARGEST_NORM**2):
             word = "small" if lost else "large"

@@ -62,6 +62,10 @@ class Dense(AbstractLayer):
         g = x @ W.T
         return times(g, self.scale)
 
+    def masked(self, xp: ModuleType, mask: Any, shape: Shape) -> Any:
+        """Where all that went in is."""
+        return xp.all(mask, axis=-1, keepdims=True)
+
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """Gaussian units, whatever went in."""
         pairs = one_case(xp, pairs)
@@ -134,6 +138,10 @@ class AppendConstant(AbstractLayer):
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """The constant comes last."""
         return jnp.concatenate([x, jnp.full((*x.shape[:-1], 1), self.constant, x.dtype)], axis=-1)
+
+    def masked(self, xp: ModuleType, mask: Any, shape: Shape) -> Any:
+        """Where all channels are: the constant goes with them."""
+        return xp.all(mask, axis=-1, keepdims=True)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """Units stay as many, each with its share of the constant, so that units · second moment is h(x)·h(z) + c²."""

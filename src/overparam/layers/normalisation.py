@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from overparam.core import checks
 from overparam.layers.distributions import Constant
-from overparam.layers.kernel_pairs import Pairs
+from overparam.layers.kernel_pairs import Pairs, laid_out
 from overparam.layers.layer import AbstractLayer, InTraining, ReluRecorder, Shape, Weight
 
 
@@ -49,9 +49,26 @@ class LayerNorm(AbstractLayer):
         """Sample by sample."""
         if recorder is not None:
             recorder.note("norm", "layer norm")
+        return self._over(x, None)
+
+    def apply_masked(
+        self, weights: Mapping[str, Any], x: Any, mask: Any, recorder: ReluRecorder | None
+    ) -> tuple[Any, Any]:
+        """Mean and variance are those of what is not masked."""
+        if recorder is not None:
+            recorder.note("norm", "layer norm")
+        return self._over(x, mask), mask
+
+    def _over(self, x: Any, mask: Any) -> Any:
         axes = (*(axis + 1 for axis in self.axes), x.ndim - 1)
-        centred = x - jnp.mean(x, axis=axes, keepdims=True)
-        return centred * jax.lax.rsqrt(jnp.mean(jnp.square(centred), axis=axes, keepdims=True) + self.epsilon)
+        mean, share, kept = jnp.mean(x, axis=axes, keepdims=True), 1.0, 1.0
+        if mask is not None:
+            kept = jnp.where(jnp.broadcast_to(mask, x.shape), 0.0, jnp.ones_like(x))
+            share = jnp.mean(kept, axis=axes, keepdims=True)
+            share = jnp.where(share > 0, share, 1.0)
+        centred = kept * (x - mean / share)
+        variance = jnp.mean(jnp.square(centred), axis=axes, keepdims=True) / share
+        return centred * jax.lax.rsqrt(variance + self.epsilon)
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """Sizes alone change."""
@@ -62,14 +79,21 @@ class LayerNorm(AbstractLayer):
             )
         shares = xp.reshape(xp.asarray(pairs.shares), (-1,) + (1,) * (pairs.xx.ndim - 1))
 
-        def variance(square: Any, first: int) -> Any:
+        def counted(mask: Any) -> Any:
+            axes = tuple(1 + axis for axis in self.axes)
+            left = xp.mean(xp.where(xp.all(mask, -1), 0.0, 1.0), axis=axes, keepdims=True)
+            return xp.where(left > 0, left, 1.0)
+
+        shares_of = (1.0, 1.0) if pairs.masks is None else laid_out(pairs, *(counted(mask) for mask in pairs.masks))
+
+        def variance(square: Any, first: int, left: Any) -> Any:
             average = xp.sum(square * shares, axis=0, keepdims=True)
             for axis in self.axes:
                 average = xp.mean(average, axis=first + axis, keepdims=True)
-            return average + self.epsilon
+            return average / left + self.epsilon
 
-        x = variance(pairs.xx, -2 * pairs.grid if pairs.across else -pairs.grid)
-        z = variance(pairs.zz, -pairs.grid)
+        x = variance(pairs.xx, -2 * pairs.grid if pairs.across else -pairs.grid, shares_of[0])
+        z = variance(pairs.zz, -pairs.grid, shares_of[1])
         return replace(pairs, xx=pairs.xx / x, zz=pairs.zz / z, ntk=pairs.ntk / (xp.sqrt(x) * xp.sqrt(z)))
 
 

@@ -12,7 +12,7 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.layers.kernel_pairs import Pairs, mapped, one_case, total
+from overparam.layers.kernel_pairs import Pairs, laid_out, mapped, one_case, total
 from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape
 from overparam.layers.windows import Padding, Sides, Windows, equal_positions, grid_lengths, grid_of, windows_on
 
@@ -64,8 +64,13 @@ class Pool(AbstractLayer):
             first = first * share.reshape((-1,) + (1,) * (len(grid) - axis)).astype(first.dtype)
         return first
 
+    def masked(self, xp: ModuleType, mask: Any, shape: Shape) -> Any:
+        """Where the middle of the window is."""
+        return self._windows(shape[:-1]).masked(xp, mask, shape[:-1])
+
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """Of all pairs of windows."""
+        _require_whole(pairs)
         grid = grid_lengths(pairs)
         windows = self._windows(grid)
         return pooled(xp, pairs, windows, [self._shares(windows, grid, axis) for axis in range(len(grid))])
@@ -109,13 +114,52 @@ class GlobalPool(AbstractLayer):
         axes = tuple(range(1, x.ndim - 1))
         return jnp.mean(x, axis=axes) if self.average else jnp.sum(x, axis=axes)
 
+    def masked(self, xp: ModuleType, mask: Any, shape: Shape) -> Any:
+        """Where all positions are."""
+        return xp.all(mask, axis=tuple(range(1, mask.ndim - 1)))
+
+    def apply_masked(
+        self, weights: Mapping[str, Any], x: Any, mask: Any, recorder: ReluRecorder | None
+    ) -> tuple[Any, Any]:
+        """An average is over the positions that are not masked."""
+        grow = unmasked_share(jnp, mask) if self.average else 1.0
+        return self.apply(weights, x, recorder) * grow, self.masked(jnp, mask, x.shape[1:])
+
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
-        """That of `Pool` with one window as large as the grid."""
+        """That of `Pool` with one window as large as the grid, and over the positions that are not masked."""
+        _require_whole(pairs)
+        out = self._over_all(xp, pairs)
+        if pairs.masks is None or not self.average:
+            return out
+        return _grown(xp, out, pairs.masks)
+
+    def _over_all(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         grid = grid_lengths(pairs)
         shares = [np.full((1, side), 1 / side if self.average else 1.0) for side in grid]
         out = pooled(xp, pairs, Windows(grid, (1,) * len(grid), "VALID"), shares)
         out = mapped(out, lambda array: array.reshape(array.shape[: array.ndim - 2 * len(grid)]))
         return replace(out, grid=0, across=False, own=None)
+
+
+def unmasked_share(xp: ModuleType, mask: Any) -> Any:
+    """(n, channels): all positions over those that are not masked, 0 where none is left."""
+    left = xp.mean(xp.where(mask, 0.0, 1.0), axis=tuple(range(1, mask.ndim - 1)))
+    return xp.where(left > 0, 1 / xp.where(left > 0, left, 1.0), 0.0)
+
+
+def _grown(xp: ModuleType, pairs: Pairs, masks: tuple[Any, Any]) -> Pairs:
+    """Averages over all positions made averages over the unmasked ones."""
+    x, z = laid_out(pairs, *(unmasked_share(xp, mask)[:, 0] for mask in masks))
+    return replace(pairs, xx=pairs.xx * xp.square(x), zz=pairs.zz * xp.square(z), ntk=pairs.ntk * x * z)
+
+
+def _require_whole(pairs: Pairs) -> None:
+    """Raise where a mask covers some channels of a position: what is left of it then differs from channel to channel."""
+    if pairs.masks is not None and any(mask.shape[-1] > 1 for mask in pairs.masks):
+        raise ValueError(
+            "a pooling comes before any layer that mixes channels, and the mask is one of single channels; mask whole positions, "
+            "or put a convolution before the pooling"
+        )
 
 
 def pooled(xp: ModuleType, pairs: Pairs, windows: Windows, shares: list[np.ndarray]) -> Pairs:
@@ -131,30 +175,29 @@ def pooled(xp: ModuleType, pairs: Pairs, windows: Windows, shares: list[np.ndarr
     pairs = one_case(xp, pairs)
     grid = grid_lengths(pairs)
     moment, ntk = _averaged(xp, pairs, windows, shares, grid)
-    if pairs.own is None:
+    own = None
+    if pairs.own is not None:
+        own = pooled(xp, pairs.own[0], windows, shares), pooled(xp, pairs.own[1], windows, shares)
+    out = of_moments(xp, pairs, moment, ntk, own)
+    nearest, farthest = _largest(xp, pairs, windows, shares, grid, out.xx, out.zz)
+    alive = (out.xx > 0) & (out.zz > 0)
+    apart, together = xp.minimum(out.apart, nearest), xp.minimum(out.together, farthest)
+    return replace(out, apart=xp.where(alive, apart, 1.0), together=xp.where(alive, together, 1.0))
+
+
+def of_moments(xp: ModuleType, pairs: Pairs, moment: Any, ntk: Any, own: tuple[Pairs, Pairs] | None) -> Pairs:
+    """With other second moments and tangent kernels at all pairs of positions, and, of each input with itself, those of `own`."""
+    if own is None:
         letters = "ijklm"[: pairs.grid]
         square = xp.maximum(xp.einsum(f"...{letters}{letters}->...{letters}", moment), 0.0)
         lead, ones = square.shape[: square.ndim - pairs.grid], (1,) * pairs.grid
         xx, zz = square.reshape(*square.shape, *ones), square.reshape(*lead, *ones, *square.shape[len(lead) :])
-        own = None
     else:
-        own = pooled(xp, pairs.own[0], windows, shares), pooled(xp, pairs.own[1], windows, shares)
         xx, zz = own[0].xx[:, :, None], own[1].zz[:, None]
     size = xp.sqrt(xx) * xp.sqrt(zz)
-    safe = xp.where(size > 0, size, 1.0)
-    rho = moment / safe
-    nearest, farthest = _largest(xp, pairs, windows, shares, grid, xx, zz)
-    apart = xp.clip(1 - rho, 0.0, xp.minimum(nearest, 2.0))
-    together = xp.clip(1 + rho, 0.0, xp.minimum(farthest, 2.0))
-    return replace(
-        pairs,
-        xx=xx,
-        zz=zz,
-        apart=xp.where(size > 0, apart, 1.0),
-        together=xp.where(size > 0, together, 1.0),
-        ntk=ntk,
-        own=own,
-    )
+    rho = moment / xp.where(size > 0, size, 1.0)
+    apart, together = (xp.where(size > 0, xp.clip(gap, 0.0, 2.0), 1.0) for gap in (1 - rho, 1 + rho))
+    return replace(pairs, xx=xx, zz=zz, apart=apart, together=together, ntk=ntk, own=own)
 
 
 def _averaged(xp: ModuleType, pairs: Pairs, windows: Windows, shares: list[np.ndarray], grid: Shape) -> tuple[Any, Any]:
@@ -279,6 +322,10 @@ class Flatten(AbstractLayer):
     def apply(self, weights: Mapping[str, Any], x: Any, recorder: ReluRecorder | None) -> Any:
         """(n, *grid, channels) to (n, positions · channels)."""
         return x.reshape(x.shape[0], -1)
+
+    def masked(self, xp: ModuleType, mask: Any, shape: Shape) -> Any:
+        """Number by number."""
+        return xp.reshape(xp.broadcast_to(mask, (len(mask), *shape)), (len(mask), -1))
 
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """A unit stands for its channel at every position: right for the fully connected layer after it."""

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal, final
 
 from overparam.core import checks
 from overparam.core.checks import is_nothing, is_traced, require_count
 from overparam.layers.activation import AbstractActivation
+from overparam.layers.attention import SelfAttention
 from overparam.layers.branches import Concatenate, Product, Sum
 from overparam.layers.composition import Composition
 from overparam.layers.convolution import Convolution, LocallyConnected
 from overparam.layers.distributions import Normal
+from overparam.layers.dropout import Dropout
 from overparam.layers.layer import AbstractLayer, Chain, Shape, output_of
 from overparam.layers.linear import Bias, Dense, OneOutput
 from overparam.layers.pooling import GlobalPool, Pool
+from overparam.layers.slicing import Slice
 from overparam.layers.windows import Padding, Sides
 
 Parameterisation = Literal["ntk", "standard"]
@@ -93,6 +96,7 @@ def conv(
     b_std: float | None = None,
     *,
     shared: bool = True,
+    transposed: bool = False,
     trained: bool = True,
     parameterisation: Parameterisation = "ntk",
 ) -> AbstractUnnamed:
@@ -105,9 +109,10 @@ def conv(
         padding: "VALID", "SAME" (zeros) or "CIRCULAR".
         W_std, b_std: as `dense`; biases are one a channel.
         shared: False for weights of every position's own; biases too.
+        transposed: a convolution that puts positions `strides` apart and so gives that many times as many.
         trained, parameterisation: as `dense`.
     """
-    return Linear(units, patch, strides, padding, W_std, b_std, shared, trained, parameterisation)
+    return Linear(units, patch, strides, padding, W_std, b_std, shared, trained, parameterisation, transposed)
 
 
 def avg_pool(
@@ -132,6 +137,28 @@ def global_sum_pool() -> AbstractLayer:
     return GlobalPool(average=False)
 
 
+def dropout(keep: float) -> AbstractUnnamed:
+    """In training a share `keep` of units stays and is divided by it; the kernel is that of a network in training."""
+    return Placed(Dropout("", keep))
+
+
+def attention(
+    units: int, keys: int, values: int, heads: int, b_std: float | None = None, **options: Any
+) -> AbstractUnnamed:
+    """Every position gathers values from all others; biases of `b_std` after it, one a channel.
+
+    Args:
+        units, keys, values, heads, options: as `layers.SelfAttention`.
+        b_std: as `dense`.
+    """
+    return Placed(SelfAttention("", units, keys, values, heads, **options), b_std)
+
+
+def sliced(*index: int | slice) -> AbstractLayer:
+    """Some positions: a slice or a number an axis, as NumPy takes them; a number removes the axis."""
+    return Slice(tuple(index))  # pyright: ignore[reportArgumentType]
+
+
 def sum_of(*branches: Iterable[Part]) -> AbstractUnnamed:
     """The sum of branches, each a list of parts; [] is the input itself, a skip."""
     return Joined("sum", tuple(tuple(branch) for branch in branches))
@@ -142,9 +169,9 @@ def product_of(*branches: Iterable[Part]) -> AbstractUnnamed:
     return Joined("product", tuple(tuple(branch) for branch in branches))
 
 
-def concatenated(*branches: Iterable[Part]) -> AbstractUnnamed:
-    """The channels of all branches."""
-    return Joined("concatenate", tuple(tuple(branch) for branch in branches))
+def concatenated(*branches: Iterable[Part], axis: int | None = None) -> AbstractUnnamed:
+    """The channels of all branches, or their positions along that axis of positions."""
+    return Joined("concatenate", tuple(tuple(branch) for branch in branches), axis)
 
 
 def activates_after_pooling(parts: Iterable[Any]) -> bool:
@@ -163,7 +190,7 @@ def _activates(parts: Iterable[Any], pooled: bool) -> tuple[bool, bool]:
     """Whether an activation comes after a pooling, and whether there is a pooling so far."""
     found = False
     for part in parts:
-        if isinstance(part, Pool | GlobalPool):
+        if isinstance(part, Pool | GlobalPool) or isinstance(getattr(part, "layer", None), SelfAttention):
             pooled = True
         elif isinstance(part, AbstractActivation):
             found = found or pooled
@@ -186,6 +213,7 @@ class Linear(AbstractUnnamed):
     shared: bool
     trained: bool
     parameterisation: Parameterisation
+    transposed: bool = False
 
     def __post_init__(self) -> None:
         require_count(self.units, "units")
@@ -214,7 +242,8 @@ class Linear(AbstractUnnamed):
             layers: list[AbstractLayer] = [Dense(f"{name}.W", int(self.units), law, self.trained, scale)]
         else:
             kind = Convolution if self.shared else LocallyConnected
-            layers = [kind(f"{name}.W", int(self.units), patch, law, self.trained, scale, self.strides, self.padding)]
+            rest = (law, self.trained, scale, self.strides, self.padding, self.transposed)
+            layers = [kind(f"{name}.W", int(self.units), patch, *rest)]
         if not is_nothing(self.b_std):
             ntk = self.parameterisation == "ntk"
             b_std: Any = self.b_std if is_traced(self.b_std) else float(self.b_std or 0.0)
@@ -230,12 +259,33 @@ class Joined(AbstractUnnamed):
 
     how: Literal["sum", "product", "concatenate"]
     branches: tuple[tuple[Part, ...], ...]
+    axis: int | None = None
 
     def named(self, name: str, shape: Shape) -> Chain:
         """One layer, its branches named."""
         chains = tuple(named(parts, shape, f"{name}.{place}.") for place, parts in enumerate(self.branches))
-        kinds: dict[str, Any] = {"sum": Sum, "product": Product, "concatenate": Concatenate}
-        return (kinds[self.how](chains),)
+        if self.how == "concatenate":
+            return (Concatenate(chains, self.axis),)
+        return ((Sum if self.how == "sum" else Product)(chains),)
+
+
+@final
+@dataclass(frozen=True)
+class Placed(AbstractUnnamed):
+    """A layer that is written without its name, and biases after it. Made by `dropout` and `attention`."""
+
+    layer: Any
+    b_std: float | None = None
+
+    def named(self, name: str, shape: Shape) -> Chain:
+        """The layer by its name, and b where there is one."""
+        layer = replace(
+            self.layer, name=name, **({"channels": shape[-1]} if isinstance(self.layer, SelfAttention) else {})
+        )
+        if is_nothing(self.b_std):
+            return (layer,)
+        b_std: Any = self.b_std
+        return (layer, Bias(f"{name}.b", Normal(1.0), trained=True, scale=b_std, shared=True))
 
 
 def _tuple(sides: Any) -> Any:
@@ -244,11 +294,12 @@ def _tuple(sides: Any) -> Any:
 
 @dataclass(frozen=True)
 class AbstractWritten:
-    """Layers as they are written, first to last, and the image that a row of numbers is: what `networks.Sequence` and
-    `kernels.Composed` have in common."""
+    """Layers as they are written, first to last, the image that a row of numbers is, and the number that stands for nothing: what
+    `networks.Sequence` and `kernels.Composed` have in common."""
 
     layers: tuple[Part, ...]
     image: Shape | None = None
+    masked: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, Iterable):
@@ -257,15 +308,20 @@ class AbstractWritten:
         object.__setattr__(self, "layers", tuple(self.layers))
         if self.image is not None:
             object.__setattr__(self, "image", tuple(self.image))
+        if self.masked is not None:
+            object.__setattr__(self, "masked", checks.finite_number(self.masked, "masked"))
 
 
-def composition_from(parts: Iterable[Part], shape: Shape, image: Shape | None = None) -> Composition:
+def composition_from(
+    parts: Iterable[Part], shape: Shape, image: Shape | None = None, masked: float | None = None
+) -> Composition:
     """Layers with names, for samples of that shape.
 
     Args:
         parts: first to last.
         shape: of a sample: (d,), (positions, channels) or (rows, columns, channels).
         image: (positions, channels) or (rows, columns, channels) of samples that come as rows.
+        masked: the number that stands for nothing.
     """
     shape, parts = tuple(int(size) for size in shape), tuple(parts)
     if not [part for part in parts if not isinstance(part, OneOutput)]:
@@ -297,5 +353,5 @@ def composition_from(parts: Iterable[Part], shape: Shape, image: Shape | None = 
             "dense layer"
         )
     if len(shape) == 1:
-        return Composition(layers, shape[0])
-    return Composition(layers, prod(shape), shape[:-1], shape[-1])
+        return Composition(layers, shape[0], masked=masked)
+    return Composition(layers, prod(shape), shape[:-1], shape[-1], masked)

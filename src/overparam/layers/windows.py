@@ -7,6 +7,7 @@ from itertools import product
 from types import ModuleType
 from typing import Any, Literal, final, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -67,6 +68,18 @@ class Windows:
             return index % grid[axis], np.ones(index.shape, dtype=bool)
         return index, (index >= 0) & (index < grid[axis])
 
+    def masked(self, xp: ModuleType, mask: Any, grid: Shape) -> Any:
+        """(n, *grid, channels) to (n, *outputs, channels): what the middle of a window is."""
+        for axis in range(len(grid)):
+            middle = self.reads(grid, axis)[0][:, (self.sides[axis] - 1) // 2]
+            mask = xp.take(mask, np.clip(middle, 0, grid[axis] - 1), axis=1 + axis)
+        return mask
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Of what is padded, one position of this many begins a window."""
+        return self.strides
+
     def padded(self, x: Any) -> Any:
         """(n, *grid, channels) with what is around it."""
         around = self.around(x.shape[1:-1])
@@ -85,6 +98,83 @@ class Windows:
             ends = zip(place, outputs, self.strides, strict=True)
             found.append(padded[(slice(None), *(slice(p, p + (o - 1) * s + 1, s) for p, o, s in ends))])
         return found
+
+
+@final
+@dataclass(frozen=True)
+class Spread:
+    """The windows of a transposed convolution: positions lie `strides` apart, and output o reads place p at o + p − before.
+
+    There are length · stride outputs; "VALID" has side − stride more where that is above 0. "CIRCULAR" is the transpose of the
+    circular windows of `Windows`, its places in reverse.
+
+    >>> Spread((3,), (2,), "SAME").reads((2,), 0)[1].astype(int)  # positions 0 and 2 of four
+    array([[0, 0, 1],
+           [0, 1, 0],
+           [1, 0, 1],
+           [0, 1, 0]])
+    """
+
+    sides: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: Padding
+
+    def output(self, grid: Shape) -> Shape:
+        """Positions that come out."""
+        more = [max(k - s, 0) if self.padding == "VALID" else 0 for k, s in zip(self.sides, self.strides, strict=True)]
+        return tuple(n * s + m for n, s, m in zip(grid, self.strides, more, strict=True))
+
+    def before(self, axis: int) -> int:
+        """Zeros, or the other end, before the first position."""
+        k, s = self.sides[axis], self.strides[axis]
+        if self.padding == "SAME":
+            return k - 1 if s > k - 1 else (k + s - 1) // 2
+        return k - 1 if self.padding == "VALID" else k - 1 - max(k - s, 0) // 2
+
+    def reads(self, grid: Shape, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        """(outputs, side): which position each output reads along an axis, and whether one lies there."""
+        stride = self.strides[axis]
+        place = np.arange(self.output(grid)[axis])[:, None] + np.arange(self.sides[axis]) - self.before(axis)
+        if self.padding == "CIRCULAR":
+            place = place % (grid[axis] * stride)
+        return place // stride, (place % stride == 0) & (place >= 0) & (place < grid[axis] * stride)
+
+    def masked(self, xp: ModuleType, mask: Any, grid: Shape) -> Any:
+        """(n, *grid, channels) to (n, *outputs, channels): whether anything that is read is."""
+        for axis in range(len(grid)):
+            index, inside = self.reads(grid, axis)
+            taken = [
+                xp.take(mask, np.where(inside[:, p], index[:, p], 0), axis=1 + axis)
+                & inside[:, p].reshape(-1, *(1,) * (len(grid) - axis))
+                for p in range(index.shape[1])
+            ]
+            mask = xp.any(xp.stack(taken), axis=0)
+        return mask
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Every position of what is padded begins a window."""
+        return (1,) * len(self.sides)
+
+    def padded(self, x: Any) -> Any:
+        """(n, *grid, channels) with zeros between, and what is around it."""
+        around, circular = [], self.padding == "CIRCULAR"
+        for axis, (out, n) in enumerate(zip(self.output(x.shape[1:-1]), x.shape[1:-1], strict=True)):
+            before, stride = self.before(axis), self.strides[axis]
+            length = n * stride if circular else (n - 1) * stride + 1
+            around.append((before, out + self.sides[axis] - 1 - before - length, stride, length))
+        none = (0, 0, 0)
+        if not circular:
+            inner = [(before, after, stride - 1) for before, after, stride, _ in around]
+            return jax.lax.pad(jnp.asarray(x), np.zeros((), x.dtype), (none, *inner, none))
+        x = jax.lax.pad(
+            jnp.asarray(x),
+            np.zeros((), x.dtype),
+            (none, *((0, stride - 1, stride - 1) for *_, stride, _ in around), none),
+        )
+        for axis, (before, after, _, length) in enumerate(around):
+            x = jnp.take(x, np.arange(-before, length + after) % length, axis=1 + axis)
+        return x
 
 
 def windows_on(grid: Shape, sides: Sides, strides: Sides, padding: Padding, name: str) -> Windows:
@@ -121,7 +211,16 @@ def grid_lengths(pairs: Pairs) -> Shape:
     return tuple(pairs.apart.shape[pairs.apart.ndim - pairs.grid :])
 
 
-def summed_over(xp: ModuleType, pairs: Pairs, windows: Windows) -> Pairs:
+def spread_on(grid: Shape, sides: Sides, strides: Sides, padding: Padding) -> Spread:
+    """The windows of a transposed convolution for that grid, checked."""
+    if padding not in ("SAME", "VALID", "CIRCULAR"):
+        raise ValueError(
+            f"`padding` of a transposed convolution is {padding!r}; expected 'SAME', 'VALID' or 'CIRCULAR'"
+        )
+    return Spread(_each(sides, grid, "patch"), _each(strides, grid, "strides"), padding)
+
+
+def summed_over(xp: ModuleType, pairs: Pairs, windows: Windows | Spread) -> Pairs:
     """Inner products summed over the window of every output position, the same place of x's with z's.
 
     As `pairs.add` does one after the other, but n(1 ∓ ρ) is summed, n = √(xx·zz), and divided by n at the end. Padded
@@ -157,8 +256,12 @@ def summed_over(xp: ModuleType, pairs: Pairs, windows: Windows) -> Pairs:
     return replace(pairs, xx=xx, zz=zz, apart=apart, together=together, ntk=ntk)
 
 
-def _places(xp: ModuleType, array: Any, windows: Windows, grid: Shape, axis: int, axes: tuple[int, ...]) -> list[Any]:
+def _places(
+    xp: ModuleType, array: Any, windows: Windows | Spread, grid: Shape, axis: int, axes: tuple[int, ...]
+) -> list[Any]:
     """What stands at each place of the windows along one axis of the grid, which is one or two axes of the array."""
+    if isinstance(windows, Spread):
+        return _spread(xp, array, windows, grid, axis, axes)
     (before, after), length, stride = windows.around(grid)[axis], grid[axis], windows.strides[axis]
     for each in axes:
         if windows.padding == "CIRCULAR":
@@ -174,6 +277,19 @@ def _places(xp: ModuleType, array: Any, windows: Windows, grid: Shape, axis: int
         for each in axes:
             part[each] = slice(place, place + reach, stride)
         found.append(array[tuple(part)])
+    return found
+
+
+def _spread(xp: ModuleType, array: Any, windows: Spread, grid: Shape, axis: int, axes: tuple[int, ...]) -> list[Any]:
+    """The same where positions lie apart: those in between are zeros."""
+    index, inside = windows.reads(grid, axis)
+    found = []
+    for place in range(index.shape[1]):
+        part = array
+        for each in axes:
+            there = inside[:, place].reshape(-1, *(1,) * (-1 - each))
+            part = xp.where(there, xp.take(part, np.where(inside[:, place], index[:, place], 0), axis=each), 0.0)
+        found.append(part)
     return found
 
 
@@ -199,18 +315,54 @@ def equal_positions(xp: ModuleType, pairs: Pairs) -> Pairs:
     )
 
 
+def as_uncorrelated(xp: ModuleType, pairs: Pairs) -> Pairs:
+    """Of equal positions all pairs of positions, different ones without anything in common; and each input with itself."""
+    axes = pairs.grid
+    ones, grid = (1,) * axes, grid_lengths(pairs)
+
+    def spread(equal: Pairs) -> Pairs:
+        def of(array: Any) -> Any:
+            lead = array.shape[: array.ndim - axes]
+            return array.reshape(*lead, *array.shape[len(lead) :], *ones)
+
+        zz = equal.zz.reshape(*equal.zz.shape[: equal.zz.ndim - axes], *ones, *equal.zz.shape[equal.zz.ndim - axes :])
+        wide = replace(equal, xx=of(equal.xx), zz=zz, across=True)
+        arrays = {
+            name: xp.broadcast_to(of(getattr(equal, name)), (*getattr(equal, name).shape, *grid))
+            for name in ("apart", "together", "ntk")
+        }
+        return unequal_uncorrelated(xp, replace(wide, **arrays))
+
+    def own(squares: Any, mask: Any) -> Pairs:
+        zero = xp.zeros_like(squares)
+        alone = Pairs(squares, squares, zero, xp.where(squares > 0, 2.0, 1.0), zero, pairs.units, grid=axes)
+        masks = None if mask is None else (mask, mask)
+        return spread(replace(alone, apart=xp.where(squares > 0, 0.0, 1.0), masks=masks, shares=pairs.shares))
+
+    masks = (None, None) if pairs.masks is None else pairs.masks
+    return replace(spread(pairs), own=(own(pairs.xx[:, :, 0], masks[0]), own(pairs.zz[:, 0], masks[1])))
+
+
 def unequal_uncorrelated(xp: ModuleType, pairs: Pairs) -> Pairs:
     """Different positions have nothing in common, as where each has weights of its own; no change to equal ones."""
     if not pairs.across:
         return pairs
-    same = np.ones((1,) * (2 * pairs.grid), dtype=bool)
-    for axis, length in enumerate(grid_lengths(pairs)):
-        shape = [1] * (2 * pairs.grid)
-        shape[axis] = shape[axis + pairs.grid] = length
-        same = same & np.eye(length, dtype=bool).reshape(shape)
+    same = at_equal_positions(pairs)
     return replace(
         pairs,
         apart=xp.where(same, pairs.apart, 1.0),
         together=xp.where(same, pairs.together, 1.0),
         ntk=xp.where(same, pairs.ntk, 0.0),
     )
+
+
+def at_equal_positions(pairs: Pairs) -> Any:
+    """Which pairs of positions are equal ones; all are where there are no others."""
+    if not pairs.across:
+        return np.True_
+    same = np.ones((1,) * (2 * pairs.grid), dtype=bool)
+    for axis, length in enumerate(grid_lengths(pairs)):
+        shape = [1] * (2 * pairs.grid)
+        shape[axis] = shape[axis + pairs.grid] = length
+        same = same & np.eye(length, dtype=bool).reshape(shape)
+    return same

@@ -120,6 +120,7 @@ class Sequence(AbstractWritten, AbstractComposed):
         image: (rows, columns, channels) or (positions, channels) of samples that come as rows, one channel after the
             other as data sets store them. None takes rows as they are, and samples (n, rows, columns, channels) or
             (n, positions, channels) as they come.
+        masked: a number that stands for nothing, as in padded sentences: positions of which all channels have it count nowhere.
 
     With x = (1, 1): x·x/2 = 1, its ReLU has second moment ½ and slope ½; nngp = ½, ntk = ½ (last) + ½ (first):
 
@@ -137,7 +138,7 @@ class Sequence(AbstractWritten, AbstractComposed):
 
     def composition_of(self, shape: Shape) -> Composition:
         """The layers named, for samples of that shape."""
-        return composition_from((*self.layers, OneOutput()), shape, self.image)
+        return composition_from((*self.layers, OneOutput()), shape, self.image, self.masked)
 
 
 @final

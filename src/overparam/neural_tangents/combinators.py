@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,9 +12,18 @@ import jax.numpy as jnp
 
 from overparam import layers as house
 from overparam.core.traced import smooth
-from overparam.layers.branches import AbstractBranches
-from overparam.neural_tangents.kernel import Kernel, independent, kernel_of_pairs, pairs_of_kernel
-from overparam.neural_tangents.layer import Layer, combined, requirements, requires, taking_arrays
+from overparam.layers.branches import AbstractBranches, side_by_side
+from overparam.layers.kernel_pairs import silenced
+from overparam.neural_tangents.kernel import (
+    Kernel,
+    MaskedArray,
+    independent,
+    kernel_of_pairs,
+    pairs_of_kernel,
+    parted,
+    sample_shape,
+)
+from overparam.neural_tangents.layer import Layer, calls_itself, combined, requirements, requires, taking_arrays
 
 
 def _layer(init_fn: Any, apply_fn: Any, kernel_fn: Any, sets_shapes: bool = True) -> Layer:
@@ -21,6 +31,7 @@ def _layer(init_fn: Any, apply_fn: Any, kernel_fn: Any, sets_shapes: bool = True
     return init_fn, apply_fn, taking_arrays(init_fn, kernel_fn)
 
 
+@calls_itself
 def serial(*layers: Layer) -> Layer:
     """Layers one after the other; params are a list."""
     init_fns, apply_fns, kernel_fns = zip(*layers, strict=True) if layers else ((), (), ())
@@ -47,6 +58,7 @@ def serial(*layers: Layer) -> Layer:
     return _layer(init_fn, apply_fn, kernel_fn)
 
 
+@calls_itself
 def parallel(*layers: Layer) -> Layer:
     """Layers side by side: a list of inputs gives a list of outputs."""
     init_fns, apply_fns, kernel_fns = zip(*layers, strict=True)
@@ -75,6 +87,7 @@ def _keys(options: dict[str, Any], number: int) -> list[dict[str, Any]]:
     return [{**options, "rng": own} for own in jax.random.split(rng, number)]
 
 
+@calls_itself
 def repeat(layer: Layer, n: int) -> Layer:
     """The same layer n times, compiled once; params have a first axis of n."""
     init_fn, apply_fn, kernel_fn = layer
@@ -92,7 +105,11 @@ def repeat(layer: Layer, n: int) -> Layer:
         return input_shape, jax.tree.map(lambda *each: jnp.stack(each), *params) if params else ()
 
     def apply_repeated(params: Any, inputs: Any, **options: Any) -> Any:
-        return jax.lax.scan(lambda x, own: (apply_fn(own, x, **options), None), inputs, params, n)[0] if n else inputs
+        if n == 0:
+            return inputs
+        first = apply_fn(jax.tree.map(lambda each: each[0], params), inputs, **options)  # a mask changes its shape here
+        rest = jax.tree.map(lambda each: each[1:], params)
+        return jax.lax.scan(lambda x, own: (apply_fn(own, x, **options), None), first, rest, n - 1)[0]
 
     @requires(**requirements(kernel_fn))
     def kernel_repeated(kernel: Any, **options: Any) -> Any:
@@ -104,6 +121,7 @@ def repeat(layer: Layer, n: int) -> Layer:
     return _layer(init_repeated, apply_repeated, kernel_repeated)
 
 
+@calls_itself
 def FanOut(num: int) -> Layer:
     """Copies of what comes in, as inputs of branches."""
 
@@ -113,8 +131,8 @@ def FanOut(num: int) -> Layer:
     return _layer(lambda key, shape: ([shape] * num, ()), lambda params, x, **options: [x] * num, requires()(kernel_fn))
 
 
-def _joined(how: type[AbstractBranches], apply: Any, shape_of: Any) -> Layer:
-    branches = how(((), ()))
+def _joined(branches: AbstractBranches, shape_of: Any, axis: int | None = None) -> Layer:
+    """Branches joined as the house does; `axis`: along which axis of the array, None for unit by unit."""
 
     def kernel_fn(kernels: Any, **options: Any) -> Kernel:
         first, *others = kernels
@@ -125,43 +143,108 @@ def _joined(how: type[AbstractBranches], apply: Any, shape_of: Any) -> Layer:
                 raise NotImplementedError(
                     "a branch has equal positions alone and another all; pass `diagonal_spatial=False`"
                 )
-        shapes = [
-            shape_of([getattr(each, side) for each in kernels], first.channel_axis) for side in ("shape1", "shape2")
-        ]
-        pairs = branches.of_ways(smooth, [pairs_of_kernel(each) for each in kernels])
+        shapes = [shape_of([getattr(each, side) for each in kernels]) for side in ("shape1", "shape2")]
+        ways, ndim = [pairs_of_kernel(each) for each in kernels], len(shapes[0])
+        how, batch = _along(branches, axis, ndim, first.batch_axis, first.channel_axis)
+        masks = _masks_of_all([way.masks for way in ways], kernels)
+        ways = [replace(way, masks=None) for way in ways]
+        if batch:
+            pairs = side_by_side(smooth, ways, (1, 2))
+            if pairs.own is not None:
+                own = [side_by_side(smooth, [way.own[side] for way in ways if way.own], (1,)) for side in (0, 1)]
+                pairs = replace(pairs, own=(own[0], own[1]))
+        else:
+            pairs = how.of_ways(smooth, ways)
+        if masks is not None:
+            samples = [
+                [sample_shape(getattr(each, side), first.batch_axis, first.channel_axis) for each in kernels]
+                for side in ("shape1", "shape2")
+            ]
+            x, z = (_join_masks(how, batch, each, shape) for each, shape in zip(masks, samples, strict=True))
+            pairs = silenced(smooth, pairs, (x, z))
         return kernel_of_pairs(first, pairs, shape1=shapes[0], shape2=shapes[1])
 
     def init_fn(key: Any, shapes: Any) -> Any:
-        return shape_of(shapes, None), ()
+        return shape_of(shapes), ()
 
-    return _layer(init_fn, lambda params, inputs, **options: apply(inputs), requires()(kernel_fn))
+    def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
+        pairs = [parted(x, options.get("mask_constant")) for x in inputs]
+        values, masks = [value for value, _ in pairs], [mask for _, mask in pairs]
+        value = branches.merged(values, None) if axis is None else jnp.concatenate(values, axis)
+        if all(mask is None for mask in masks):
+            return value
+        masks = [
+            jnp.zeros((1,) * x.ndim, bool) if mask is None else mask for x, mask in zip(values, masks, strict=True)
+        ]
+        if axis is None:
+            return MaskedArray(value, functools.reduce(operator.and_, masks))
+        place, ndim = axis % value.ndim, value.ndim
+        rest = jnp.broadcast_shapes(*((*mask.shape[:place], 1, *mask.shape[place + 1 :]) for mask in masks))
+        masks = [
+            jnp.broadcast_to(mask, (*rest[:place], x.shape[place], *rest[place + 1 : ndim]))
+            for mask, x in zip(masks, values, strict=True)
+        ]
+        return MaskedArray(value, jnp.concatenate(masks, place))
+
+    return _layer(init_fn, apply_fn, requires()(kernel_fn))
 
 
-def _equal(shapes: Any, channel_axis: int | None) -> Any:
+def _along(branches: AbstractBranches, axis: int | None, ndim: int, batch: int, channel: int) -> tuple[Any, bool]:
+    """The house's way along an axis of the array, and whether it is that of samples."""
+    if axis is None or axis % ndim in (batch, channel):
+        return branches, axis is not None and axis % ndim == batch
+    positions = [each for each in range(ndim) if each not in (batch, channel)]
+    return house.Concatenate(branches.branches, positions.index(axis % ndim)), False
+
+
+def _masks_of_all(masks: list[Any], kernels: Any) -> list[list[Any]] | None:
+    """Those of x1 and those of x2, of every branch; nothing is masked in a branch without one."""
+    if all(mask is None for mask in masks):
+        return None
+    found = []
+    for side, name in enumerate(("shape1", "shape2")):
+        empty = [
+            jnp.zeros(
+                (getattr(k, name)[k.batch_axis], *sample_shape(getattr(k, name), k.batch_axis, k.channel_axis)[:-1], 1),
+                bool,
+            )
+            for k in kernels
+        ]
+        found.append([e if mask is None else mask[side] for e, mask in zip(empty, masks, strict=True)])
+    return found
+
+
+def _join_masks(how: AbstractBranches, batch: bool, masks: list[Any], shapes: list[Any]) -> Any:
+    if not batch:
+        return how.masks_merged(jnp, masks, shapes)
+    wide = max(mask.shape[-1] for mask in masks)
+    return jnp.concatenate([jnp.broadcast_to(mask, (*mask.shape[:-1], wide)) for mask in masks])
+
+
+def _equal(shapes: Any) -> Any:
     if any(shape != shapes[0] for shape in shapes):
         raise ValueError(f"branches give shapes {list(shapes)}; expected equal ones")
     return shapes[0]
 
 
+@calls_itself
 def FanInSum() -> Layer:
     """The sum of branches."""
-    return _joined(house.Sum, lambda inputs: functools.reduce(operator.add, inputs), _equal)
+    return _joined(house.Sum(((), ())), _equal)
 
 
+@calls_itself
 def FanInProd() -> Layer:
     """The product of branches, unit by unit."""
-    return _joined(house.Product, lambda inputs: functools.reduce(operator.mul, inputs), _equal)
+    return _joined(house.Product(((), ())), _equal)
 
 
+@calls_itself
 def FanInConcat(axis: int = -1) -> Layer:
-    """The channels of all branches side by side."""
+    """Branches side by side along an axis: channels, positions or samples."""
 
-    def shape_of(shapes: Any, channel_axis: int | None) -> Any:
+    def shape_of(shapes: Any) -> Any:
         place = axis % len(shapes[0])
-        if channel_axis is not None and place != channel_axis:
-            raise NotImplementedError(
-                f"`FanInConcat({axis})` joins positions or samples and has no kernel here; join channels, axis {channel_axis}"
-            )
         rest = {(*shape[:place], *shape[place + 1 :]) for shape in shapes}
         if len(rest) > 1:
             raise ValueError(
@@ -169,4 +252,4 @@ def FanInConcat(axis: int = -1) -> Layer:
             )
         return (*shapes[0][:place], sum(shape[place] for shape in shapes), *shapes[0][place + 1 :])
 
-    return _joined(house.Concatenate, lambda inputs: jnp.concatenate(inputs, axis), shape_of)
+    return _joined(house.Concatenate(((), ())), shape_of, axis)

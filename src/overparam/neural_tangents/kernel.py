@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from overparam.core.traced import floats, smooth
 from overparam.layers import Composition, GlobalPool, Pairs
 from overparam.layers.kernel_pairs import mapped, one_case
+from overparam.layers.layer import zero_where
 
 _ARRAYS = ("nngp", "ntk", "cov1", "cov2")
 
@@ -71,6 +72,8 @@ class Kernel:
             ntk=None if self.ntk is None else self.ntk[n1_slice, n2_slice],
             cov1=cov1,
             cov2=cov2,
+            mask1=_rows(self.mask1, self.batch_axis, n1_slice),
+            mask2=_rows(self.mask2, self.batch_axis, n2_slice),
             x1_is_x2=self.x1_is_x2 if n1_slice == n2_slice else jnp.array(False),
             shape1=with_batch(self.shape1, self.batch_axis, len(cov1)),
             shape2=with_batch(self.shape2, self.batch_axis, len(cov2)),
@@ -100,10 +103,23 @@ class Kernel:
         return self.replace(**{name: None if array is None else change(array) for name, array in arrays.items()})
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class MaskedArray:
+    """An array of which some numbers count for nothing, and which these are; what `apply_fn` gives where there is a `mask_constant`."""
+
+    masked_value: Any
+    mask: Any
+
+
 _DATA = ("nngp", "ntk", "cov1", "cov2", "x1_is_x2", "mask1", "mask2")
 jax.tree_util.register_dataclass(
     Kernel, _DATA, [each.name for each in dataclasses.fields(Kernel) if each.name not in _DATA]
 )
+
+
+def _rows(mask: Any, axis: int, rows: slice) -> Any:
+    return None if mask is None else mask[(slice(None),) * axis + (rows,)]
 
 
 def with_batch(shape: tuple[int, ...] | None, axis: int, size: int) -> tuple[int, ...] | None:
@@ -123,16 +139,27 @@ def samples_first(x: Any, batch_axis: int, channel_axis: int) -> Any:
 
 
 def kernel_of_inputs(
-    x1: Any, x2: Any, *, batch_axis: int, channel_axis: int | None, diagonal_spatial: bool, compute_ntk: bool
+    x1: Any,
+    x2: Any,
+    *,
+    batch_axis: int,
+    channel_axis: int | None,
+    diagonal_spatial: bool,
+    compute_ntk: bool,
+    mask_constant: float | None = None,
 ) -> Kernel:
     """Of inputs, which are the first layer's units: products of channels over their number."""
+    (x1, mask1), (x2, mask2) = (parted(x, mask_constant) for x in (x1, x2))
     for name, x in (("x1", x1), ("x2", x2)):
         if x is not None and (not hasattr(x, "ndim") or x.ndim < 2):
             raise ValueError(
                 f"`{name}` is {getattr(x, 'shape', x)!r}; expected an array with an axis of samples and one of channels"
             )
     if channel_axis is None:  # the first layer flattens
-        x1, x2 = (x if x is None else jnp.moveaxis(x, batch_axis, 0).reshape(x.shape[batch_axis], -1) for x in (x1, x2))
+        x1, x2, mask1, mask2 = (
+            x if x is None else jnp.moveaxis(x, batch_axis, 0).reshape(x.shape[batch_axis], -1)
+            for x in (x1, x2, mask1, mask2)
+        )
         batch_axis, channel_axis, diagonal_spatial = 0, 1, False
     x1, x2 = floats(x1), None if x2 is None else floats(x2)
     x, z = (samples_first(each, batch_axis, channel_axis) for each in (x1, x1 if x2 is None else x2))
@@ -143,13 +170,43 @@ def kernel_of_inputs(
     if pairs.own is not None:
         own = [replace(each.scaled(1 / channels), units=channels) for each in pairs.own]
         pairs = replace(pairs, own=(own[0], own[1]))
+    masks = None
+    if mask1 is not None:
+        masks = tuple(samples_first(each, batch_axis, channel_axis) for each in (mask1, mask1 if x2 is None else mask2))
     alike = x2 is None or x1.shape == x2.shape
     same = jnp.all(x1 == x2) if alike and x2 is not None else jnp.array(alike)
     empty = Kernel(
         None, 0.0 if compute_ntk else None, None, None if x2 is None else 0.0, same, False, False, True, True, diagonal_spatial,
         x1.shape, (x1 if x2 is None else x2).shape, batch_axis % x1.ndim, channel_axis % x1.ndim,
     )  # fmt: skip
-    return kernel_of_pairs(empty, pairs)
+    return kernel_of_pairs(empty, _known(pairs, masks, _same(len(x), len(z), same)))
+
+
+def parted(x: Any, mask_constant: float | None) -> tuple[Any, Any]:
+    """The array with 0 where it is `mask_constant`, and where that is; None where nothing is masked."""
+    if isinstance(x, MaskedArray):
+        return (x.masked_value, None) if x.mask is None else (zero_where(x.mask, x.masked_value), x.mask)
+    if x is None or mask_constant is None or not hasattr(x, "ndim"):
+        return x, None
+    x = jnp.asarray(x)
+    mask = (x == mask_constant) | (jnp.isnan(x) & jnp.isnan(mask_constant))
+    return zero_where(mask, x), mask
+
+
+def _same(n1: int, n2: int, x1_is_x2: Any) -> Any:
+    return jnp.eye(n1, n2, dtype=bool) & x1_is_x2
+
+
+def _known(pairs: Pairs, masks: Any, same: Any) -> Pairs:
+    """Pairs that know what is masked and which of them are one input."""
+    if pairs.own is None:
+        return replace(pairs, masks=masks, same=same)
+    alone = [(mask, mask) for mask in masks] if masks else (None, None)
+    own = [
+        replace(each, masks=mask, same=jnp.ones(each.apart.shape[1], dtype=bool))
+        for each, mask in zip(pairs.own, alone, strict=True)
+    ]
+    return replace(pairs, masks=masks, same=same, own=(own[0], own[1]))
 
 
 def kernel_of_pairs(kernel: Kernel, pairs: Pairs, **changes: Any) -> Kernel:
@@ -171,8 +228,12 @@ def kernel_of_pairs(kernel: Kernel, pairs: Pairs, **changes: Any) -> Kernel:
         squares = merged.xx[0, :, 0] if place == 0 else merged.zz[0, 0]
         return between(squares, ((n1, n2)[place],))
 
+    masks = (None, None) if pairs.masks is None else pairs.masks
+    places = (made.batch_axis, made.channel_axis)
     made = dataclasses.replace(
         made,
+        mask1=None if masks[0] is None else jnp.moveaxis(masks[0], (0, -1), places),
+        mask2=None if masks[1] is None else jnp.moveaxis(masks[1], (0, -1), places),
         nngp=between(merged.second_moment(smooth)[0], (n1, n2)),
         ntk=None if kernel.ntk is None else between(merged.ntk[0], (n1, n2)),
         cov1=own(0),
@@ -189,9 +250,15 @@ def pairs_of_kernel(kernel: Kernel) -> Pairs:
     if carried is not None:
         return carried
     if not kernel.diagonal_batch:
-        raise ValueError(
-            "a kernel of `diagonal_batch=False` is not taken; leave `diagonal_batch` out, no layer here needs it"
-        )
+        diagonal = {
+            name: None if array is None else jnp.moveaxis(jnp.diagonal(array, axis1=0, axis2=1), -1, 0)
+            for name, array in (("cov1", kernel.cov1), ("cov2", kernel.cov2))
+        }
+        return pairs_of_kernel(dataclasses.replace(kernel, diagonal_batch=True, **diagonal))
+    masks = None
+    if kernel.mask1 is not None:
+        both = kernel.mask1, kernel.mask1 if kernel.mask2 is None else kernel.mask2
+        masks = tuple(samples_first(mask, kernel.batch_axis, kernel.channel_axis) for mask in both)
     shape = kernel.shape1 or ()
     grid, units = len(shape) - 2, shape[kernel.channel_axis]
     across = grid > 0 and not kernel.diagonal_spatial
@@ -210,9 +277,10 @@ def pairs_of_kernel(kernel: Kernel) -> Pairs:
     moment = of(kernel.nngp)
     ntk = jnp.zeros_like(moment) if kernel.ntk is None else jnp.broadcast_to(of(kernel.ntk), moment.shape)
     n1, n2 = moment.shape[1:3]
-    same_sample = (jnp.eye(n1, n2, dtype=bool) & kernel.x1_is_x2).reshape(1, n1, n2, *(1,) * (moment.ndim - 3))
+    same = _same(n1, n2, kernel.x1_is_x2)
+    same_sample = same.reshape(1, n1, n2, *(1,) * (moment.ndim - 3))
     if not across:
-        return pairs(moment, ntk, of(kernel.cov1)[:, :, None], of(cov2)[:, None], same_sample)
+        return _known(pairs(moment, ntk, of(kernel.cov1)[:, :, None], of(cov2)[:, None], same_sample), masks, same)
     own = [of(kernel.cov1), of(cov2)]
     positions = moment.shape[3 : 3 + grid]
     ones, same_position = (1,) * grid, jnp.eye(_size(positions), dtype=bool).reshape(*positions, *positions)
@@ -227,7 +295,7 @@ def pairs_of_kernel(kernel: Kernel) -> Pairs:
         for o, s in zip(own, squares, strict=True)
     ]
     across_pairs = pairs(moment, ntk, of_x[:, :, None], of_z[:, None], same_sample & same_position)
-    return replace(across_pairs, own=(both[0], both[1]))
+    return _known(replace(across_pairs, own=(both[0], both[1])), masks, same)
 
 
 def independent(kernel: Kernel) -> Kernel:
@@ -245,7 +313,10 @@ def transposed(pairs: Pairs, order: tuple[int, ...]) -> Pairs:
         return array.transpose(*range(lead), *halves)
 
     own = None if pairs.own is None else (transposed(pairs.own[0], order), transposed(pairs.own[1], order))
-    return replace(mapped(pairs, of), own=own)
+    masks = pairs.masks
+    if masks is not None:
+        masks = tuple(mask.transpose(0, *(1 + place for place in order), mask.ndim - 1) for mask in masks)
+    return replace(mapped(pairs, of), own=own, masks=masks)
 
 
 def _carrying(kernel: Kernel, pairs: Pairs | None) -> Kernel:

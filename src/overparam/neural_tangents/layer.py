@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 from collections import namedtuple
@@ -13,12 +14,16 @@ import jax
 import jax.numpy as jnp
 
 from overparam.core.traced import smooth
-from overparam.layers.layer import Chain, applied, output_of, passed
+from overparam.layers.kernel_pairs import silenced
+from overparam.layers.layer import Chain, any_pools, applied, applied_masked, output_of, passed
+from overparam.layers.windows import as_uncorrelated, equal_positions
 from overparam.neural_tangents.kernel import (
     Kernel,
+    MaskedArray,
     kernel_of_inputs,
     kernel_of_pairs,
     pairs_of_kernel,
+    parted,
     sample_shape,
     samples_first,
     transposed,
@@ -120,9 +125,87 @@ def layer(layer_fn: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(layer_fn)
     def made(*args: Any, **options: Any) -> Any:
         init_fn, apply_fn, kernel_fn = layer_fn(*args, **options)
-        return init_fn, apply_fn, taking_arrays(init_fn, kernel_fn)
+        return named(layer_fn.__name__, (init_fn, apply_fn, taking_arrays(init_fn, kernel_fn)))
 
     return made
+
+
+def named(name: str, functions: Layer) -> Layer:
+    """The three functions, each called as the layer is."""
+    for function in functions:
+        function.__name__ = name
+    return functions
+
+
+def calls_itself(layer_fn: Callable[..., Layer]) -> Callable[..., Layer]:
+    """A decorator of layers: the three functions have its name, which scripts ask for."""
+
+    @functools.wraps(layer_fn)
+    def made(*args: Any, **options: Any) -> Layer:
+        return named(layer_fn.__name__, layer_fn(*args, **options))
+
+    return made
+
+
+def supports_masking(remask_kernel: bool) -> Callable[..., Any]:
+    """A decorator of layers of three functions, or of four, the fourth a mask's way through: mask_fn(mask, input_shape).
+
+    `apply_fn` then gets `mask=`, takes and gives a `MaskedArray` where something is masked, and kernels carry their masks along;
+    `remask_kernel` sets their masked entries to 0.
+    """
+
+    def decorated(layer_fn: Callable[..., Any]) -> Callable[..., Layer]:
+        @functools.wraps(layer_fn)
+        def made(*args: Any, **options: Any) -> Layer:
+            init_fn, apply_fn, kernel_fn, *rest = layer_fn(*args, **options)
+            way = rest[0] if rest else lambda mask, input_shape: mask
+
+            def apply_masked(params: Any, inputs: Any, *, mask_constant: float | None = None, **others: Any) -> Any:
+                both = jax.tree.map(lambda x: parted(x, mask_constant), inputs, is_leaf=_is_masked)
+                values, masks = (
+                    jax.tree.map(lambda _, pair, i=i: pair[i], inputs, both, is_leaf=_is_masked) for i in (0, 1)
+                )
+                out = apply_fn(params, values, mask=masks, **others)
+                nothing = all(mask is None for mask in jax.tree.leaves(masks, is_leaf=lambda mask: mask is None))
+                return out if nothing else MaskedArray(out, way(masks, jax.tree.map(jnp.shape, values)))
+
+            @requires(**requirements(kernel_fn))
+            def kernel_masked(kernel: Any, **others: Any) -> Any:
+                sides = [
+                    jax.tree.map(lambda k, name=name: getattr(k, name), kernel, is_leaf=is_kernel)
+                    for name in ("mask1", "mask2", "shape1", "shape2")
+                ]
+                out = kernel_fn(kernel, **others)
+                masks = [
+                    None if mask is None else way(mask, shape) for mask, shape in zip(sides[:2], sides[2:], strict=True)
+                ]
+                if masks[0] is None or not isinstance(out, Kernel):
+                    return out
+                out = out.replace(mask1=masks[0], mask2=masks[1])
+                if not remask_kernel:
+                    return out
+                pairs = pairs_of_kernel(out.replace(nngp=out.nngp))
+                return kernel_of_pairs(out, silenced(smooth, pairs, pairs.masks))  # pyright: ignore
+
+            return init_fn, apply_masked, kernel_masked
+
+        return made
+
+    return decorated
+
+
+def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` with 0 where what it gives is masked."""
+
+    @functools.wraps(fn)
+    def unmasked(*args: Any, **options: Any) -> Any:
+        return jax.tree.map(lambda x: parted(x, None)[0], fn(*args, **options), is_leaf=_is_masked)
+
+    return unmasked
+
+
+def _is_masked(value: Any) -> bool:
+    return isinstance(value, MaskedArray)
 
 
 def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
@@ -155,12 +238,6 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
             raise NotImplementedError(
                 "`pattern` belongs to `Aggregate`, which is not offered; multiply by the graph's matrix first"
             )
-        if mask_constant is not None:
-            raise NotImplementedError("`mask_constant` is not offered; pass x1 with the masked numbers 0")
-        if diagonal_batch is False:
-            raise NotImplementedError(
-                "`diagonal_batch=False` is not offered; `kernel_fn(x1, None, 'nngp')` has all pairs of x1"
-            )
         if all(is_kernel(leaf) for leaf in jax.tree.leaves(x1_or_kernel, is_leaf=is_kernel)) and x2 is None:
             made = of_kernels(x1_or_kernel, **options)
         else:
@@ -170,6 +247,7 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
                 raise ValueError("`diagonal_spatial` is True and a layer mixes positions; leave it out")
             diagonal = bool(diagonal if diagonal_spatial is None else diagonal_spatial)
             settings = {
+                "mask_constant": mask_constant,
                 "batch_axis": needs.get("batch_axis", 0),
                 "channel_axis": needs.get("channel_axis", -1),
                 "diagonal_spatial": diagonal,
@@ -180,12 +258,29 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
                 lambda x, z: kernel_of_inputs(x, z, **settings), x1_or_kernel, others, is_leaf=_is_array
             )
             made = of_kernels(kernels, **options)
+            if diagonal_batch is False:
+                others = {"mask_constant": mask_constant, "diagonal_spatial": diagonal_spatial, **options}
+                alone = [None if x is None else any_inputs(x, None, ("nngp",), **others) for x in (x1_or_kernel, x2)]
+                made = _with_all_samples(made, alone)
         return chosen(made, get)
 
     any_inputs = jax.numpy_rank_promotion("allow")(any_inputs)
     any_inputs.requirements = requirements(kernel_fn)  # pyright: ignore[reportFunctionMemberAccess]
     any_inputs.sets_shapes = True  # pyright: ignore[reportFunctionMemberAccess]
     return any_inputs
+
+
+def _with_all_samples(made: Any, alone: list[Any]) -> Any:
+    """Kernels whose `cov1` and `cov2` are of all pairs of samples; `alone`: x1 and x2, each with itself."""
+
+    def of(kernel: Kernel, one: Any, two: Any) -> Kernel:
+        return dataclasses.replace(kernel, cov1=one.nngp, cov2=None if two is None else two.nngp, diagonal_batch=False)
+
+    if is_kernel(made):
+        return of(made, *alone)
+    return type(made)(
+        _with_all_samples(each, [None if a is None else a[place] for a in alone]) for place, each in enumerate(made)
+    )
 
 
 def chosen(made: Any, get: Any) -> Any:
@@ -293,12 +388,21 @@ def adapted(
         return shape_out(shape, *axes), init(key, sample_shape(shape, *axes))
 
     def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
-        x = samples_first(jnp.asarray(inputs), *axes)
+        value, mask = parted(inputs, options.get("mask_constant"))
+        x, mask = (None if each is None else samples_first(jnp.asarray(each), *axes) for each in (value, mask))
+        shape = x.shape[1:]  # pyright: ignore[reportOptionalMemberAccess]
         with jax.numpy_rank_promotion("allow"):
-            y = applied(chain_of(x.shape[1:]), weights(params, x.shape[1:]), x, None)
-        if order_out is not None:
-            y = y.transpose(0, *(1 + place for place in order_out), y.ndim - 1)
-        return jnp.moveaxis(y, (0, -1), tuple(each % y.ndim for each in out))
+            if mask is None:
+                y = applied(chain_of(shape), weights(params, shape), x, None)
+            else:
+                y, mask = applied_masked(chain_of(shape), weights(params, shape), x, mask)
+
+        def arranged(y: Any) -> Any:
+            if order_out is not None:
+                y = y.transpose(0, *(1 + place for place in order_out), y.ndim - 1)
+            return jnp.moveaxis(y, (0, -1), tuple(each % y.ndim for each in out))
+
+        return arranged(y) if mask is None else MaskedArray(arranged(y), arranged(mask))
 
     needs = {} if any_axes else {"batch_axis": axes[0], "channel_axis": axes[1]}
 
@@ -307,7 +411,12 @@ def adapted(
         came = kernel.shape1 or (), kernel.shape2 or ()
         place = (kernel.batch_axis, kernel.channel_axis)
         chain = chain_of(sample_shape(came[0], *place))
-        pairs = passed(chain, smooth, pairs_of_kernel(kernel))
+        pairs = pairs_of_kernel(kernel)
+        if any_pools(chain) and not pairs.across:  # that equal positions are enough says that others are uncorrelated
+            wide = passed(chain, smooth, as_uncorrelated(smooth, pairs))
+            pairs = equal_positions(smooth, wide) if wide.grid else wide
+        else:
+            pairs = passed(chain, smooth, pairs)
         if any_axes:
             shapes, gone = came, place
         else:

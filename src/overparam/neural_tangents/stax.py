@@ -14,6 +14,7 @@ import numpy as np
 from overparam import layers as house
 from overparam.core.traced import smooth
 from overparam.layers import standard
+from overparam.layers.dropout import dropped
 from overparam.layers.layer import Chain, output_of
 from overparam.neural_tangents.combinators import (
     FanInConcat,
@@ -50,18 +51,35 @@ from overparam.neural_tangents.elementwise import (
 )
 from overparam.neural_tangents.kernel import (
     Kernel,
+    MaskedArray,
     kernel_of_pairs,
     pairs_of_kernel,
+    parted,
+    samples_first,
 )
-from overparam.neural_tangents.layer import Bool, Diagonal, Layer, adapted, floats_like, layer, requires, taking_arrays
+from overparam.neural_tangents.layer import (
+    Bool,
+    Diagonal,
+    Layer,
+    adapted,
+    calls_itself,
+    floats_like,
+    layer,
+    requires,
+    supports_masking,
+    taking_arrays,
+    unmask_fn,
+)
 
 __all__ = [
     "ABRelu",
     "Abs",
+    "AttentionMechanism",
     "AvgPool",
     "Bool",
     "Conv",
     "ConvLocal",
+    "ConvTranspose",
     "Cos",
     "Dense",
     "Diagonal",
@@ -80,42 +98,40 @@ __all__ = [
     "Gaussian",
     "Gelu",
     "GlobalAvgPool",
+    "GlobalSelfAttention",
     "GlobalSumPool",
     "Hermite",
     "Identity",
     "LayerNorm",
     "LeakyRelu",
+    "MaskedArray",
     "Monomial",
     "Padding",
     "Polynomial",
+    "PositionalEmbedding",
     "Rbf",
     "RectifiedMonomial",
     "Relu",
     "Sigmoid_like",
     "Sign",
     "Sin",
+    "Slice",
     "SumPool",
     "layer",
     "parallel",
     "repeat",
     "requires",
     "serial",
+    "supports_masking",
+    "unmask_fn",
 ]
 
 _INSTEAD = {
     "Aggregate": "multiply rows by the graph's matrix before the network",
     "DotGeneral": "multiply the inputs by the constant before the network",
     "ImageResize": "resize the images before the network",
-    "Index": "slice the inputs before the network",
-    "Slice": "slice the inputs before the network",
-    "ConvTranspose": "`Conv` with `padding='SAME'`",
-    "GlobalSelfAttention": "`nt.empirical_ntk_fn`'s house form, `op.kernels.Empirical`, of a finite network",
-    "MaskedArray": "inputs with zeros where they are masked",
-    "supports_masking": "inputs with zeros where they are masked",
-    "unmask_fn": "inputs with zeros where they are masked",
+    "Index": "slice the inputs before the network, or `overparam.layers.standard.sliced` in `op.networks.Sequence`",
     "AggregateImplementation": "the graph's matrix as an array",
-    "AttentionMechanism": "`op.kernels.Empirical` of a finite network",
-    "PositionalEmbedding": "`op.kernels.Empirical` of a finite network",
 }
 
 
@@ -157,6 +173,7 @@ def _scaled(W: Any, b: Any, kind: str, W_std: Any, b_std: Any, fan_in: float) ->
     return W * (W_std / fan_in**0.5), None if b is None else b * b_std
 
 
+@calls_itself
 def Dense(
     out_dim: int,
     W_std: float = 1.0,
@@ -202,6 +219,7 @@ def _convolution(
     parameterization: str,
     s: tuple[int, int],
     shared: bool,
+    transposed: bool = False,
 ) -> Layer:
     kind = _parameterisation(parameterization)
     units = out_chan * s[1] if kind == "standard" else out_chan
@@ -221,6 +239,7 @@ def _convolution(
             W_std,
             b_std,
             shared=shared,
+            transposed=transposed,
             parameterisation=kind,  # pyright: ignore
         )
     else:
@@ -270,6 +289,7 @@ def _positions(spec: str, others: str) -> list[str]:
     return [c for c in spec if c not in others]
 
 
+@calls_itself
 def Conv(
     out_chan: int,
     filter_shape: Sequence[int],
@@ -286,6 +306,24 @@ def Conv(
     return _convolution(*rest, shared=True)
 
 
+@calls_itself
+def ConvTranspose(
+    out_chan: int,
+    filter_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: str = "VALID",
+    W_std: float = 1.0,
+    b_std: float | None = None,
+    dimension_numbers: tuple[str, str, str] | None = None,
+    parameterization: str = "ntk",
+    s: tuple[int, int] = (1, 1),
+) -> Layer:
+    """A transposed convolution: positions lie `strides` apart."""
+    rest = (out_chan, filter_shape, strides, padding, W_std, b_std, dimension_numbers, parameterization, s)
+    return _convolution(*rest, shared=True, transposed=True)
+
+
+@calls_itself
 def ConvLocal(
     out_chan: int,
     filter_shape: Sequence[int],
@@ -310,6 +348,7 @@ def _pool(
     return adapted(lambda shape: (pool,), axes=axes, diagonal=Diagonal(input=Bool.MAYBE))
 
 
+@calls_itself
 def AvgPool(
     window_shape: Sequence[int],
     strides: Sequence[int] | None = None,
@@ -322,6 +361,7 @@ def AvgPool(
     return _pool(window_shape, strides, padding, True, normalize_edges, (batch_axis, channel_axis))
 
 
+@calls_itself
 def SumPool(
     window_shape: Sequence[int],
     strides: Sequence[int] | None = None,
@@ -344,16 +384,19 @@ def _global_pool(average: bool, batch_axis: int, channel_axis: int) -> Layer:
     )
 
 
+@calls_itself
 def GlobalAvgPool(batch_axis: int = 0, channel_axis: int = -1) -> Layer:
     """The average over all positions."""
     return _global_pool(True, batch_axis, channel_axis)
 
 
+@calls_itself
 def GlobalSumPool(batch_axis: int = 0, channel_axis: int = -1) -> Layer:
     """The sum over all positions."""
     return _global_pool(False, batch_axis, channel_axis)
 
 
+@calls_itself
 def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> Layer:
     """All positions and channels in one row."""
     if batch_axis_out not in (0, 1, -1, -2):
@@ -365,9 +408,17 @@ def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> Layer:
         numbers = int(np.prod([size for axis, size in enumerate(input_shape) if axis != batch_axis % len(input_shape)]))
         return ((rows, numbers) if samples == 0 else (numbers, rows)), ()
 
-    def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
-        rows = jnp.moveaxis(inputs, batch_axis, 0).reshape(inputs.shape[batch_axis], -1)
+    def in_rows(x: Any) -> Any:
+        rows = jnp.moveaxis(x, batch_axis, 0).reshape(x.shape[batch_axis], -1)
         return rows if samples == 0 else rows.T
+
+    def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
+        value, mask = parted(inputs, options.get("mask_constant"))
+        return (
+            in_rows(value)
+            if mask is None
+            else MaskedArray(in_rows(value), in_rows(jnp.broadcast_to(mask, value.shape)))
+        )
 
     @requires(batch_axis=batch_axis, channel_axis=None, diagonal_spatial=Diagonal(output=Bool.YES))
     def kernel_fn(kernel: Kernel, **options: Any) -> Kernel:
@@ -382,6 +433,7 @@ def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> Layer:
     return init_fn, apply_fn, taking_arrays(init_fn, kernel_fn)
 
 
+@calls_itself
 def LayerNorm(axis: Any = -1, eps: float = 1e-12, batch_axis: int = 0, channel_axis: int = -1) -> Layer:
     """Mean 0 and variance 1 over the axes named, channels among them."""
     named = (axis,) if isinstance(axis, int) else tuple(axis)
@@ -397,21 +449,129 @@ def LayerNorm(axis: Any = -1, eps: float = 1e-12, batch_axis: int = 0, channel_a
     return adapted(chain_of, axes=(batch_axis, channel_axis))
 
 
+@calls_itself
 def Dropout(rate: float, mode: str = "train") -> Layer:
-    """A share `rate` of units kept and divided by it. `mode="test"` does nothing; of `"train"` there is the finite map alone."""
+    """A share `rate` of units kept and divided by it; `mode="test"` does nothing."""
     if mode not in ("test", "train"):
         raise ValueError(f"`mode` is {mode!r}; expected 'test' or 'train'")
-    init_fn, _, kernel_fn = Identity()
+    dropout = house.Dropout("", rate)
+    init_fn, apply_nothing, kernel_fn = adapted(lambda shape: (dropout,) if mode == "train" else (), any_axes=True)
 
     def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
         if mode == "test":
-            return inputs
+            return apply_nothing(params, inputs, **options)
         if options.get("rng") is None:
             raise ValueError("`Dropout` in training draws; pass `apply_fn(params, x, rng=key)`")
-        keep = jax.random.bernoulli(options["rng"], rate, inputs.shape)
-        return jnp.where(keep, inputs / rate, 0)
+        value, mask = parted(inputs, options.get("mask_constant"))
+        kept = dropped(options["rng"], value, rate)
+        return kept if mask is None else MaskedArray(kept, mask)
 
-    def refused(*args: Any, **options: Any) -> Any:
-        raise NotImplementedError("the kernel of `Dropout` in training is not offered; take `mode='test'`")
+    return init_fn, apply_fn, kernel_fn
 
-    return init_fn, apply_fn, kernel_fn if mode == "test" else refused
+
+class AttentionMechanism(enum.Enum):
+    """What becomes of the products of keys and queries."""
+
+    SOFTMAX = "SOFTMAX"
+    IDENTITY = "IDENTITY"
+    ABS = "ABS"
+    RELU = "RELU"
+
+
+class PositionalEmbedding(enum.Enum):
+    """Whether embeddings of positions are added to inputs, stand beside their channels, or are not there."""
+
+    NONE = "NONE"
+    SUM = "SUM"
+    CONCAT = "CONCAT"
+
+
+_POSITION = {"NONE": "none", "SUM": "sum", "CONCAT": "concatenate"}
+
+
+@calls_itself
+def GlobalSelfAttention(
+    n_chan_out: int,
+    n_chan_key: int,
+    n_chan_val: int,
+    n_heads: int,
+    linear_scaling: bool = True,
+    W_key_std: float = 1.0,
+    W_value_std: float = 1.0,
+    W_query_std: float = 1.0,
+    W_out_std: float = 1.0,
+    b_std: float | None = None,
+    attention_mechanism: str = "SOFTMAX",
+    pos_emb_type: str = "NONE",
+    pos_emb_p_norm: float = 2,
+    pos_emb_decay_fn: Any = None,
+    n_chan_pos_emb: int | None = None,
+    W_pos_emb_std: float = 1.0,
+    val_pos_emb: bool = False,
+    batch_axis: int = 0,
+    channel_axis: int = -1,
+) -> Layer:
+    """Attention over all positions; params (queries or None, keys, values, out, b or None, embeddings or None)."""
+    attention = house.SelfAttention(
+        "",
+        n_chan_out,
+        n_chan_key,
+        n_chan_val,
+        n_heads,
+        scaling="linear" if linear_scaling else "root",
+        mechanism=AttentionMechanism(attention_mechanism).name.lower(),  # pyright: ignore[reportArgumentType]
+        position=_POSITION[PositionalEmbedding(pos_emb_type).name],  # pyright: ignore[reportArgumentType]
+        position_channels=n_chan_pos_emb,
+        position_in_values=val_pos_emb,
+        decay=pos_emb_decay_fn,
+        norm=pos_emb_p_norm,
+        W_key_std=W_key_std,
+        W_query_std=W_query_std,
+        W_value_std=W_value_std,
+        W_out_std=W_out_std,
+        W_position_std=W_pos_emb_std,
+    )
+    bias = () if b_std is None else (house.Bias(".b", house.Normal(1.0), trained=True, scale=b_std, shared=True),)
+
+    def init(key: Any, shape: tuple[int, ...]) -> Any:
+        keys = dict(zip("QKVObE", jax.random.split(key, 6), strict=True))
+        sizes = {weight.name[1:]: weight.shape for weight in attention.weights(shape)}
+        drawn = {name: floats_like(keys[name], size) for name, size in sizes.items() if name != "E"}
+        if "E" in sizes:  # laid out as the inputs are, one sample of them
+            ndim = len(shape) + 1
+            order = np.argsort([batch_axis % ndim, *_positions_of(ndim, batch_axis, channel_axis), channel_axis % ndim])
+            drawn["E"] = floats_like(keys["E"], [(1, *sizes["E"])[place] for place in order])
+        if b_std is not None:
+            ones = [1] * (len(shape) + 1)
+            ones[channel_axis] = n_chan_out
+            drawn["b"] = floats_like(keys["b"], ones)
+        return tuple(drawn.get(name) for name in "QKVObE")
+
+    def weights(params: Any, shape: tuple[int, ...]) -> dict[str, Any]:
+        found = {f".{name}": array for name, array in zip("QKVObE", params, strict=True) if array is not None}
+        if ".E" in found:
+            found[".E"] = samples_first(found[".E"], batch_axis, channel_axis)[0]
+        return found | ({".b": found[".b"].reshape(-1)} if ".b" in found else {})
+
+    return adapted(
+        lambda shape: (attention, *bias),
+        init=init,
+        weights=weights,
+        axes=(batch_axis, channel_axis),
+        diagonal=Diagonal(input=Bool.NO),
+    )
+
+
+def _positions_of(ndim: int, batch_axis: int, channel_axis: int) -> list[int]:
+    return [axis for axis in range(ndim) if axis not in (batch_axis % ndim, channel_axis % ndim)]
+
+
+class _Index:
+    """`Slice[1:3, 0]` is the index of `x[1:3, 0]`."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return index
+
+
+Slice = _Index()
+"""An index as NumPy writes it: `Slice[:, 1:3]`."""
