@@ -239,9 +239,10 @@ def test_overlapping_windows_are_found(width, shift, change):
     assert found.crossing(np.arange(200)) == 1.0
 
 
-@pytest.mark.parametrize(("width", "shift"), [(4, 1), (5, 2)])
-def test_short_windows_of_noise_are_found(width, shift):
-    X = windows(np.random.default_rng(9).standard_normal(width + 199 * shift), width, shift)
+@pytest.mark.parametrize(("width", "shift"), [(4, 1), (5, 1), (5, 2)])
+@pytest.mark.parametrize("step", [1, -1])  # forwards, or the latest number first, as lags are written
+def test_short_windows_of_noise_are_found(width, shift, step):
+    X = windows(np.random.default_rng(9).standard_normal(width + 199 * shift), width, shift)[:, ::step]
     found = row_copies(X).windows
     assert (found.shift, found.rows) == (shift, 200)
 

@@ -234,6 +234,16 @@ def test_a_status_that_is_the_label_but_for_one_row_in_twenty_is_named_in_every_
         assert kinds(load(frame.assign(y=label)), "leak") == {("status", "leak")}
 
 
+def test_a_number_that_stands_for_no_target_is_named_and_makes_no_column_a_leak():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    target = 3 * frame["a"] + rng.normal(size=200)
+    target[:6] = 9999
+    data = load(frame.assign(t=target), label="t")
+    assert kinds(data, "leak", "code") == {("t", "code")}
+    assert "target 't' is 9999 in 6 rows, far from all others" in data.column_notes[0].words
+
+
 def test_classes_of_few_rows_hide_no_leak():
     label = np.r_[CODES[:-2], 3, 4]
     assert kinds(load(np.column_stack([A, B, label]), label), "leak") == {("column 2", "leak")}

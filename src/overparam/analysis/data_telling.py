@@ -64,13 +64,15 @@ def deciding_rows(squares: np.ndarray) -> np.ndarray:
 def heavy_tailed(y: np.ndarray) -> bool:
     """Whether few rows make up half of the variance of a target (n,), and few again where these are left out.
 
-    One number that was mistyped does not make a heavy tail; those of a lognormal target do.
+    One number that was mistyped does not make a heavy tail, nor does a code that stands for no value; those of a lognormal target do.
 
     >>> y = np.arange(200.0)
-    >>> heavy_tailed(np.exp(y / 10)), heavy_tailed(np.append(y, 1e6))
-    (True, False)
+    >>> heavy_tailed(np.exp(y / 10)), heavy_tailed(np.append(y, 1e6)), heavy_tailed(np.append(y, [1e6] * 6))
+    (True, False, False)
     """
     y = y / (np.abs(y).max() or 1.0)
+    code = y == y[np.abs(y - np.median(y)).argmax()]
+    y = y[~code] if np.count_nonzero(code) > 2 * DECIDING else y
     if len(y) < ENOUGH:
         return False
     for _ in range(2):

@@ -43,7 +43,7 @@ def column_doubts(raw: Raw, rows: np.ndarray, codes: np.ndarray, k: int) -> list
     codes: (n,) the class of every row of `raw`; k: how many classes, 0 for real targets, which `raw.labels` are then.
     """
     rows = np.sort(rows)
-    notes = _constant(raw, rows) + _codes(raw, rows)
+    notes = _constant(raw, rows) + _codes(raw, rows, k == 0)
     if len(rows) < LEAST_ROWS:
         return notes
     most = max(LEAST_ROWS, min(MOST_ROWS, MOST_NUMBERS // raw.X.shape[1]))
@@ -78,11 +78,14 @@ def _constant(raw: Raw, rows: np.ndarray) -> list[ColumnNote]:
     return notes
 
 
-def _codes(raw: Raw, rows: np.ndarray) -> list[ColumnNote]:
-    """Columns in which many rows have one number that is far from all others, as where -999 stands for no value."""
-    names, found = raw.sources or _feature_names(raw), []
+def _codes(raw: Raw, rows: np.ndarray, numbers: bool) -> list[ColumnNote]:
+    """Columns, and targets that are numbers, in which many rows have one number that is far from all others, as where -999 stands for no value."""
+    names, found = list(raw.sources or _feature_names(raw)), []
     some = rows[:: -(-len(rows) // max(LEAST_ROWS, min(MOST_ROWS, MOST_NUMBERS // raw.X.shape[1])))]
-    X = np.asarray(raw.X[some], dtype=np.float64)
+    X, d = np.asarray(raw.X[some], dtype=np.float64), raw.X.shape[1]
+    if numbers:
+        Y = np.asarray(raw.labels, dtype=np.float64).reshape(len(raw.labels), -1)
+        X, names = np.column_stack([X, Y[some]]), [*names, *(raw.label_names or map(str, range(Y.shape[1])))]
     units = np.exp2(np.frexp(np.abs(X).max(axis=0))[1] - 1.0)  # exact, and nothing overflows
     X = X / units
     low, high = X.min(axis=0, initial=0.0), X.max(axis=0, initial=0.0)
@@ -96,9 +99,10 @@ def _codes(raw: Raw, rows: np.ndarray) -> list[ColumnNote]:
             many = len(values) - len(others) >= max(CODE_LEAST, CODE_SHARE * len(values))
             if many and spread > 0 and np.abs(others - code).min() > CODE_FAR * spread and len(np.unique(others)) > 2:
                 code, others = code * units[column], others * units[column]
+                what, mend = ("column", "leave it empty") if column < d else ("target", "leave those rows out")
                 words = (
-                    f"column {names[column]!r} is {code:g} in {count_of(len(values) - len(others), 'row')}, far from all others "
-                    f"({others.min():.4g} to {others.max():.4g}): if that stands for no value, leave it empty"
+                    f"{what} {names[column]!r} is {code:g} in {count_of(len(values) - len(others), 'row')}, far from all others "
+                    f"({others.min():.4g} to {others.max():.4g}): if that stands for no value, {mend}"
                 )
                 found.append(ColumnNote(names[column], "code", words))
     return found[:MOST_NAMED]
@@ -248,7 +252,8 @@ def _lines(X: np.ndarray, targets: np.ndarray) -> Iterator[tuple[int, float]]:
     pairs = generator(0, 53).integers(len(X), size=(2, LINES))
     X, targets = _of_size_one(X), _of_size_one(np.asarray(targets, dtype=np.float64).reshape(len(targets), -1))
     for y in targets.T:
-        rise, spread = y[pairs[0]] - y[pairs[1]], float(y.std())
+        # the middle half, so that a few numbers far away do not make every line fit
+        rise, spread = y[pairs[0]] - y[pairs[1]], float(np.subtract(*np.percentile(y, [75, 25])))
         run = X[pairs[0]] - X[pairs[1]]
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = np.where(run != 0, rise[:, None] / run, np.nan)
@@ -256,7 +261,7 @@ def _lines(X: np.ndarray, targets: np.ndarray) -> Iterator[tuple[int, float]]:
             slope = float(np.nanmedian(slopes[:, column]))
             off = y - slope * X[:, column]
             on = np.abs(off - np.median(off)) <= 1e-3 * spread
-            if slope and on.mean() >= EXACT and len(np.unique(y[on])) > 10:
+            if slope and spread > 0 and on.mean() >= EXACT and len(np.unique(y[on])) > 10:
                 yield column, float(on.mean())
 
 
@@ -342,7 +347,11 @@ def _orders(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[Col
     said = _follows(targets[rows], k)
     if said:
         notes.append(
-            ColumnNote(None, "order", f"the {len(rows):,} rows follow the {word}: {said}; draw splits, do not cut them")
+            ColumnNote(
+                None,
+                "order",
+                f"the {len(rows):,} rows follow the {word}: {said}; where they are in order of time test on later rows, else draw splits, do not cut them",
+            )
         )
     for name, values in raw.identifiers:
         said = _follows(targets[rows[np.argsort(values[rows], kind="stable")]], k)

@@ -109,10 +109,18 @@ def _exact(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     if found < max(LEAST_ROWS, OFTEN * n):
         return None
     for order in range(ORDERS):
-        mixed = words[:, generator(0, 44, order).permutation(len(columns))]
+        mixed = words[:, _another_order(generator(0, 44, order), len(columns))]
         if found - np.count_nonzero(_followers(mixed)[0] >= 0) < max(LEAST_ROWS, OFTEN * n):
             return None
     return columns, following, shifts
+
+
+def _another_order(random: np.random.Generator, count: int) -> np.ndarray:
+    """Columns in random order, but neither as they are nor backwards, in which a series goes on as well."""
+    while True:
+        found = random.permutation(count)
+        if np.any(np.abs(np.diff(found)) != 1):
+            return found
 
 
 def _series_columns(codes: np.ndarray, count: int) -> np.ndarray:
