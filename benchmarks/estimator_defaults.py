@@ -1,4 +1,4 @@
-"""What NTKClassifier does by default was decided by this: preparations, one setting or twenty averaged, squares or errors.
+"""What NTKClassifier does by default was decided by this: preparations, kernels, one setting or twenty averaged, squares or errors.
 
     python benchmarks/estimator_defaults.py PLACE HALF     HALF 0 is developed on, 1 is looked at once; resumable
     python benchmarks/estimator_defaults.py PLACE --gather
@@ -28,8 +28,10 @@ POOLS = {
     "standardised": ("standardised",),
     "quantiles": ("quantiles",),
     "side by side": ("side by side",),
+    "side by side, with products": ("side by side", "products"),
     "the better of both": ("standardised", "quantiles"),
 }
+PREPARED = ("standardised", "quantiles", "side by side")
 
 
 def prepared(A: np.ndarray, B: np.ndarray, how: str) -> tuple[np.ndarray, np.ndarray]:
@@ -65,16 +67,16 @@ def errors(X: np.ndarray, y: np.ndarray, new: np.ndarray, told: np.ndarray) -> d
     there, codes = np.unique(y, return_inverse=True)
     Y = np.eye(len(there))[codes] - 1 / len(there)
     how, squares, wrong, found = [], [], [], []
-    for name in ("standardised", "quantiles", "side by side"):
+    for name in PREPARED:
         A, B = prepared(X, new, name)
         first, same = equal_rows(A)
-        for kernel in default_candidates(A).values():
+        for words, kernel in default_candidates(A, table=name == "side by side").items():
             K, cross = kernel(A[first]), kernel(B, A[first])
             path = GroupsLeftOut((K + K.T) / 2, Y, same)
             alone = path.leaving()
             for ridge in np.mean(np.diag(K)) * np.geomspace(1e-7, max(30, len(Y) / 10), 16):
                 left = path.outputs(ridge, alone)
-                how.append(name)
+                how.append("products" if words.startswith("product") else name)
                 squares.append(np.sum((Y - left) ** 2))
                 wrong.append(np.sum(left.argmax(axis=1) != codes))
                 found.append(cross @ path.coefficients(ridge))

@@ -96,7 +96,9 @@ def test_rows_of_no_weight_are_not_there():
     labels = np.where(np.arange(N) < 3, "nowhere", np.array(["no", "yes"])[SIDE])
     weights = (np.arange(N) >= 3).astype(float)
     lazy = pl.from_pandas(frame).lazy()
-    assert classifier().fit(lazy, labels, sample_weight=weights).classes_.tolist() == ["no", "yes"]
+    from_lazy = classifier().fit(lazy, labels, sample_weight=weights)
+    assert from_lazy.classes_.tolist() == ["no", "yes"]
+    assert np.array_equal(from_lazy.predict(lazy), from_lazy.predict(lazy.collect()))
     model, kept = classifier().fit(frame, labels, sample_weight=weights), classifier().fit(frame[3:], labels[3:])
     assert model.classes_.tolist() == ["no", "yes"]
     assert model.notes_ == kept.notes_
@@ -135,6 +137,13 @@ def test_what_was_filled_in_arrays_is_noted():
         "filled 2 missing values in 1 column with the mean of the column",
         "1 column without any value: 0 throughout",
     )
+
+
+def test_one_class_is_named_as_it_was_given_and_the_largest_numbers_are_scaled():
+    with pytest.raises(ValueError, match=r"^every row is of the class 3; two classes"):
+        classifier().fit(X, np.full(N, 3))
+    huge = X / np.abs(X).max() * 8e307
+    assert np.array_equal(classifier().fit(huge, SIDE).predict(huge), classifier().fit(X, SIDE).predict(X))
 
 
 def test_of_two_rows_no_upper_side_is_told(tmp_path):

@@ -55,7 +55,10 @@ class PreparedColumns:
             return unit_rows(A)
         parts = []
         if self.how != "quantiles":
-            parts.append(np.clip((A - self.mean) / self.deviation, -FAR, FAR))
+            half = np.where(
+                self.deviation > 1, 0.5, 1.0
+            )  # a difference of two of the largest numbers is none: half of it is
+            parts.append(np.clip((A * half - self.mean * half) / (self.deviation * half), -FAR, FAR))
         if self.how != "standardise":
             parts.append((self._quantiles(A) - 0.5) / self.spread)
         scaled = np.hstack(parts)
@@ -83,7 +86,11 @@ def prepare_columns(
         there = ~holes[:, j]
         fill[j] = column_means(A[there, j : j + 1], None if weights is None else weights[there])[0]
     A = np.where(holes, fill, A)
-    kept = np.ptp(A, axis=0) > 0 if how in ("auto", "standardise", "quantiles") else np.ones(A.shape[1], dtype=bool)
+    kept = (
+        A.max(axis=0) > A.min(axis=0)
+        if how in ("auto", "standardise", "quantiles")
+        else np.ones(A.shape[1], dtype=bool)
+    )
     A = A[:, kept]
     each = np.ones(len(A)) if weights is None else weights
     values, ranks, spread = [], [], []

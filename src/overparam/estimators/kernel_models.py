@@ -21,11 +21,11 @@ from overparam.core.machine import has_accelerator
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.data.labels import encode_codes
 from overparam.data.prepared_columns import PreparedColumns, prepare_columns
-from overparam.data.readers.table_sources import frame_kind
 from overparam.engines.matrix import chosen_device
-from overparam.estimators.rows import as_numbers
+from overparam.estimators.rows import as_numbers, collected
 from overparam.theory.error_intervals import scores_left_out
-from overparam.theory.tuning import Candidates, TunedFit, default_candidates, tuned_fit
+from overparam.theory.tuned_rows import rough_fits
+from overparam.theory.tuning import BY_PRODUCTS, Candidates, TunedFit, default_candidates, tuned_fit
 
 BY_CHANCE = 0.01
 """Share of the distinct rows with more than one label from which equal rows are no copies: few values repeat by chance."""
@@ -139,7 +139,7 @@ class AbstractKernelModel(AbstractTuned):
         """
         watch = Stopwatch()
         self._check_options()
-        X = X.collect() if frame_kind(X) == "polars" and hasattr(X, "collect") else X  # a lazy frame has no rows yet
+        X = collected(X)
         given = None if sample_weight is None else _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )  # fmt: skip
@@ -157,15 +157,7 @@ class AbstractKernelModel(AbstractTuned):
         if names is not None:
             checks.require_one_kind(names := names[there], "groups")
         more = np.ones(len(A)) if more is None else more
-        leads, same, together = _copies(A, y, names, task)
-        if together is None and np.any(counted != 1):  # rows repeat by chance, those of a weight too
-            leads = _spread(counted)
-            weights = counted[leads] if len(leads) == len(A) else np.ones(len(leads))
-            same = np.unique(leads, return_index=True)[1]
-            if len(leads) == len(A):
-                self._notes.append("weights are no small whole numbers: a row leaves with all of its weight")
-        else:
-            weights = np.bincount(same, counted)
+        leads, same, together, weights = _sets(A, y, names, task, counted, self._notes)
         fitted = weights * more[leads]  # rows of a set have one label
         plain = bool(np.all(fitted == 1))
         self.columns_ = prepare_columns(A[leads], None if plain else fitted, self.preprocess, encoders)
@@ -217,7 +209,9 @@ class AbstractKernelModel(AbstractTuned):
             kernel, "kernel", ("auto", "ntk", "nngp", *FAMILIES), "or a kernel of `op.kernels`, or several by name"
         )
         if self.depth is None and _is_all(self.trained) and kernel != "nngp":
-            every = default_candidates(rows, key=seed, table=self.preprocess not in IMAGES)
+            # Products over columns are no functions of inner products, and their products with vectors are dear.
+            cheap = len(rows) <= BY_PRODUCTS or self.random_features not in (None, "auto") or not rough_fits(len(rows))
+            every = default_candidates(rows, key=seed, table=self.preprocess not in IMAGES and cheap)
             start = {"auto": "", "ntk": "tangent"}.get(kernel) if kernel not in FAMILIES else FAMILIES[kernel]
             return {name: one for name, one in every.items() if name.startswith(str(start))}
         if kernel in FAMILIES:
@@ -400,7 +394,7 @@ def checked_labels(y: Any, n: int, there: np.ndarray) -> tuple[np.ndarray, np.nd
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(f"every row is of the class {classes[0]!r}; two classes or more are needed")
+        raise ValueError(f"every row is of the class {classes.tolist()[0]!r}; two classes or more are needed")
     return classes, codes
 
 
@@ -414,29 +408,37 @@ def checked_numbers(y: Any, n: int, there: np.ndarray) -> np.ndarray:
     return np.asarray(check_array(numbers[there], ensure_2d=False, input_name="y"))
 
 
-def _copies(
-    A: np.ndarray, y: np.ndarray, groups: np.ndarray | None, task: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The first row of each set that is fitted as one weighted row, which set every row is in, and the groups of the sets.
+def _sets(
+    A: np.ndarray, y: np.ndarray, groups: np.ndarray | None, task: str, counted: np.ndarray, notes: list[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The first row of each set that is fitted as one weighted row, which set every row is in, and the groups and weights of the sets.
 
-    Without groups, equal rows leave together unless their labels show that rows repeat by chance; then every row is a set. Targets
-    of a regression show nothing, as replicates differ by noise.
-    Sets are in an order of their own, so that the order of the rows changes no bit.
+    Every row leaves by a name: that of its group; without groups that of all rows equal to it, unless their labels show that rows
+    repeat by chance: then its own, and a row that counts as several is so many. Targets of a regression show nothing, as
+    replicates differ by noise. Rows that are equal in name, numbers and label are a set. Sets and groups are numbered in an order
+    of their own, so that the order of the rows and the names of the groups change no bit.
     """
-    same, of = equal_rows(A), np.zeros(len(A)) if groups is None else np.unique(groups, return_inverse=True)[1]
-    leads, member = np.unique(_bytes(np.column_stack([A, y, of])), return_index=True, return_inverse=True)[1:]
-    if groups is not None:
-        return leads, member.ravel(), of[leads]
-    several = np.bincount(same[leads]) > 1
-    if (several.mean() > BY_CHANCE and task == "classes") or len(several) < 2:
-        return np.arange(len(A)), np.arange(len(A)), None
-    return leads, member.ravel(), same[leads]
+    rows, own = np.arange(len(A)), np.ones(len(A))
+    names = equal_rows(A) if groups is None else np.unique(groups, return_inverse=True)[1]
+    if groups is None and _by_chance(names, y, task):
+        if np.array_equal(counted, np.round(counted)) and counted.sum() <= MOST_SPREAD:
+            own = counted
+            rows = np.repeat(rows, own.astype(int))
+        elif np.any(counted != 1):
+            notes.append("weights are no small whole numbers: a row leaves with all of its weight")
+        names = np.arange(len(rows))
+    leads, member = np.unique(_bytes(np.column_stack([A, y])[rows], names), return_index=True, return_inverse=True)[1:]
+    member = member.ravel()
+    first, number = np.unique(names[leads], return_index=True, return_inverse=True)[1:]
+    weights = np.bincount(member, counted[rows] / own[rows])
+    return rows[leads], member[np.unique(rows, return_index=True)[1]], np.argsort(np.argsort(first))[number], weights
 
 
-def _spread(counts: np.ndarray) -> np.ndarray:
-    """Every row as often as it counts, in order; each once where these are no whole numbers or too many."""
-    whole = np.array_equal(counts, np.round(counts)) and counts.sum() <= MOST_SPREAD
-    return np.repeat(np.arange(len(counts)), counts.astype(int) if whole else 1)
+def _by_chance(names: np.ndarray, y: np.ndarray, task: str) -> bool:
+    """Whether equal rows are no copies: of classes, where too many of them have several; of one row alone always."""
+    pairs = np.unique(np.column_stack([names, y]), axis=0)
+    several = np.bincount(pairs[:, 0].astype(int)) > 1
+    return (task == "classes" and float(several.mean()) > BY_CHANCE) or len(several) < 2
 
 
 def _is_all(trained: Any) -> bool:
@@ -448,6 +450,7 @@ def equal_rows(A: np.ndarray) -> np.ndarray:
     return np.unique(_bytes(A), return_inverse=True)[1].ravel()
 
 
-def _bytes(A: np.ndarray) -> np.ndarray:
-    rows = np.ascontiguousarray(np.where(np.isnan(A), np.nan, A) + 0.0)  # one NaN, no −0
+def _bytes(A: np.ndarray, names: np.ndarray | None = None) -> np.ndarray:
+    rows = np.where(np.isnan(A), np.nan, A) + 0.0  # one NaN, no −0
+    rows = np.ascontiguousarray(rows if names is None else np.column_stack([rows, names]))
     return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()

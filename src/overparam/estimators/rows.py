@@ -26,7 +26,7 @@ def as_numbers(
     encoders: those of the training rows, for new rows; None for training rows. Names and counts of columns are checked as
     scikit-learn does it, and kept on the estimator.
     """
-    new = encoders is not None
+    new, X = encoders is not None, collected(X)
     if new and frame_kind(X) is not None and getattr(X, "shape", (1,))[0] == 0:
         raise ValueError("`X` has no rows; give at least one")
     table = _table(X, bool(encoders))
@@ -55,6 +55,11 @@ def as_numbers(
     else:
         found = tuple(fit_encoders(table, book))
     return encoded_again(table, found), found, book.words
+
+
+def collected(X: Any) -> Any:
+    """X, or the rows of a lazy frame, which has none yet."""
+    return X.collect() if frame_kind(X) == "polars" and hasattr(X, "collect") else X
 
 
 @final
