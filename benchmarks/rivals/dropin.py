@@ -117,6 +117,7 @@ def register() -> None:
     sys.modules["neural_tangents._src.utils"].utils = sys.modules["neural_tangents._src.utils.utils"]  # pyright: ignore
     jax.tree_map = jax.tree.map  # pyright: ignore[reportAttributeAccessIssue]
     module("examples", __path__=[str(Path(sys.path[0]) / "examples")])
+    importlib.import_module("examples.util")
     module("examples.datasets", get_dataset=functools.partial(_data, jnp), minibatch=_minibatches)
 
 
@@ -150,7 +151,8 @@ def child(checkout: str, name: str, only: list[str]) -> None:
 
     if name.startswith("examples."):
         flags.FLAGS(["run"])
-        _say(name, *_outcome(lambda: importlib.import_module(name).main(None)))
+        dummy = {"use_dummy_data": True} if name.endswith("imdb") else {}
+        _say(name, *_outcome(lambda: importlib.import_module(name).main(None, **dummy)))
         return
     try:
         tests = importlib.import_module(f"tests.{name}")

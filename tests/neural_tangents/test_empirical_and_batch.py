@@ -61,19 +61,21 @@ def test_trees_of_inputs_and_outputs(vmap_axes, other):
 @pytest.mark.parametrize("on_device", [True, False])
 def test_batches_of_kernels_and_of_trees(on_device):
     def net(units):
-        return stax.parallel(stax.Dense(units), stax.parallel(stax.Dense(units + 1), stax.Dense(units + 2)))
+        return stax.parallel(
+            stax.Dense(units), stax.serial(stax.FanOut(2), stax.parallel(stax.Dense(1), stax.Dense(2)))
+        )
 
-    first, second = net(3)[2], net(1)[2]
-    one, two, three, *others = arrays(*[(5, 2)] * 3, *[(4, 2)] * 3)
-    for z in (None, (others[0], (others[1], others[2]))):
-        whole = second(first((one, (two, three)), z), get=("nngp", "ntk"))
-        inside = nt.batch(first, 2, store_on_device=on_device)((one, (two, three)), z)
-        made = nt.batch(second, 3, store_on_device=on_device)(inside, get=("nngp", "ntk"))
+    first, second = jax.jit(stax.parallel(stax.Dense(3), stax.Dense(4))[2]), jax.jit(net(1)[2])
+    one, two, *other = arrays(*[(4, 2)] * 4)
+    for z in (None, tuple(other)):
+        whole = second(first((one, two), z))
+        inside = nt.batch(first, 2, store_on_device=on_device)((one, two), z)
+        made = nt.batch(second, 2, store_on_device=on_device)(inside)
         assert jax.tree.structure(made) == jax.tree.structure(whole)
         assert all(
             np.allclose(a, b, rtol=0, atol=1e-6) for a, b in zip(*map(jax.tree.leaves, (made, whole)), strict=True)
         )
-        assert isinstance(jax.tree.leaves(made)[0], jax.Array if on_device else np.ndarray)
+        assert isinstance(made[0].nngp, jax.Array if on_device else np.ndarray)
 
 
 def test_a_batch_of_unknown_size_is_drawn_for():
