@@ -17,6 +17,7 @@ from overparam.cli import (
     foresee,
     gram,
     landscape,
+    migrate,
     report,
     reproduce,
     train,
@@ -55,5 +56,6 @@ app.command("landscape")(landscape.command)
 app.command("audit")(audit.command)
 app.command("reproduce")(reproduce.command)
 app.command("report")(report.command)
+app.command("migrate")(migrate.command)
 app.command("datasets")(datasets.command)
 app.command("doctor")(doctor.command)
