@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from overparam.kernels.convolutional import Convolutional as Convolutional
     from overparam.kernels.empirical import Empirical as Empirical
     from overparam.kernels.fully_connected import FullyConnected as FullyConnected
+    from overparam.kernels.monte_carlo import SampledKernel as SampledKernel
+    from overparam.kernels.monte_carlo import monte_carlo_kernel as monte_carlo_kernel
     from overparam.kernels.product_laplace import ProductLaplace as ProductLaplace
     from overparam.kernels.random_features import RandomFeatures as RandomFeatures
     from overparam.kernels.spectra import DegreeSpectrum as DegreeSpectrum
@@ -40,6 +42,7 @@ _PLACES = {
         "kernels.empirical": "Empirical",
         "kernels.fully_connected": "FullyConnected",
         "kernels.product_laplace": "ProductLaplace",
+        "kernels.monte_carlo": "SampledKernel monte_carlo_kernel",
         "kernels.random_features": "RandomFeatures",
         "kernels.spectra": "DegreeSpectrum spectrum_on_cube spectrum_on_sphere",
         "kernels.two_layer": "ArcCosine Arcsine TwoLayer",
@@ -63,8 +66,10 @@ __all__ = [
     "Recursive",
     "Residual",
     "ResidualConvolutional",
+    "SampledKernel",
     "TwoLayer",
     "median_distance",
+    "monte_carlo_kernel",
     "normalised",
     "spectrum_on_cube",
     "spectrum_on_sphere",
