@@ -23,6 +23,8 @@ KINDS = {
     "kills": ("disturbed", "kills", 300),
     "two": ("disturbed", "two", 300),
     "full_disk": ("disturbed", "full_disk", 300),
+    "pages": ("pages", "case", 100),
+    "soak": ("soak", "case", 1_000_000),
 }
 """Every kind to its module and function, and to the cases after which the process is a fresh one."""
 PATIENCE = 600.0

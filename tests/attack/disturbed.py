@@ -114,7 +114,7 @@ WORKS: dict[str, Callable[[Path], bytes]] = {
     "dask": _on_a_cluster,
 }  # fmt: skip
 QUICK = 5
-"""Of these, the first take a moment and need no import."""
+"""Of these, the first take a moment and need few imports."""
 
 
 def kills(seed: int, index: int) -> dict[str, Any]:
@@ -244,6 +244,8 @@ def _writes(name: str) -> int:
 def _prepare(name: str) -> None:
     """Everything imported that a work may need, so that its children need not; a cache of compiled programs for all of them."""
     if name in list(WORKS)[:QUICK]:
+        for module in ("overparam.audits", "overparam.landscapes", "overparam.engines.stored", "zarr"):
+            importlib.import_module(module)
         return
     cache = tempfile.mkdtemp(prefix="overparam-attack-programs-")
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", cache)

@@ -9,16 +9,22 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.attack import containment, disturbed, malformed
+from tests.attack import containment, disturbed, malformed, pages, soak, truth
 from tests.attack.__main__ import KINDS
 
 import overparam as op
 from overparam.core import files, folder
 
-FEW = {containment.case: 40, malformed.case: 250, disturbed.kills: 6, disturbed.two: 4, disturbed.full_disk: 12}
+FEW = {
+    containment.case: 40, malformed.case: 200, disturbed.kills: disturbed.QUICK, disturbed.two: 4, disturbed.full_disk: 12,
+    pages.case: 3, soak.case: 2,
+}  # fmt: skip
+ALONE = (disturbed, pages)
+"""Their cases run in a process of their own: JAX has no threads in it, and no other test holds a browser."""
 
 
 def test_every_kind_has_a_few_cases_here() -> None:
@@ -34,10 +40,10 @@ def test_nothing_is_found(case) -> None:
 
 
 def _found(case, count: int) -> list[dict]:
-    """What the first cases see; those that fork do so in a process of their own, in which JAX has no threads."""
-    if case.__module__ != disturbed.__name__:
+    """What the first cases see."""
+    if case.__module__ not in {module.__name__ for module in ALONE}:
         return [case(5, index) for index in range(count)]
-    kind = next(name for name, each in KINDS.items() if each[:2] == ("disturbed", case.__name__))
+    kind = next(name for name, each in KINDS.items() if each[:2] == (case.__module__.rpartition(".")[2], case.__name__))
     words = [sys.executable, "-m", "tests.attack", "--child", "--kind", kind, "--seed", "5", "--count", str(count)]
     told = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=600, check=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()]
@@ -56,6 +62,52 @@ def test_a_wrong_bracket_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(op, "predict_loss", wrong)
     assert any(containment.case(5, index)["failed"] for index in range(20))
+
+
+def test_what_cannot_be_told_without_balls_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mpmath solves singular systems without a word, to 1e70; and its rounding decides what is equal."""
+    monkeypatch.setattr(truth, "flint", None)
+    B = np.random.default_rng(0).integers(-4, 5, (5, 3)).astype(float)
+    singular, regular = truth.matrix((B @ B.T).tolist()), truth.matrix((B @ B.T + 2.0**-40 * np.eye(5)).tolist())
+    y = truth.column([1.0, -1.0, 2.0, 0.5, 1.0])
+    assert truth.definite(singular, 5) is None
+    with pytest.raises(ZeroDivisionError):
+        truth.inverse_form(singular, [y], 0.0, 5)
+    assert truth.definite(regular, 5) is True
+    found = truth.inverse_form(regular, [y], 0.0, 5)
+    assert float(found) == pytest.approx(float(np.sum(np.ravel(truth_by_svd(B, y)))), rel=1e-3)
+    assert truth.below(truth.number(1.0), truth.number(1.0 + 2**-52))
+    third = truth.number(1.0) / 3
+    assert not truth.below(third, (third * 3 + truth.number(2.0)) / 9)  # equal but for rounding
+    for case in range(8):
+        assert not containment.case(77, case, balls=False)["failed"]
+
+
+def truth_by_svd(B: np.ndarray, y: Any) -> np.ndarray:
+    """yᵀ(BBᵀ + 2⁻⁴⁰)⁻¹y by the singular values of B: nearly all of it lies in the null space."""
+    U, s, _ = np.linalg.svd(B)
+    c = U.T @ np.array([float(y[i, 0]) for i in range(len(B))])
+    return c**2 / (np.append(s**2, np.zeros(len(B) - len(s))) + 2.0**-40)
+
+
+def test_a_page_that_runs_what_it_is_given_would_be_found(tmp_path: Path) -> None:
+    """Each way in which a page could run something of theirs is seen."""
+    program = """
+import sys
+from pathlib import Path
+from tests.attack import pages
+if pages._browser() is None:
+    print("no Chromium")
+    sys.exit()
+for body in ("<p>words</p>", "<script>window.ran=1</script>", "<img src=x onerror=window.ran=1>", "<a href='javascript:window.ran=1'>x</a>",
+             "<script>alert(1)</script>", "<link rel=stylesheet href=https://example.invalid/a.css>"):
+    print(int(bool(pages._opened("<!doctype html><body>" + body, Path(sys.argv[1])))))
+"""
+    words = [sys.executable, "-c", program, str(tmp_path)]
+    told = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=300, check=True)
+    if "no Chromium" in told.stdout:
+        pytest.skip("no Chromium on this machine")
+    assert told.stdout.split() == ["0", "1", "1", "1", "1", "1"]
 
 
 def test_a_long_field_takes_a_small_multiple_of_its_file(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from overparam.report.blocks import shown
 
 FIRST = Path(__file__).resolve().parents[1] / "frame" / "schema1"
 """A folder of every kind that version 0.1 had, as it wrote it."""
+SECOND = FIRST.parent / "schema2"
+"""The same of version 0.2."""
 every = pytest.mark.parametrize("kind", list(KINDS))
 
 
@@ -124,6 +126,19 @@ def test_a_damaged_folder_is_one_line(kind: str, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="damaged") as caught:
             op.read(place)
         assert "\n" not in str(caught.value)
+
+
+@every
+def test_a_folder_of_the_second_edition_is_read_shown_and_saved_again(kind: str, tmp_path: Path) -> None:
+    old, found = folder.read(SECOND / kind), op.read(SECOND / kind)
+    assert (old.schema, found.kind, type(found), found.title) == (2, kind, class_of(kind), old.title)
+    assert list(found.verdict.sentences) == list(old.values["verdict"]["sentences"])
+    assert found.title in html.unescape(render_page(old))
+    again = op.read(found.save(tmp_path))
+    assert_same(found, again)
+    now = again.parts().arrays
+    for name, array in old.arrays.items():
+        np.testing.assert_array_equal(now[name], array)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if (FIRST / kind).exists()])
