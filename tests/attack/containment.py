@@ -155,7 +155,13 @@ def _questions(
         highest = op.theory.Bracketed(size, None, bounds.upper, most_sense, probability=bounds.probability)
         tight = float(min(1.0, max(0.0, 1 - bounds.lower / least))) if least > 1e-12 * size else None
         yield "λ_min", lowest, _spectrum(exact, n, singular), None, tight
-        yield f"λ_max, {upper}", highest, _spectrum(exact, n, singular), None, max(0.0, bounds.upper / size - 1) if size else None
+        yield (
+            f"λ_max, {upper}",
+            highest,
+            _spectrum(exact, n, singular),
+            None,
+            max(0.0, bounds.upper / size - 1) if size else None,
+        )
         if not large:
             yield "largest rate", op.max_learning_rate(q), _largest_rate(exact, n)
     if "steps" in asked and not large and size:
@@ -177,7 +183,7 @@ def _between_squares(square: Any) -> Any:
 
 def _inverse(exact: Any, columns: Any, ridge: float, n: int, singular: bool) -> Any:
     """yᵀ(H + ridge)⁻¹y; without a ridge it is infinite where H is singular and y has a part in its null space."""
-    if all(not column[i, 0] != 0 for column in columns for i in range(n)):  # of labels of 0 it is 0, whatever H is
+    if all(column[i, 0] == 0 for column in columns for i in range(n)):  # of labels of 0 it is 0, whatever H is
         return _between(truth.number(0.0))
     if singular and not ridge:
 

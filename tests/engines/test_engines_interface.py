@@ -140,6 +140,17 @@ def test_half_in_single_precision_is_within_what_it_says() -> None:
     assert abs(H.square_sum() - np.sum(TRUE**2)) <= 1e-6 * np.sum(TRUE**2)
 
 
+@pytest.mark.parametrize("power", [-60, 0, 60])
+def test_half_in_single_precision_takes_rows_and_vectors_of_any_size(power: int) -> None:
+    """Scaled by powers of two, the numbers are the same to the last bit."""
+    X, V = np.random.default_rng(0).standard_normal((2, 12, 3))
+    plain, H = (gram(TwoLayer(), rows, "half", dtype="float32", device="cpu") for rows in (X, X * 2.0**power))
+    scales = 2.0 ** np.array([-400.0, 0.0, 300.0])
+    np.testing.assert_array_equal(H @ (V * scales), (plain @ V) * scales * 4.0**power)
+    np.testing.assert_array_equal(H.dense(), plain.dense() * 4.0**power)
+    assert H.square_sum() == plain.square_sum() * 16.0**power
+
+
 def test_unknown_choices() -> None:
     with pytest.raises(ValueError, match=r"expected 'auto', 'dense', 'half', 'stored' or 'matrix_free'"):
         gram(TwoLayer(), X, engine="fast")

@@ -271,11 +271,15 @@ def _of_ranks(scores: RowScores, quantile: float) -> Interval:
 
     def mean_area(rows: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Of all classes, then of each; NaN of one that has no rows left."""
-        own = np.full(len(curves), np.nan)
-        for place, code in enumerate(np.unique(codes) if len(curves) > 1 else [1]):
-            mine = codes[rows] == code
-            if mine.any() and not mine.all():
-                own[place] = _area(outputs[:, code] if outputs.ndim == 2 else outputs, mine)[0]
+        named = np.unique(codes) if len(curves) > 1 else np.array([1])
+        mine = codes[rows][:, None] == named
+        size = mine.sum(axis=0)
+        ranks = rankdata(outputs[:, named] if outputs.ndim == 2 else outputs[:, None], axis=0)
+        pairs = size * (len(rows) - size)
+        above = (
+            np.sum(ranks, axis=0, where=mine) - size * (size + 1) / 2
+        )  # pairs in which the row of the class is above
+        own = np.where(pairs > 0, above / np.maximum(pairs, 1), np.nan)
         known = own[np.isfinite(own)]
         return np.append(known.mean() if len(known) else np.nan, own)
 
