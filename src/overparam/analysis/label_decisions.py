@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from overparam.analysis.data_labels import FILE, ScoredLabels
+from overparam.core.folder import npz
 from overparam.core.reading import content_of, one_line, place_of
 from overparam.core.words import count_of, listed, quoted
 from overparam.data import ColumnNote, Dataset, as_dataset, class_order, encode
@@ -169,13 +170,11 @@ def corrected_data(before: Dataset, data: Dataset, source: str, label: Any = Non
         writer.writerow(("file", "label"))
         writer.writerows(zip(data.row_names.tolist(), data.labels.tolist(), strict=True))
         return "corrected.csv", text.getvalue().encode(), "the files with their labels; no image was moved"
-    packed = io.BytesIO()
     sides = [("X", "y", data)] if data.test is None else [("X_train", "y_train", data), ("X_test", "y_test", data.test)]
     arrays = {}
     for X, y, side in sides:
         arrays |= {X: side.X.reshape(side.n, *(side.image_shape or side.X.shape[1:])), y: side.labels}
-    np.savez_compressed(packed, allow_pickle=False, **arrays)
-    return "corrected.npz", packed.getvalue(), f"arrays {listed(list(arrays))}"
+    return "corrected.npz", npz(arrays, compressed=True), f"arrays {listed(list(arrays))}"
 
 
 def _read(path: Path) -> list[tuple[int, str | None, str]]:

@@ -12,9 +12,12 @@ from overparam.core.progress import Interrupted, Progress
 from overparam.data.draws import generator
 from overparam.engines.matrix import AbstractGram
 from overparam.frame.keeping import Kept, State, fingerprint
+from overparam.spectrum.cholesky import not_definite
 from overparam.spectrum.preconditioner import Preconditioner
 
 SAVE_EVERY = 20.0
+LOST = 1e16
+"""A residual this many times as large as the right-hand side: no digit is left, as of a singular matrix without a ridge."""
 
 
 @final
@@ -124,7 +127,10 @@ class ConjugateGradients:
     def _step(self, tol: float) -> None:
         AP = self._of(self._times(self._P, self._rough), self._P)
         curved = self._dots(self._P, AP)
-        live = (self._relative() > tol) & (self._steep > 0)
+        left = self._relative()
+        live = (left > tol) & (self._steep > 0)
+        if not np.all(left < LOST):
+            raise not_definite(self._gram, self._ridge)
         if np.any(live & ~(curved > 0)):
             raise ValueError(
                 f"`H` + {self._ridge:g} is not positive definite: conjugate gradients met a direction of curvature "
