@@ -20,6 +20,7 @@ from tests.attack.running import again, attack
 KINDS = {
     "containment": ("containment", "case", 1000),
     "malformed": ("malformed", "case", 500),
+    "guided": ("guided", "case", 5000),
     "kills": ("disturbed", "kills", 300),
     "two": ("disturbed", "two", 300),
     "full_disk": ("disturbed", "full_disk", 300),

@@ -251,6 +251,9 @@ def _prepare(name: str) -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", cache)
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+    from overparam.analysis import data_labels, data_rival
+
+    data_rival.TREES, data_labels.TREES = 8, 8  # scikit-learn's trees are most of the time, and keep nothing
     for module in pkgutil.walk_packages(op.__path__, "overparam."):
         if not module.name.startswith("overparam.adapters") and not module.name.endswith("__main__"):
             importlib.import_module(module.name)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.attack import containment, disturbed, malformed, pages, soak, truth
+from tests.attack import containment, disturbed, guided, malformed, pages, soak, truth
 from tests.attack.__main__ import KINDS
 
 import overparam as op
 from overparam.core import files, folder
 
 FEW = {
-    containment.case: 40, malformed.case: 200, disturbed.kills: disturbed.QUICK, disturbed.two: 4, disturbed.full_disk: 12,
+    containment.case: 40, malformed.case: 200, guided.case: 70, disturbed.kills: disturbed.QUICK, disturbed.two: 4, disturbed.full_disk: 12,
     pages.case: 3, soak.case: 2,
 }  # fmt: skip
 ALONE = (disturbed, pages)
