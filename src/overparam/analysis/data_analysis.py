@@ -45,8 +45,9 @@ from overparam.analysis.data_page import make_sections
 from overparam.analysis.data_rival import forest, rival
 from overparam.analysis.data_rows import PreparedRows, make_trial, prepare_rows
 from overparam.analysis.data_seen import seen_rows
+from overparam.analysis.data_theory import theory_says
 from overparam.analysis.data_thumbnails import Thumbnails, thumbnails
-from overparam.analysis.data_verdict import give_verdict, leaks, theory_says
+from overparam.analysis.data_verdict import give_verdict, leaks
 from overparam.analysis.label_decisions import csv_bytes
 from overparam.core.bracketed import Bracketed
 from overparam.core.checks import one_of, whole_number

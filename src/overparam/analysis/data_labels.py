@@ -182,17 +182,12 @@ def labels_say(scored: ScoredLabels, decided: bool = False) -> list[str]:
 
 def worst_labels(scored: ScoredLabels, shown: int = 20) -> Table:
     """The table of a page."""
+    numbers = scored.noise is None
     target = () if scored.target is None else ("target",)
     columns = (
-        "row",
-        *target,
-        "given",
-        "suggested",
-        "margin",
-        "wrong with probability",
-        "nearest alike",
-        "nearest other",
-    )
+        *("row", *target, "given", "predicted" if numbers else "suggested"),
+        *(("off, in robust σ", "rather wrong", "nearest") if numbers else ("margin", "wrong with probability", "nearest alike", "nearest other")),
+    )  # fmt: skip
 
     def place(row: int) -> int | None:
         return int(row) if row >= 0 else None
@@ -203,10 +198,9 @@ def worst_labels(scored: ScoredLabels, shown: int = 20) -> Table:
             *(() if scored.target is None else (str(scored.target[i]),)),
             scored.label(scored.given[i]),
             scored.label(scored.suggested[i]),
-            decimal(float(scored.margin[i])),
+            decimal(float(-scored.margin[i] if numbers else scored.margin[i])),
             decimal(float(scored.wrong[i])),
-            place(scored.same[i]),
-            place(scored.other[i]),
+            *([place(scored.same[i])] if numbers else [place(scored.same[i]), place(scored.other[i])]),
         )
         for i in range(min(shown, len(scored.rows)))
     )

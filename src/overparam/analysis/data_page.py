@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from overparam.analysis.data_controls import make_controls
 from overparam.analysis.data_growth import growth_blocks
 from overparam.analysis.data_kinds import kinds_blocks
 from overparam.analysis.data_labels import worst_labels
 from overparam.analysis.data_overview import in_percent, overview
 from overparam.analysis.data_telling import cut, explained_words, sides
+from overparam.analysis.data_theory import error_words, measure_words, theory_sections
 from overparam.analysis.data_thumbnails import show
 from overparam.analysis.data_verdict import WAYS
-from overparam.core.bracketed import Bracketed, Interval
+from overparam.core.bracketed import Interval
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
-from overparam.core.words import between, count_of, measured, number, percent
+from overparam.core.words import count_of, measured, number
 from overparam.data import ColumnNote
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ MANY_CLASSES = 40
 """Classes whose recall the page lists."""
 FAR = 3.0
 """Guessing is drawn where it is at most this many times the highest error."""
-FADED = 1e-9
-"""Share of the initial loss below which a curve is not drawn: the bracket is wider than the value there."""
 
 
 def make_sections(a: Analysis) -> tuple[Section, ...]:
@@ -40,14 +37,9 @@ def make_sections(a: Analysis) -> tuple[Section, ...]:
         Section("Is more data worth it?", _growth(a)),
         Section("What happens when I train?", _training(a)),
         *_kinds(a),
-        Section(f"Can a wide network learn these {_what(a)}?", _learn(a), folded=True),
-        Section("How fast?", _fast(a), folded=True),
-        Section("What the theory promises on new data", _new(a), folded=True),
-        Section("When may this be believed?", _trust(a), folded=True),
+        *theory_sections(a),
+        Section("What was done", _done(a), folded=True),
     ]
-    if a.noise is not None:
-        sections.append(Section("What would noise in the labels do?", _noise(a), folded=True))
-    sections.append(Section("What was done", _done(a), folded=True))
     return sections[0], overview(a, sections[1:]), *sections[1:]
 
 
@@ -95,7 +87,7 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
     found += [
         (WAYS[one.kind], one.error) for one in e.doubts if one.kind in ("nearest", "folds") and one.error is not None
     ]
-    measure = _measure(a)
+    measure = measure_words(a)
     series_ = [
         series(
             "tuned kernel",
@@ -133,7 +125,7 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
             )
         )
     guessing = "always naming the commonest class" if a.task != "regression" else "guessing the mean"
-    rows.append((guessing, _error(a, e.guess), None, None, ""))
+    rows.append((guessing, error_words(a, e.guess), None, None, ""))
     highest = max(
         cut(each).upper or each.value for each in (*(each for _, each in found), *([e.rival.error] if e.rival else []))
     )
@@ -211,204 +203,6 @@ def _ends(found: Interval) -> tuple[str, str]:
     return number(found.lower, 3), number(found.upper, 3)
 
 
-def _what(a: Analysis) -> str:
-    return "labels" if a.task != "regression" else "targets"
-
-
-def _between(found: Bracketed) -> str:
-    if found.lower is None or (found.upper is not None and not found.certified):
-        return "not certified"
-    return between(found.lower, found.upper, 6)
-
-
-def _error(a: Analysis, share: float | None) -> str | None:
-    """An error without an interval, as the sentences say it."""
-    if share is None:
-        return None
-    return percent(share) if a.task != "regression" else f"{share:.0%}"
-
-
-def _measure(a: Analysis) -> str:
-    return "rows wrong" if a.task != "regression" else "variance unexplained"
-
-
-def _learn(a: Analysis) -> tuple[Block, ...]:
-    got = a.learnability
-    raw = got.complexity.certified  # else a trifle of a ridge decides the numbers of other labels
-    guess = "guessing the commonest class" if a.task != "regression" else "guessing the mean"
-    shuffled = f"the same for shuffled {_what(a)}, mean of {count_of(len(got.shuffled_errors_end), 'draw')}"
-    errors = Table(
-        ("On rows left out", _measure(a)),
-        (
-            (f"the network's limit with the best ridge, {got.ridge:.2g}", _error(a, got.left_out_error)),
-            ("the network's limit, trained to the end", _error(a, got.left_out_error_end)),
-            (shuffled, _error(a, float(got.shuffled_errors_end.mean()))),
-            *_unrepeated(a),
-            (guess, _error(a, got.baseline_error)),
-        ),
-        "Each row is predicted by a fit to all the others, in closed form. The limit is the network of infinite width; a "
-        "ridge holds its fit back, much as stopping early or weight decay does.",
-    )
-    rows = [
-        ("true", got.complexity.value, _between(got.complexity), got.ridged_complexity.value),
-        _drawn("true, shuffled", got.shuffled_complexities, got.shuffled_ridged_complexities, raw),
-    ]
-    kept = "values of the targets."
-    if a.task != "regression":
-        rows.append(_drawn("random", got.random_complexities, got.random_ridged_complexities, raw))
-        kept = "sizes of the classes; random ones make them equal."
-    worst = got.worst_complexity
-    sides = (None, "unbounded: H is singular") if worst is None else (worst.value, _between(worst))
-    words = f"The smaller, the faster the labels are learned and the better they carry over. Shuffled labels keep the {kept}"
-    if not raw:
-        words += " Rows repeat or nearly do, so the number without a ridge says little; compare those with it."
-    heads = (_what(a).capitalize(), "complexity √(2yᵀH⁻¹y/n)", "certified between", f"with ridge {got.ridged_by:.2g}")
-    complexity = Table(heads, (*rows, ("worst case", *sides, None)), words)
-    seen = a.spectrum
-    index = np.arange(1, len(seen.eigenvalues) + 1)
-    keep = _thinned(len(index))
-    rounding = a.rows_of_theory * np.finfo(float).eps * float(seen.eigenvalues.max())
-    zeros = int(np.sum(seen.eigenvalues <= rounding))
-    words = "All" if seen.whole else f"The largest {len(index)}"
-    words += " eigenvalues of H. Directions with large ones are learned first; the fall of this curve sets the pace."
-    if zeros:
-        words += f" The last {zeros:,} are 0 to rounding and not drawn: rows repeat or are opposite."
-    curve = series("λ", index[keep], _positive(seen.eigenvalues[keep], rounding), role="accent")
-    eigenvalues = Figure("Eigenvalues of the Gram matrix", words, "index", "eigenvalue", (curve,), "log", "log")
-    shares = [
-        series("true labels", index[keep], _positive(seen.true[keep]), mark="points", role="true"),
-        series("random labels", index[keep], _positive(seen.random[keep]), mark="points", role="random"),
-    ]
-    if seen.whole:
-        shares.append(series("worst-case labels", [len(index)], [1.0], mark="points", role="worst"))
-    projections = Figure(
-        "Where the labels lie in the spectrum",
-        "The share of each labelling on each eigenvector. True labels that sit on the first eigenvectors are easy; random "
-        "ones spread evenly; the worst case sits on the last one alone.",
-        "index of the eigenvector", "share of the labels", tuple(shares), "log", "log",
-    )  # fmt: skip
-    blocks: list[Block] = [errors, complexity, eigenvalues, projections]
-    if len(got.margins):
-        counts, edges = np.histogram(got.margins, bins=40)
-        bars = series("rows", 0.5 * (edges[:-1] + edges[1:]), counts, mark="bars", role="true")
-        words = (
-            "How far the right class is ahead when a row is predicted from the others, with the best ridge. Left of 0 "
-            "the row is got wrong."
-        )
-        line = Line("wrong | right", x=0.0)
-        blocks.append(Figure("Margins of rows left out", words, "margin", "rows", (bars,), lines=(line,)))
-    return tuple(blocks)
-
-
-def _unrepeated(a: Analysis) -> tuple[tuple[Any, ...], ...]:
-    """The error where no other row gives the answer away."""
-    error, count = a.problems.left_out_error_unrepeated, a.problems.counts["unrepeated_rows"]
-    return () if error is None else ((f"best ridge, the {count:,} rows that no other equals", _error(a, error)),)
-
-
-def _drawn(name: str, values: np.ndarray, ridged: np.ndarray, raw: bool) -> tuple[Any, ...]:
-    spread = f"± {values.std(ddof=1):.2g} over {count_of(len(values), 'draw')}" if raw else "–"
-    return name, float(values.mean()) if raw else None, spread, float(ridged.mean())
-
-
-def _positive(values: np.ndarray, least: float = 1e-18) -> np.ndarray:
-    return np.where(values > least, values, np.nan)
-
-
-def _thinned(count: int, most: int = 900) -> np.ndarray:
-    """All indices where few; evenly in the logarithm where many."""
-    if count <= most:
-        return np.arange(count)
-    return np.unique(np.round(np.geomspace(1, count, most)).astype(int)) - 1
-
-
-def _fast(a: Analysis) -> tuple[Block, ...]:
-    s = a.speed
-    least = f"≥ {s.lambda_min.lower:.3g}" if s.lambda_min.lower else "is 0 to rounding"
-    if s.lambda_min.upper and not s.lambda_min.lower:
-        least = f"≤ {number(s.lambda_min.upper)}"
-    rates = Table(
-        ("Learning rate", "summed loss ½Σ(y−u)²", "mean loss, that over n", "certified (summed)"),
-        (
-            ("largest stable, 2/λ_max", *_rates(a, s.largest_rate.value), _between(s.largest_rate)),
-            ("best single, 2/(λ_max + λ_min)", *_rates(a, s.best_rate.value), _between(s.best_rate)),
-            ("used here", *_rates(a, s.rate), "half the certified limit"),
-        ),
-        f"λ_max = {s.lambda_max.value:.5g}, λ_min {least}. Above the largest stable rate the linear prediction diverges. Rates are for the network of the theory, "
-        "f(x) = Σ a σ(w·x)/√m with only w trained; for a model of your own, such as one of PyTorch, `op.foresee(model, data)` gives those.",
-    )
-    words = {"true": "true", "random": "random", "worst": "worst case"}
-    targets = Table(
-        ("Training loss falls to", "labels", "steps", "at least", "at most"),
-        tuple((f"{t.relative_target:.0%}", words[t.labels], t.value, t.lower, t.upper) for t in s.targets),
-        "Steps of gradient descent at the rate used here, with certified sides; a dash: never, or not known.",
-    )
-    still = np.flatnonzero(np.nanmax([s.true[0], s.random[0], s.worst[2]], axis=0) > FADED)
-    shown = (s.steps > 0) & (s.steps <= s.steps[min(still[-1] + 1, len(s.steps) - 1)])
-    curves = Figure(
-        "Predicted training loss",
-        "The loss over its start after each step, before any training. Bands are certified brackets; where none is "
-        "visible it is thinner than the line.",
-        "step", "loss / loss at start",
-        (
-            _curve("true labels", s.steps[shown], s.true[:, shown], "true"),
-            _curve("random labels", s.steps[shown], s.random[:, shown], "random"),
-            _curve("worst-case labels", s.steps[shown], s.worst[:, shown], "worst"),
-        ),
-        "log", "log",
-    )  # fmt: skip
-    blocks: list[Block] = [rates, targets, curves]
-    if len(s.early_steps):
-        name = "share of rows wrong" if a.task != "regression" else "unexplained variance"
-        best = int(s.early_errors.argmin())
-        words = (
-            f"The {name} on {s.early_on} after each number of steps. The least is {s.early_errors[best]:.3g}, at step "
-            f"{s.early_steps[best]:,.0f}; at the last step shown it is {s.early_errors[-1]:.3g}."
-        )
-        curve, line = (
-            series(name, s.early_steps, s.early_errors, role="true"),
-            Line("least", x=float(s.early_steps[best])),
-        )
-        blocks.append(Figure("What early stopping would give", words, "step", name, (curve,), "log", lines=(line,)))
-    return tuple(blocks)
-
-
-def _rates(a: Analysis, rate: float) -> tuple[float, float]:
-    """The same rate for the summed loss and for its mean over rows."""
-    return rate, rate * a.rows_of_theory
-
-
-def _curve(name: str, steps: np.ndarray, band: np.ndarray, role: Any) -> Any:
-    value = np.where(band[0] > FADED, band[0], np.nan)
-    lower, upper = np.maximum(band[1], FADED), np.where(band[2] > FADED, band[2], np.nan)
-    return series(name, steps, value, lower=lower, upper=upper, role=role)
-
-
-def _new(a: Analysis) -> tuple[Block, ...]:
-    got = a.new_data
-    rows: list[tuple[Any, ...]] = [
-        ("rows left out one at a time, best ridge", _error(a, got.left_out_error)),
-        *_unrepeated(a),
-    ]
-    if got.test_rows:
-        rows.append((f"{count_of(got.test_rows, 'test row')}, trained to the end", _error(a, got.test_error)))
-        rows.append((f"{count_of(got.test_rows, 'test row')}, same ridge", _error(a, got.test_error_ridged)))
-        rows.append(("test rows, mean |y − f| at the end", f"{got.test_mean_absolute:.4g}"))
-    blocks: list[Block] = [Table(("The network's limit on", _measure(a)), tuple(rows))]
-    vacuous = got.bound is None or got.bound_vacuous
-    rows = [(t.name, t.value, t.formula) for t in got.bound_terms]
-    rows.append(("in all", got.bound, "says nothing" if vacuous else "holds with probability 95%"))
-    missing = ", and without a positive lower bound on λ_min there is none" if got.bound is None else ""
-    words = (
-        "Theorem 5.1 with every constant shown. It bounds the expected loss on new data, for a loss between 0 and 1; "
-        f"from 1 on it says nothing{missing}. Terms that vanish as the width grows and κ shrinks are left out."
-    )
-    blocks.append(Table(("Term of the bound", "value", "formula"), tuple(rows), words))
-    if vacuous:
-        blocks.append(Text("The bound is vacuous here. Leave-one-out above is the number to use.", "warning"))
-    return tuple(blocks)
-
-
 def _problems(a: Analysis) -> tuple[Block, ...]:
     p = a.problems
     c = p.counts
@@ -484,71 +278,6 @@ def _copied(a: Analysis) -> str:
 
 def _groups(groups: tuple[tuple[int, ...], ...]) -> str:
     return "; ".join(" = ".join(str(i) for i in group) for group in groups[:6])
-
-
-def _trust(a: Analysis) -> tuple[Block, ...]:
-    t, s = a.trust, a.speed
-    assumptions = Table(
-        ("The theory assumes", "here", "detail"), tuple((x.statement, x.status, x.detail) for x in t.assumptions)
-    )
-    when = "at the end of training" if t.lazy_steps is None else f"after {count_of(t.lazy_steps, 'step')}"
-    value, lower, upper = t.movement[:, 1:]
-    curve = series("movement", s.steps[1:], value, lower=lower, upper=upper, role="true")
-    words = (
-        "‖W(s) − W(0)‖ of all weights together. Divided by √width times the initial scale κ it is the laziness number."
-    )
-    moved = Figure("Predicted movement of the weights", words, "step", "distance moved", (curve,), "log")
-    lazy = Figure(
-        f"Laziness {when}",
-        "How far a neuron moves, over the size of its pre-activation; κ is the standard deviation of the initial "
-        "weights. Below 0.1 the predicted curves are good to a few percent; above 1 the network has left the regime of "
-        "the theory.",
-        "width", "laziness",
-        tuple(
-            series(f"κ = {kappa:g}", t.widths, row, role=role)
-            for kappa, row, role in zip(t.kappas, t.laziness, ("worst", "random", "true"), strict=True)
-        ),
-        "log", "log", (Line("lazy below", y=0.1), Line("not lazy above", y=1.0)),
-    )  # fmt: skip
-    table = Table(
-        ("width", *(f"κ = {kappa:g}" for kappa in t.kappas)),
-        tuple(
-            (f"{int(m):,}", *(f"{number(lazy, 3)} ({flip:.1%} flip)" for lazy, flip in zip(*columns, strict=True)))
-            for m, *columns in zip(t.widths, t.laziness.T, t.flips.T, strict=True)
-        ),
-        f"Laziness {when}, and the share of ReLU signs expected to flip, by width and initial scale κ (the standard "
-        "deviation of the weights).",
-    )
-    words = []
-    if t.width_for_lazy is not None:
-        words.append(f"At κ = 1 the whole run is lazy from width {t.width_for_lazy:,.0f} on.")
-    if t.theorem_width is not None:
-        words.append(f"Theorem 3.1 itself asks for width {number(t.theorem_width, 2)} (its constant taken as 1).")
-    return (assumptions, table, lazy, moved, *(Text(word) for word in words))
-
-
-def _noise(a: Analysis) -> tuple[Block, ...]:
-    assert a.noise is not None
-    z = a.noise
-    words = (
-        "As labels are redrawn at random, the complexity of all of them together climbs towards that of random labels."
-    )
-    if z.complexity_ridge:
-        words += f" With ridge {z.complexity_ridge:.2g}, since rows repeat or nearly do."
-    curve, share = series("complexity", z.rates, z.complexity, role="accent"), "share of labels redrawn"
-    complexity = Figure("Complexity against label noise", words, share, "complexity", (curve,))
-    words = f"The network's limit, {z.rows}, whose labels are redrawn at the same rate."
-    curves = (
-        series("mean |y − f|", z.rates, z.mean_absolute, role="random"),
-        series("share of rows wrong", z.rates, z.error, role="true"),
-    )
-    errors = Figure("Loss and error against label noise", words, share, "on new rows", curves)
-    table = Table(
-        ("share redrawn", "complexity", "mean |y − f|", "share of rows wrong"),
-        tuple(zip(z.rates.tolist(), z.complexity.tolist(), z.mean_absolute.tolist(), z.error.tolist(), strict=True)),
-        "Trained to the end" + (f", with ridge {number(z.ridge)} since rows repeat or nearly do." if z.ridge else "."),
-    )
-    return complexity, errors, table
 
 
 def _done(a: Analysis) -> tuple[Block, ...]:

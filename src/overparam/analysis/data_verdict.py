@@ -8,13 +8,9 @@ from overparam.analysis.data_answers import (
     ClassFound,
     Copies,
     ErrorEstimate,
-    Learnability,
-    NewData,
     Problems,
     Rival,
     Scores,
-    Speed,
-    Trust,
 )
 from overparam.analysis.data_growth import Growth, growth_sentence
 from overparam.analysis.data_kinds import Kinds, kinds_sentence
@@ -33,13 +29,9 @@ from overparam.analysis.data_telling import (
 )
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Tone, Verdict
-from overparam.core.words import count_of, listed, measured, number, percent, quoted, rounded_up
+from overparam.core.words import count_of, listed, measured, number, percent, quoted
 from overparam.data.copies import LEAST_DIMENSION
 
-CLEAR = 2.0
-"""Standard errors from which a difference is not put down to chance."""
-PATIENCE = 1e6
-"""Steps of full gradient descent beyond which the end of training is not what anyone will see."""
 FEW = 30
 """Rows below which the verdict says that it is a rough guess."""
 FOUND = 0.5
@@ -438,110 +430,3 @@ def _doubts(problems: Problems) -> str:
     if not found:
         return "The checks of the data found nothing else."
     return "Look at the data: " + "; ".join(found) + "."
-
-
-def theory_says(
-    classes: bool, n: int, learn: Learnability, fast: Speed, new: NewData, problems: Problems, believed: Trust
-) -> tuple[str, ...]:
-    """What the theory of wide two-layer networks adds, for those who want it."""
-    sentences = [*_backwards(classes, learn), _simplicity(classes, learn)]
-    out_of_reach = _out_of_reach(classes, learn, fast)
-    sentences += [_speed(fast, n, problems), *out_of_reach]
-    if not out_of_reach:
-        sentences += _stopping(classes, learn, fast)
-    return (*sentences, _belief(believed))
-
-
-def _standard_errors(right: np.ndarray, other: np.ndarray) -> float:
-    """(b − c)/√(b + c): b rows got right by the first alone, c by the other alone."""
-    gained, lost = int(np.sum(right & ~other)), int(np.sum(other & ~right))
-    return (gained - lost) / float(np.sqrt(max(1, gained + lost)))
-
-
-def _backwards(classes: bool, learn: Learnability) -> list[str]:
-    """Far more rows wrong than for shuffled labels: a rule under which similar rows have different labels."""
-    if not classes:
-        return []
-    error, chance = learn.left_out_error_end, learn.shuffled_errors_end
-    if error < chance.max() + 0.05 or error < chance.mean() + 5 * chance.std(ddof=1):
-        return []
-    return [
-        f"The labels are not random, though: trained to the end it is wrong {percent(error)} of the time, where shuffled "
-        f"labels give {percent(float(chance.mean()))}. Similar rows have different labels more often than chance would "
-        "have it, as when a label depends on a count or a parity; another kind of model may learn them."
-    ]
-
-
-def _simplicity(classes: bool, learn: Learnability) -> str:
-    ratio, what = learn.simpler_than_shuffled, "labels" if classes else "targets"
-    which = "" if learn.complexity.certified else ", measured with a ridge since rows repeat or nearly do"
-    drawn = learn.shuffled_complexities if learn.complexity.certified else learn.shuffled_ridged_complexities
-    chance = max(0.05, 3 * float(drawn.std(ddof=1) / drawn.mean()))
-    if ratio >= 1.3 and ratio > 1 + chance:
-        return f"The {what} are {ratio:.3g} times less complex than the same {what} shuffled{which}."
-    if ratio > 1 + chance:
-        return f"The {what} are only {ratio:.3g} times less complex than the same {what} shuffled{which}."
-    words = "about as complex as" if ratio >= 1 - chance else "more complex than"
-    return f"The {what} are {words} the same {what} shuffled (ratio {ratio:.2g}){which}."
-
-
-def _speed(fast: Speed, n: int, problems: Problems) -> str:
-    found = [t for t in fast.targets if t.labels == "true" and t.value is not None]
-    rates = f"At rate {fast.rate:.3g} ({fast.rate * n:.3g} for a mean loss), half the largest stable one,"
-    clash = problems.counts["contradictions"]
-    if not found:
-        why = ": equal rows with different labels cannot all be fitted" if clash else ""
-        return f"{rates} the training loss is not known to fall to half of its start{why}."
-    last = found[-1]
-    why = "; equal rows with different labels keep it from 1%" if clash and last.relative_target > 0.01 else ""
-    return f"{rates} the training loss falls to {last.relative_target:.0%} of its start in {_steps(last.value)}{why}."
-
-
-def _out_of_reach(classes: bool, learn: Learnability, fast: Speed) -> list[str]:
-    """Where the good error comes after more steps than anyone takes, what there is before."""
-    last = [t for t in fast.targets if t.labels == "true"][-1]
-    if not len(fast.early_steps) or last.value is None or last.value <= PATIENCE:
-        return []
-    found = float(fast.early_errors.min())
-    chance = CLEAR * float(np.sqrt(found * (1 - found) / fast.early_rows)) if classes else 0.1
-    if found - learn.left_out_error < max(0.05, chance):
-        return []
-    words = f"wrong {percent(found)} of the time" if classes else f"at {found:.0%} of the variance unexplained"
-    return [
-        f"So many steps are out of reach: within the first {_steps(fast.early_steps[-1])} it is {words} at best, "
-        f"on {fast.early_on}."
-    ]
-
-
-def _stopping(classes: bool, learn: Learnability, fast: Speed) -> list[str]:
-    """Whether leave-one-out, which uses every row, prefers a ridge; when to stop, from the rows held out."""
-    best, end = learn.left_out_error, learn.left_out_error_end
-    if classes:
-        gains = end - best >= 0.01 and _standard_errors(learn.margins > 0, learn.margins_end > 0) >= CLEAR
-        compared = f"the limit is wrong {percent(end)} of the time when trained to the end, {percent(best)} with the best ridge"
-    else:
-        gains = end - best > 0.02 * max(end, 1e-12)
-        compared = f"the limit leaves {end:.0%} of the variance unexplained when trained to the end, {best:.0%} with the best ridge"
-    if not gains:
-        return ["Training to the end costs nothing measurable on rows left out: there is no need to stop early."]
-    when = ""
-    if len(fast.early_steps):
-        step = fast.early_steps[int(fast.early_mean_squares.argmin())]
-        when = f"; the mean square on {fast.early_on} is least after about {count_of(int(step), 'step')}"
-    return [f"Stop early or use weight decay: on rows left out {compared}{when}."]
-
-
-def _belief(believed: Trust) -> str:
-    width = believed.width_for_lazy
-    if width is None:
-        return "How wide a network must be for this to hold is not known: rows repeat or nearly do."
-    return (
-        f"This describes very wide networks: at initial weights of standard deviation 1, width {rounded_up(width)} or more "
-        "stays close to it to the end of training."
-    )
-
-
-def _steps(count: float | None) -> str:
-    if count is None:
-        return "more than 10¹² steps"
-    return f"{number(round(count), None if count < 1e7 else 2)} {'step' if round(count) == 1 else 'steps'}"
