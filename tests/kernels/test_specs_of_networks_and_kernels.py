@@ -7,7 +7,7 @@ import pytest
 from overparam import kernels as K
 from overparam import layers, networks
 from overparam.core.spec import TABLE, Spec, spec_of
-from overparam.layers import Erf, Flatten, LayerNorm, Relu, standard
+from overparam.layers import Erf, Flatten, Gabor, LayerNorm, Relu, standard
 
 LAYERS = [
     standard.conv(4, 3, padding="SAME", b_std=0.1),
@@ -46,6 +46,20 @@ THINGS = [
     K.Composed(LAYERS, image=(6, 6, 2)),
     K.Residual(3, activation=Erf()),
     K.ResidualConvolutional(2, image=(8, 8, 1)),
+    K.Myrtle(7, b_std=0.1, image=(8, 8, 1)),
+    K.Composed(
+        [
+            standard.conv(2, 2, 2, transposed=True),
+            standard.attention(2, 2, 2, 2, 0.1),
+            standard.sliced(slice(0, 2)),
+            standard.dropout(0.5),
+            standard.concatenated([standard.conv(2, 1)], [standard.conv(2, 1)], axis=0),
+            Gabor(),
+            standard.global_avg_pool(),
+            standard.dense(1),
+        ],
+        masked=7.0,
+    ),
     2 * K.TwoLayer() + K.TwoLayer(),
     K.TwoLayer() * K.Gaussian() + 1.0,
     K.Composed([standard.dense(1)]) * K.Gaussian(),

@@ -8,7 +8,18 @@ import pytest
 from overparam import kernels, networks
 from overparam.core.network import Params
 from overparam.layers import Flatten, LayerNorm, Relu, standard
-from overparam.layers.standard import avg_pool, concatenated, conv, dense, global_avg_pool, product_of, sum_of, sum_pool
+from overparam.layers.standard import (
+    attention,
+    avg_pool,
+    concatenated,
+    conv,
+    dense,
+    global_avg_pool,
+    product_of,
+    sliced,
+    sum_of,
+    sum_pool,
+)
 from overparam.networks import Sequence
 
 WIDE = 64
@@ -35,6 +46,21 @@ FINITE = {
     "residual with a strided projection": (
         (4, 4, 1),
         [wide(), sum_of([wide(1, 2)], [RELU, wide(3, 2)]), sum_of([], [RELU, wide(2)]), RELU, *HEAD],
+    ),
+    "transposed, sliced, positions side by side": (
+        (3, 2, 2),
+        [
+            wide((2, 3), 2, transposed=True),
+            RELU,
+            sliced(slice(1, None), -1),
+            concatenated([wide(2)], [wide(1)], axis=0),
+            RELU,
+            *HEAD,
+        ],
+    ),
+    "attention to embedded positions": (
+        (4, 2),
+        [wide(1), attention(WIDE, WIDE, 4, WIDE, 0.2, position="concatenate", W_key_std=1.5), RELU, *HEAD],
     ),
     "layer norms": ((4, 2), [wide(), LayerNorm((0,)), RELU, wide(2), LayerNorm(), RELU, *HEAD]),
     "gates and branches side by side": (
@@ -181,6 +207,11 @@ def test_residual_kernels_are_their_compositions():
     known = kernels.Composed([c[0], *groups, RELU, Flatten(), dense(1, 1.3, 0.2)])
     np.testing.assert_allclose(deep(images), known(images), rtol=1e-12)
     rows = np.moveaxis(images, -1, 1).reshape(2, -1)
+    images, c = some((5, 4, 2)), conv(8, 3, 1, "SAME", 2**0.5, 0.2)
+    small, last = [avg_pool(2, 2)], [global_avg_pool(), dense(1, 2**0.5, 0.2)]
+    for depth, (first, then, third) in {5: (2, 1, 1), 10: (3, 3, 3)}.items():
+        known = kernels.Composed([*[c, RELU] * first, *small, *[c, RELU] * then, *small, *[c, RELU] * third, *last])
+        np.testing.assert_allclose(kernels.Myrtle(depth, b_std=0.2)(images), known(images), rtol=1e-12)
     pooled = kernels.ResidualConvolutional(groups=1, image=(4, 4, 2), trained="last")
     np.testing.assert_allclose(pooled(rows), pooled(rows, get="nngp"), rtol=1e-13)
 
@@ -223,6 +254,7 @@ def test_bad_numbers_are_one_line():
         (lambda: LayerNorm(epsilon=0.0), "expected a finite number > 0"),
         (lambda: kernels.Residual(depth=4, per_block=2), "whole blocks"),
         (lambda: kernels.ResidualConvolutional(padding="VALID"), "which keep the positions"),
+        (lambda: kernels.Myrtle(6), "expected 5, 7 or 10"),
     ):
         with pytest.raises(ValueError) as caught:  # noqa: PT011
             call()

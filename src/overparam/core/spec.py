@@ -25,7 +25,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
         "Residual", "Sequence", "ThreeLayer", "ThreeLayerResNet", "TwoLayer", "Vgg",
     ),
     "kernels": (
-        "ArcCosine", "Arcsine", "Composed", "Convolutional", "FullyConnected", "Gaussian", "Laplace", "Polynomial",
+        "ArcCosine", "Arcsine", "Composed", "Convolutional", "FullyConnected", "Gaussian", "Laplace", "Myrtle", "Polynomial",
         "ProductLaplace", "RandomFeatures", "Recursive", "Residual", "ResidualConvolutional", "TwoLayer",
     ),
     "training": (

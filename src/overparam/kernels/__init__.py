@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from overparam.kernels.classical import Recursive as Recursive
     from overparam.kernels.classical import median_distance as median_distance
     from overparam.kernels.composed import Composed as Composed
+    from overparam.kernels.composed import Myrtle as Myrtle
     from overparam.kernels.composed import Residual as Residual
     from overparam.kernels.composed import ResidualConvolutional as ResidualConvolutional
     from overparam.kernels.convolutional import Convolutional as Convolutional
@@ -37,7 +38,7 @@ _PLACES = {
     for module, names in {
         "core.kernel_algebra": "normalised",
         "kernels.classical": "Gaussian Laplace Polynomial Recursive median_distance",
-        "kernels.composed": "Composed Residual ResidualConvolutional",
+        "kernels.composed": "Composed Myrtle Residual ResidualConvolutional",
         "kernels.convolutional": "Convolutional",
         "kernels.empirical": "Empirical",
         "kernels.fully_connected": "FullyConnected",
@@ -60,6 +61,7 @@ __all__ = [
     "FullyConnected",
     "Gaussian",
     "Laplace",
+    "Myrtle",
     "Polynomial",
     "ProductLaplace",
     "RandomFeatures",

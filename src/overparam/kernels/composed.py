@@ -1,4 +1,4 @@
-"""Kernels read from layers: of any sequence of them, and of residual networks."""
+"""Kernels read from layers: of any sequence of them, of residual networks, and the Myrtle kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from overparam.layers.layer import AbstractLayer, Shape
 from overparam.layers.limit_kernel import AbstractCompositionKernel
 from overparam.layers.pooling import Flatten
 from overparam.layers.relu import Relu
-from overparam.layers.standard import AbstractWritten, Part, composition_from, conv, dense, global_avg_pool, sum_of
+from overparam.layers.standard import (
+    AbstractWritten,
+    Part,
+    avg_pool,
+    composition_from,
+    conv,
+    dense,
+    global_avg_pool,
+    sum_of,
+)
 from overparam.layers.windows import Padding
 
 
@@ -163,3 +172,50 @@ class ResidualConvolutional(AbstractCompositionKernel):
     def _conv(self, stride: int, role: Literal["input", "hidden"]) -> Part:
         trained = trains(self.trained, role)
         return conv(self.width, self.patch, stride, self.padding, self.W_std, self.b_std, trained=trained)
+
+
+@final
+@dataclass(frozen=True)
+class Myrtle(AbstractCompositionKernel):
+    """The kernels of Shankar et al. (2020) for images: 3 × 3 convolutions and ReLUs in three groups, averages of 2 × 2 positions after the
+    first two, the average over all positions after the third, a dense layer.
+
+    Convolutions are h ↦ (W_std/√(9 channels)) W ∗ h + b_std b, zero padding counted. On 32 × 32 images each pair has a
+    million pairs of positions before the first average: take few images, or a GPU by `kernel.jax`.
+
+    Args:
+        depth: 5, 7 or 10: 2 + 1 + 1, 2 + 2 + 2 or 3 + 3 + 3 convolutions, and the dense layer.
+        W_std, b_std: of every layer.
+        image: (rows, columns, channels) of samples that come as rows.
+    """
+
+    depth: int = 5
+    W_std: float = 2**0.5
+    b_std: float | None = None
+    image: Shape | None = None
+
+    def __post_init__(self) -> None:
+        if self.depth not in _MYRTLE:
+            raise ValueError(f"`depth` is {self.depth!r}; expected 5, 7 or 10")
+        checks.positive(self.W_std, "W_std", zero=True)
+        checks.positive(self.b_std or 0.0, "b_std", zero=True)
+        if self.image is not None:
+            object.__setattr__(self, "image", tuple(self.image))
+
+    @property
+    def written(self) -> tuple[Part, ...]:
+        """Groups, each with its average."""
+        parts: list[Part] = []
+        for group, average in zip(
+            _MYRTLE[self.depth], (avg_pool(2, 2), avg_pool(2, 2), global_avg_pool()), strict=True
+        ):
+            parts += [conv(1, 3, padding="SAME", W_std=self.W_std, b_std=self.b_std), Relu()] * group
+            parts.append(average)
+        return (*parts, dense(1, self.W_std, self.b_std))
+
+    def composition(self, shape: Shape) -> Composition:
+        """For images of four rows and columns or more."""
+        return composition_from(self.written, shape, self.image)
+
+
+_MYRTLE = {5: (2, 1, 1), 7: (2, 2, 2), 10: (3, 3, 3)}
