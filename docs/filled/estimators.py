@@ -12,10 +12,14 @@ from scipy.stats import rankdata
 from filled.committed import Result, all_of, fixed, percent, table, whole
 
 OURS = "NTK"
+APART = ("CatBoost", "xRFM", "WideNet")
+"""Run on some of the tables: each is compared on those."""
+LARGE = 1_400
+"""Rows fitted of a table of more than 2,000."""
 LOST = 0.02
 """Behind the best rival by more: such tables are listed."""
 DRAWS = 10_000
-HALVES = {0: "developed on", 1: "looked at once"}
+HALVES = {0: "developed on", 1: "the others"}
 
 
 def estimators(result: Result) -> dict[str, str]:
@@ -44,9 +48,8 @@ def estimators(result: Result) -> dict[str, str]:
     regression = _models(targets)
     whole_targets = [row for row in targets if set(regression) <= set(row["models"])]
     told = _errors(whole_targets, regression)
-    cat = [row for row in uci if "CatBoost" in row["models"]]
-    both = _errors(cat, [OURS, "CatBoost"])
-    pair = np.array(list(both.values()))
+    T = np.array(list(told.values()))
+    slower = [row["NTK"] / (row["forest"] + row["grid"]) for row in times]
     return {
         "tables": whole(len(errors)),
         "splits": whole(len(full)),
@@ -65,8 +68,12 @@ def estimators(result: Result) -> dict[str, str]:
         "forest": fixed(ahead["random forest"][0], 1),
         "boosting": fixed(ahead["histogram boosting"][0], 1),
         "vectors": fixed(ahead["support vectors"][0], 1),
-        "catboost-tables": whole(len(both)),
-        **{f"catboost{end}": fixed(-side, 1) for end, side in zip(("", "-most", "-least"), _ahead(pair, 1), strict=True)},
+        "trees": fixed(ahead["extra trees"][0], 1),
+        "large": whole(len({row["table"] for row in full if row["n"] > LARGE})),
+        "apart": table(
+            ["model", "tables", "splits", "its accuracy", "NTKClassifier's", "NTKClassifier ahead by, points", "seconds a fit", "NTKClassifier's"],
+            [_beside(uci, name) for name in APART if any(name in row["models"] for row in uci)],
+        ),
         "lost": table(["table", "rows fitted", "NTKClassifier wrong", "the best rival", "which"], lost),
         "lost-count": whole(len(lost)),
         "won-count": whole(np.sum(E[:, 1:].min(axis=1) - E[:, 0] > LOST)),
@@ -80,6 +87,18 @@ def estimators(result: Result) -> dict[str, str]:
         "loo-inside": percent(float(np.mean(inside)), 0),
         "targets": whole(len(told)),
         "regression": table(["table", *regression], [[name, *(fixed(value, 2) for value in own)] for name, own in told.items()]),
+        "regression-ranks": table(
+            ["model", "mean rank", "median ratio to NTKRegressor's mean square"],
+            [
+                ["NTKRegressor" if not j else name, fixed(np.mean([rankdata(own)[j] for own in T]), 2), fixed(np.median(T[:, j] / T[:, 0]), 2)]
+                for j, name in enumerate(regression)
+            ],
+        ),
+        "regression-apart": table(
+            ["model", "targets", "NTKRegressor better on", "median ratio to NTKRegressor's mean square"],
+            [_ratios(targets, name) for name in APART if any(name in row["models"] for row in targets)],
+        ),
+        "slowest": fixed(max(slower), 2),
         "times": table(
             ["rows", "NTKClassifier", "500 trees", "25 support vector machines in three folds"],
             [[whole(row["n"]), *(fixed(row[key], 1) for key in ("NTK", "forest", "grid"))] for row in times],
@@ -89,9 +108,34 @@ def estimators(result: Result) -> dict[str, str]:
 
 
 def _models(rows: Sequence[Any]) -> list[str]:
-    """Those that were run wherever any was, ours first; CatBoost was run on some and stands apart."""
+    """Those that were run wherever any was, ours first."""
     found = dict.fromkeys(name for row in rows for name in row["models"])
-    return [OURS, *(name for name in found if name not in (OURS, "CatBoost"))]
+    return [OURS, *(name for name in found if name not in (OURS, *APART))]
+
+
+def _beside(rows: Sequence[Any], name: str) -> list[str]:
+    own = [row for row in rows if name in row["models"]]
+    errors = _errors(own, [OURS, name])
+    E = np.array(list(errors.values()))
+    lead = _ahead(E, 1)
+    return [
+        "WideNetClassifier" if name == "WideNet" else name,
+        whole(len(errors)),
+        whole(len(own)),
+        *(percent(1 - E[:, j].mean(), 1) for j in (1, 0)),
+        f"{fixed(lead[0], 2)} ({fixed(lead[1], 2)} to {fixed(lead[2], 2)})",
+        *(fixed(_mean(own, one, 3), 1) for one in (name, OURS)),
+    ]
+
+
+def _ratios(rows: Sequence[Any], name: str) -> list[str]:
+    told = np.array(list(_errors([row for row in rows if name in row["models"]], [OURS, name]).values()))
+    return [
+        name,
+        whole(len(told)),
+        whole(np.sum(told[:, 0] < told[:, 1])),
+        fixed(np.median(told[:, 1] / told[:, 0]), 2),
+    ]
 
 
 def _errors(rows: Sequence[Any], models: Sequence[str]) -> dict[str, np.ndarray]:
