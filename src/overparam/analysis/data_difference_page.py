@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from overparam.analysis.data_telling import sides
+from overparam.analysis.data_overview import in_percent
+from overparam.analysis.data_telling import cut, sides
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Figure, Section, Table, Text, Tone, Verdict, series
 from overparam.core.words import as_sure_as, count_of, listed, quoted, with_noun
@@ -114,7 +115,14 @@ def make_difference_sections(d: Difference) -> tuple[Section, ...]:
             rows.append((name, *sides(each)))
         rows.append(("change, in points", *_in_points(d.error_change)))
         told = "share of the variance unexplained" if "regression" in d.task else "share of rows wrong"
-        found.append(Section(f"The error on {d.error_of}", (Table(("", told, "from", "to"), tuple(rows), _how(d)),)))
+        both = [cut(each) for each in (d.error_before, d.error_after)]
+        drawn = series(
+            "error", ["before", "after"], [each.value for each in both],
+            lower=[each.lower for each in both], upper=[each.upper for each in both], mark="points", role="true",
+        )  # fmt: skip
+        figure = in_percent(Figure("Before and after", "Points with 95% intervals.", "version", told, (drawn,)))
+        table = Table(("", told, "from", "to"), tuple(rows), _how(d))
+        found.append(Section(f"The error on {d.error_of}", (figure, table)))
     if d.label_changes:
         cells = tuple((c.key or c.row_before, c.row_after, c.before, c.after) for c in d.label_changes)
         caption = f"The first {len(cells)} of {d.labels_changed:,}." if (d.labels_changed or 0) > len(cells) else ""
