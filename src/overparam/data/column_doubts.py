@@ -31,6 +31,8 @@ NEARLY_BY_VALUE = 0.07
 EXACT, LINES = 0.9, 200
 """Share of rows in which a column is a real target in other numbers, of which it is said too; pairs of rows that tell the line."""
 MOST_NAMED, MOST_LEAKS = 20, 3
+NO_LABEL = ("", "?", "-", "na", "n/a", "nan", "null")
+"""Names of classes that often stand for no label."""
 CODE_FAR, CODE_LEAST, CODE_SHARE = 3.0, 5, 0.005
 """A number in at least so many rows, and in so large a share of them, further from all others than so many times their range."""
 Limits = Sequence[tuple[float, float, int]]
@@ -109,10 +111,12 @@ def _codes(raw: Raw, rows: np.ndarray, numbers: bool) -> list[ColumnNote]:
 
 
 def label_notes(order: Sequence[object], asked: bool) -> list[ColumnNote]:
-    """What may be wrong with the classes: whole numbers that may be amounts, names that differ in capitals alone.
+    """What may be wrong with the classes: whole numbers that may be amounts, names that differ in capitals alone, or stand for no label.
 
     >>> [note.words for note in label_notes(("No", "no", "yes"), asked=False)]
     ["the classes 'No' and 'no' differ in capitals and spaces alone: perhaps they are one"]
+    >>> [note.words for note in label_notes(("yes", "?"), asked=False)]
+    ["the class '?' may stand for no label: leave its rows out if it does"]
     """
     words = []
     if not asked and len(order) > 2 and all(isinstance(value, int) and not isinstance(value, bool) for value in order):
@@ -122,6 +126,8 @@ def label_notes(order: Sequence[object], asked: bool) -> list[ColumnNote]:
     known: dict[str, str] = {}
     for value in order:
         if isinstance(value, str):
+            if value.strip().casefold() in NO_LABEL:
+                words.append(f"the class {value!r} may stand for no label: leave its rows out if it does")
             first = known.setdefault(" ".join(value.casefold().split()), value)
             if first != value:
                 words.append(
