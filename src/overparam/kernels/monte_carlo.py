@@ -41,7 +41,7 @@ def monte_carlo_kernel(
 ) -> SampledKernel:
     """Θ ≈ mean over draws w of Σ ∂f(x)/∂w · ∂f(z)/∂w, or of f(x)·f(z), over k outputs divided by k.
 
-    Ref: fine_grained, Def. 3.1
+    Ref: fine_grained, Eq. (3)
 
     Differs from the paper: it takes a mean over infinitely many units; here over draws of whole networks of any kind.
 
