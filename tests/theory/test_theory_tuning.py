@@ -322,6 +322,8 @@ def test_random_features_stand_where_a_matrix_does_not_fit(monkeypatch):
     assert fit.chosen.startswith("30 random features of ")
     with pytest.raises(ValueError, match="deviations need a factor"):
         fit.deviations(Z)
+    one_large = np.append(np.zeros(N - 1, dtype=int), 1)  # every part of the rows is all of them
+    assert tuned_fit(X, SIGNS, groups=one_large, candidates=KERNELS, random_features=9).chosen.startswith("9 random")
     only = {"conjugate": KERNELS["conjugate"]}
     assert tuned_fit(X, SIGNS, candidates=only, random_features="auto", device="cpu").folds is not None
     for options, said in (

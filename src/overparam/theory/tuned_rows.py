@@ -266,19 +266,18 @@ class FittedRows:
 
         whole = sums(slice(None), 0.0)
         vectors, shares, weights = solved(*whole)
-        alone, fitted = np.empty((2, len(ridges), *Y.shape))
+        left_out = np.empty((len(ridges), *Y.shape))
         for piece, F in panels(slice(None), 0.3):
             F = F @ vectors
-            fitted[:, piece] = F @ weights
-            alone[:, piece] = Y[piece] - (Y[piece] - fitted[:, piece]) / (1 - (F**2 @ shares).T[:, :, None])
-        left_out, singled = alone, int(self.groups.max()) + 1 == len(self.y)
+            left_out[:, piece] = Y[piece] - (Y[piece] - F @ weights) / (1 - (F**2 @ shares).T[:, :, None])
+        alone, singled = left_out, int(self.groups.max()) + 1 == len(self.y)
         if not singled:
             fold, left_out = self.folds(key)[0], np.empty_like(alone)
             for own in np.unique(fold):
                 part = sums(np.flatnonzero(fold == own), 0.6)
-                vectors, _, weights = solved(whole[0] - part[0], whole[1] - part[1])
+                turned, _, without = solved(whole[0] - part[0], whole[1] - part[1])
                 for piece, F in panels(np.flatnonzero(fold == own), 0.8):
-                    left_out[:, piece] = (F @ vectors) @ weights
+                    left_out[:, piece] = (F @ turned) @ without
         left_out = left_out / roots
         scores = [self.mean(np.sum((self.scaled - found) ** 2, axis=1)) for found in left_out]
         settings = [
@@ -286,7 +285,8 @@ class FittedRows:
             for ridge, score, found in zip(ridges, scores, left_out, strict=True)
         ]
         best = int(np.argmin(scores))
-        dual = roots * (Y - fitted[best]) / ridges[best]
+        fitted = np.concatenate([F @ (vectors @ weights[best]) for _, F in panels(slice(None), 0.9)])
+        dual = roots * (Y - fitted) / ridges[best]
         coefficients = np.stack([np.bincount(self.same, column) for column in dual.T], axis=1)
         return AtRidges(settings, left_out, None if singled else alone[best] / roots, coefficients)
 

@@ -381,7 +381,7 @@ def _search(
             tell(start + (stop - start) * place / len(names), 1.0, f"{name}, {count_of(len(rows.y), 'row')}")
             if stopped is not None:
                 return rows.by_steps(name, *stopped, key)
-            if sampled and len(rows.y) == n:
+            if sampled and rows is fitter:
                 return rows.by_features(name, key, tell)
             return rows.at_ridges(name, None if guesses is None else guesses[name])
 
