@@ -8,7 +8,7 @@ from typing import Any
 
 from filled.committed import Result, table, whole
 
-SIDES = ("both sides", "one side")
+SIGNALS = ("SIGKILL", "SIGINT", "SIGTERM")
 
 
 def promises(result: Result) -> dict[str, str]:
@@ -25,18 +25,38 @@ def promises(result: Result) -> dict[str, str]:
         for kind, one in found.items()
     ]
     tally = found["containment"]["tally"]
-    names = sorted({name.split(" | ")[0] for name in tally if " | " in name})
+    asked = sorted({tuple(name.split(" | ")[:2]) for name in tally if " | " in name})
     brackets = [
-        [name, *(whole(_count(tally, name, word)) for word in ("both sides | holds", "one side | holds", "not decided", "VIOLATED")),
+        [name, sense, *(whole(_count(tally, name, sense, word)) for word in ("both sides | holds", "one side | holds", "not decided", "VIOLATED")),
          f"10^{_median(found['containment']['decades'].get(name, {}))}"]
-        for name in names
+        for name, sense in asked if sense != "none"
     ]  # fmt: skip
+    made = {
+        name.removeprefix("matrices of "): whole(count)
+        for name, count in tally.items()
+        if name.startswith("matrices of ")
+    }
+    killed = found.get("kills", {"tally": {}})["tally"]
+    works = sorted({name.split(" | ")[0] for name in killed})
     return {
         "kinds": table(["attack", "cases", "failed, mended since", "failed", "peak memory of the process"], lines),
-        "brackets": table(["bracket of", "both sides, hold", "one side, holds", "not decided", "violated", "median relative width"], brackets),
+        "brackets": table(["bracket of", "sense", "both sides, hold", "one side, holds", "not decided", "violated", "median relative width"], brackets),
         "matrices": whole(tally["matrices"]),
         "large": whole(tally.get("large matrices", 0)),
+        "engines": table(["matrices", "cases"], [[name, count] for name, count in sorted(made.items())]),
+        "kills": table(["work", *SIGNALS, "was done before"], [[work, *_kills(killed, work)] for work in works]),
+        "soaked": whole(found.get("soak", {"done": 0})["done"]),
+        "pages": whole(sum(count for name, count in found.get("pages", {"tally": {}})["tally"].items() if "shown" in name)),
     }  # fmt: skip
+
+
+def _kills(tally: dict[str, int], work: str) -> list[str]:
+    """How often a work was killed by each signal, and how often it had ended."""
+    by = [sum(count for name, count in tally.items() if name == f"{work} | {signal} | killed") for signal in SIGNALS]
+    before = sum(
+        count for name, count in tally.items() if name.startswith(f"{work} | ") and name.endswith("done before")
+    )
+    return [whole(count) for count in (*by, before)]
 
 
 def _kinds(folder: Path) -> list[str]:
@@ -61,8 +81,8 @@ def _together(paths: list[Path]) -> dict[str, Any]:
     return whole_run
 
 
-def _count(tally: dict[str, int], name: str, words: str) -> int:
-    return sum(count for key, count in tally.items() if key.startswith(f"{name} | ") and words in key)
+def _count(tally: dict[str, int], name: str, sense: str, words: str) -> int:
+    return sum(count for key, count in tally.items() if key.startswith(f"{name} | {sense} | ") and words in key)
 
 
 def _median(decades: dict[str, int]) -> int | str:

@@ -358,7 +358,8 @@ def arrays(rng: np.random.Generator, place: Path) -> str | None:
 
 def names(rng: np.random.Generator, place: Path) -> str | None:
     os.mkfifo(place / "pipe.csv")
-    odd = ["~nosuchuser/a.csv", "a\0b.csv", "a" * 5000, "", " ", "/dev/zero", "/dev/null", str(place / "pipe.csv"), "/proc/self/mem", "..", "\n", "ab\udcff.csv", str(place / "pipe.csv") + "/x"]  # fmt: skip
+    (place / "empty").mkdir()
+    odd = ["~nosuchuser/a.csv", "a\0b.csv", "a" * 5000, "", " ", "/dev/zero", "/dev/null", str(place / "pipe.csv"), "/proc/self/mem", str(place / "empty"), "\n", "ab\udcff.csv", str(place / "pipe.csv") + "/x"]  # fmt: skip
     op.load(str(rng.choice(odd)))
     return "SILENT: a name that is none was read"
 
