@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,15 @@ def test_more_classes_than_rows_are_refused_before_anything_is_paid() -> None:
     X, y = np.random.default_rng(0).standard_normal((400, 3)), [f"c{i // 2}" for i in range(400)]
     with pytest.raises(ValueError, match=r"200 classes and 60 rows .* too much"):
         op.analysis.prepare_analyze((X, y), max_rows=60)
+
+
+def test_the_plan_counts_what_many_classes_take() -> None:
+    X = np.random.default_rng(0).standard_normal((3000, 3))
+    few, many = (op.analysis.prepare_analyze((X, [f"c{i % k}" for i in range(3000)])).plan for k in (2, 1500))
+    assert many.memory > few.memory + 1500 * 3000 * 8
+    assert many.seconds > 2 * few.seconds
+    with pytest.raises(ValueError, match=r"needs .* is free"):
+        replace(many, free_memory=2**31).require_memory()
 
 
 def test_a_stop_while_arrays_are_packed_is_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:

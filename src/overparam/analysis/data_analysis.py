@@ -23,6 +23,8 @@ from overparam.analysis.data_answers import (
 )
 from overparam.analysis.data_controls import ControlNumbers, live_numbers
 from overparam.analysis.data_cost import (
+    classes_memory,
+    classes_seconds,
     error_seconds,
     factor_limit,
     fit_memory,
@@ -214,13 +216,14 @@ def prepare_analyze(
         flops = 2.0 * few.n**2 * few.data.d / max(cost.gram_seconds, 1e-9) if few.n > 500 else 2e10
         beyond = 1.5 + 600 * cost.product_seconds + 4 * (2 / 3) * float(few.n) ** 3 / flops
         n, d, tested = rows.n, rows.data.d, 0 if rows.data.test is None else rows.data.test.n
+        many = classes_seconds(n, outputs)
         own = {
-            "fit": fit_seconds(n, d, outputs, device),
-            "forest": pace() * (0.5 + 2 * min(n / 1000, 3.0)),
+            "fit": fit_seconds(n, d, outputs, device) + 0.3 * many,
+            "forest": pace() * (0.5 + 2 * min(n / 1000, 3.0)) + 0.5 * many,
             "folds": pace() * (0.1 + 1.2e-10 * min(n, 3_000) ** 3),
             "kinds": pace() * kinds_seconds(min(n, 3_000), d) if kinds else 0.0,
             "labels": labels_seconds(n, d, device),
-            "error": error_seconds(n, d, tested),
+            "error": error_seconds(n, d, tested) + 0.2 * many,
             "seen": seen_seconds(n, tested),
             "growth": growth_seconds(n),
         }
@@ -232,7 +235,8 @@ def prepare_analyze(
         partial(_conclude, rows, few, int(source.X.shape[1])),
         plan=Plan(
             f"{source.name}: {used} of {count_of(source.d, 'feature')}",
-            memory=max(cost.memory, fit_memory(rows.n, rows.data.d, device) if few is not rows else 0),
+            memory=max(cost.memory, fit_memory(rows.n, rows.data.d, device) if few is not rows else 0)
+            + classes_memory(rows.n, outputs),
             free_memory=cost.free_memory,
             engine=cost.engine,
             device=where,

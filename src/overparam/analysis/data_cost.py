@@ -72,6 +72,16 @@ def pace() -> float:
     return CORE / cpu_rates(TwoLayer(), "ntk", 1).flops
 
 
+def classes_seconds(n: int, outputs: int) -> float:
+    """What many classes add to all parts together: as measured with 100 and 300 classes, in proportion to rows and to classes."""
+    return pace() * 1e-4 * min(n, 3_000) * max(0, outputs - 10)
+
+
+def classes_memory(n: int, outputs: int) -> int:
+    """Bytes of what is held of every row and class: outputs of every kernel and ridge tried, and of forests."""
+    return 4_800 * min(n, BY_PRODUCTS) * max(0, outputs - 10)
+
+
 def fit_memory(n: int, d: int, device: str | None) -> int:
     """Bytes of the tuned fit: above 12,000 rows the matrix of its steps, the columns that lead them, and rows in several forms."""
     n = min(n, most_fitted(device))
