@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import overparam as op
+import overparam.neural_tangents as nt
 from overparam.layers import Flatten, standard
 from overparam.neural_tangents import stax
 
@@ -169,3 +170,19 @@ def test_an_index_is_as_numpy_writes_it():
     assert stax.Slice[1:3, ..., 0] == (slice(1, 3), ..., 0)
     assert [stax.PositionalEmbedding("SUM").name, stax.AttentionMechanism("RELU").name] == ["SUM", "RELU"]
     assert jnp.ndim(jax.tree.leaves(stax.MaskedArray(jnp.ones(2), jnp.ones(2, bool)))[1]) == 1
+
+
+def test_a_mean_over_draws_hands_each_its_key():
+    """One half of a draw's key for the weights, the other for the units that drop out: two draws written out."""
+    init_fn, apply_fn, _ = stax.serial(stax.Dense(3), stax.Dropout(0.5), stax.Flatten())
+    x = LINE[:, 0]
+    mean = nt.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.PRNGKey(5), 2)(x, None, "nngp")
+    expected, rest = 0.0, jax.random.PRNGKey(5)
+    for _ in range(2):
+        rest, own = jax.random.split(rest)
+        weights, units = jax.random.split(own)
+        f = apply_fn(init_fn(weights, x.shape)[1], x, rng=jax.random.split(units)[0])
+        expected = expected + f @ f.T / 6
+    assert np.allclose(mean, expected, atol=1e-6)
+    plain = nt.monte_carlo_kernel_fn(init_fn, lambda params, x: x, jax.random.PRNGKey(5), 1)(x, None, "nngp")
+    assert np.allclose(plain, x @ x.T / 2, atol=1e-6)

@@ -6,6 +6,7 @@ For large networks `op.kernels.Empirical` is quicker: it reads their structure. 
 from __future__ import annotations
 
 import enum
+import inspect
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from string import ascii_letters
@@ -207,8 +208,12 @@ def monte_carlo_kernel_fn(
 ) -> Callable[..., Any]:
     """kernel_fn(x1, x2=None, get=None): the mean of the empirical kernel over draws of the weights.
 
-    Several numbers of draws give an iterator of means. `batch_size` is how many samples a side go at once.
+    Several numbers of draws give an iterator of means. `batch_size` is how many samples a side go at once. Of the key of a draw one half
+    draws the weights, the other is `rng=` of an `apply_fn` that takes it, as dropout asks for.
     """
+    draws_itself = any(
+        each.kind is each.VAR_KEYWORD or each.name == "rng" for each in inspect.signature(apply_fn).parameters.values()
+    )
     kernel_fn = jax.jit(empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, **options), static_argnums=2)
     if batch_size:
         kernel_fn = batch(kernel_fn, batch_size, device_count, store_on_device)
@@ -219,8 +224,9 @@ def monte_carlo_kernel_fn(
         names = get if get is None or isinstance(get, str) else tuple(get)
         for count in range(1, max(several) + 1):
             rest, own = jax.random.split(rest)
-            params = init_fn(own, shape)[1]
-            drawn = kernel_fn(x1, x2, names, params, **more)
+            of_weights, of_units = jax.random.split(own)
+            params = init_fn(of_weights, shape)[1]
+            drawn = kernel_fn(x1, x2, names, params, **({"rng": of_units} if draws_itself else {}) | more)
             total = drawn if total is None else jax.tree.map(jnp.add, total, drawn)
             if count in several:
                 yield jax.tree.map(lambda array, by=count: array / by, total)
