@@ -167,7 +167,8 @@ class AbstractKernelModel(AbstractTuned):
             self.ridge, "ridge", fix="or 'auto'"
         )  # fmt: skip
         self.fit_ = tuned_fit(
-            rows, y[leads], groups=together, weights=None if plain else fitted, candidates=self._candidates(rows, seed),
+            rows, y[leads], groups=together, weights=None if plain else fitted,
+            candidates=self._candidates(rows, seed, not plain),
             ridge=ridge, steps=self.steps, lr=self.lr, task=task, key=seed, jobs=self.n_jobs, device=self.device,
             all_in_full=ALL_IN_FULL, random_features=self.random_features,  # type: ignore[arg-type]
         )  # fmt: skip
@@ -192,7 +193,7 @@ class AbstractKernelModel(AbstractTuned):
         if given and (self.depth is not None or not _is_all(self.trained)):
             raise ValueError("`kernel` has a depth and trained layers of its own; leave out `depth` and `trained`")
 
-    def _candidates(self, rows: np.ndarray, seed: int) -> Candidates:
+    def _candidates(self, rows: np.ndarray, seed: int, weighted: bool) -> Candidates:
         kernel = self.kernel
         if isinstance(kernel, AbstractKernel | Mapping):
             from overparam.kernels import Convolutional
@@ -210,8 +211,9 @@ class AbstractKernelModel(AbstractTuned):
         )
         if self.depth is None and _is_all(self.trained) and kernel != "nngp":
             # Products over columns are no functions of inner products, and their products with vectors are dear.
-            cheap = len(rows) <= BY_PRODUCTS or self.random_features not in (None, "auto") or not rough_fits(len(rows))
-            every = default_candidates(rows, key=seed, table=self.preprocess not in IMAGES and cheap)
+            matrix = self.random_features is None or (self.random_features == "auto" and rough_fits(len(rows)))
+            dear = len(rows) > BY_PRODUCTS and not weighted and matrix
+            every = default_candidates(rows, key=seed, table=self.preprocess not in IMAGES and not dear)
             start = {"auto": "", "ntk": "tangent"}.get(kernel) if kernel not in FAMILIES else FAMILIES[kernel]
             return {name: one for name, one in every.items() if name.startswith(str(start))}
         if kernel in FAMILIES:
