@@ -72,6 +72,18 @@ class Missing:
         return iter(())
 
 
+def missing_layer(name: str) -> Any:
+    """Of a layer that is not offered three functions that say so when they are called: whole files make one when they are read."""
+
+    def layer(*args: Any, **options: Any) -> Any:
+        def refused(*args: Any, **options: Any) -> Any:
+            raise NotImplementedError(f"`{name}` is not offered")
+
+        return refused, refused, refused
+
+    return layer
+
+
 def register() -> None:
     """The drop-in under the archived name, and what tests take from elsewhere."""
     import jax
@@ -98,6 +110,8 @@ def register() -> None:
         raise AttributeError(key)
 
     layers = module("neural_tangents.stax", stax)
+    for name in ("Aggregate", "DotGeneral", "ImageResize", "Index"):
+        setattr(layers, name, missing_layer(f"stax.{name}"))
     predict = module("neural_tangents.predict", vars(ours).get("predict"))
     module("neural_tangents", ours, stax=layers, predict=predict, __path__=[])
     implementation = getattr(getattr(ours, "NtkImplementation", None), "JACOBIAN_CONTRACTION", None)

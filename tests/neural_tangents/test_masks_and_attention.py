@@ -186,3 +186,8 @@ def test_a_mean_over_draws_hands_each_its_key():
     assert np.allclose(mean, expected, atol=1e-6)
     plain = nt.monte_carlo_kernel_fn(init_fn, lambda params, x: x, jax.random.PRNGKey(5), 1)(x, None, "nngp")
     assert np.allclose(plain, x @ x.T / 2, atol=1e-6)
+
+
+def test_a_norm_over_samples_is_refused():
+    with pytest.raises(NotImplementedError, match="not offered; leave axis 0 out of `axis`"):
+        stax.LayerNorm((0, -1))[0](jax.random.PRNGKey(0), (2, 3))

@@ -441,8 +441,12 @@ def LayerNorm(axis: Any = -1, eps: float = 1e-12, batch_axis: int = 0, channel_a
     def chain_of(shape: tuple[int, ...]) -> Chain:
         ndim = len(shape) + 1
         chosen = {each % ndim for each in named}
-        if batch_axis % ndim in chosen or channel_axis % ndim not in chosen:
-            raise ValueError(f"`axis` of a layer norm is {axis}; expected the channels and positions, not the samples")
+        if batch_axis % ndim in chosen:
+            raise NotImplementedError(
+                f"a layer norm over samples is not offered; leave axis {batch_axis} out of `axis`"
+            )
+        if channel_axis % ndim not in chosen:
+            raise ValueError(f"`axis` of a layer norm is {axis}; expected the channels, and positions or none")
         positions = [each for each in range(ndim) if each not in (batch_axis % ndim, channel_axis % ndim)]
         return (house.LayerNorm(tuple(place for place, each in enumerate(positions) if each in chosen), eps),)
 
