@@ -43,6 +43,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "foresee": ("benchmarks/results", pages.foresee),
     "growth": ("docs/growth", growth.growth),
     "errors": ("benchmarks/results", benchmarks.error_estimates),
+    "persons": ("benchmarks/results", benchmarks.persons),
     "estimators": ("benchmarks/results", estimators.estimators),
     "scaling": ("benchmarks/results", scaling.scaling),
     "promises": ("docs/attack", promises.promises),

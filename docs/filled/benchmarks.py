@@ -75,3 +75,23 @@ def _line(row: Any, other: Any) -> list[str]:
         percent(row["told"]), percent(row["on new rows"]), percent(row["width"]), f"{row['splits covered']} of {SPLITS}",
         percent(other["told"]), percent(other["on new rows"]), f"{other['splits covered']} of {SPLITS}",
     ]  # fmt: skip
+
+
+def persons(result: Result) -> dict[str, str]:
+    """The doubt about the nearest rows: of persons, of independent rows and of tables."""
+    rows = json.loads((result.folder / "persons.json").read_text(encoding="utf-8"))["rows"]
+    tables = [row for row in rows if row["what"] == "tables"]
+    made = [row for row in rows if row["what"] != "tables"]
+    lines = [
+        [row["which"], whole(row["sets"]), percent(row["error"]), *(whole(row[key]) for key in ("learned well", "doubted", "green"))]
+        for row in made
+    ]  # fmt: skip
+    own = [row for row in made if row["what"] == "persons"]
+    return {
+        "made": table(["rows", "draws", "told, median", "learned well", "doubted", "green"], lines),
+        "found": whole(sum(row["doubted"] for row in own)),
+        "of": whole(sum(row["sets"] for row in own)),
+        "tables": whole(len(tables)),
+        "well": whole(sum(row["learned well"] for row in tables)),
+        "doubted": whole(sum(row["doubted"] for row in tables)),
+    }

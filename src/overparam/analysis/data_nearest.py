@@ -22,6 +22,9 @@ THINNED = 8
 """How often a row is predicted from thinned rows, at least: no more than that depends on which ones stay."""
 BEYOND = 3.0
 """Standard errors by which the nearest rows have to be missed more than they would be by independent rows."""
+ON_GRIDS = 0.2
+"""Share of neighbours as far as the one before, from which on rows lie on a grid: all that are around a row leave it at once, so it has to be missed
+little by little."""
 OPPOSED = 1.5
 """Errors beyond so many times that of drawing classes at random: what lies around a row says the opposite of it, as where signs alternate, and not nothing."""
 
@@ -50,9 +53,10 @@ def without_nearest(fitted: Fitted) -> tuple[int, np.ndarray, np.ndarray] | None
         codes = s.data.codes[rows]
         sizes = np.bincount(codes)
         most, opposed = (OF_CLASS * sizes[codes]).astype(int), OPPOSED * (1 - np.sum((sizes / n) ** 2))
-    nearest = nearest_rows(Z, counts[-1])[0]
+    nearest, distances = nearest_rows(Z, counts[-1])
+    grid = np.isclose(distances[:, 1:], distances[:, :-1], rtol=1e-9).mean() > ON_GRIDS if largest > 1 else False
     members = np.split(np.argsort(own, kind="stable"), np.cumsum(np.bincount(own))[:-1])
-    some, random, found = fitted.fit.among(rows), generator(s.seed, 61), None
+    some, random, found, before = fitted.fit.among(rows), generator(s.seed, 61), None, 0.0
     for count in counts:
         sets = []
         for i, near in enumerate(nearest):
@@ -64,7 +68,9 @@ def without_nearest(fitted: Fitted) -> tuple[int, np.ndarray, np.ndarray] | None
         excess = losses - _thinned(s, y, some, own, 1 + max(1, count // SHARED), random)
         sums = np.bincount(own, excess)
         error = np.sqrt(np.sum((sums - sums.mean()) ** 2)) / n
-        if excess.mean() > BEYOND * error and (found is None or losses.mean() > found[1].mean()):
+        beyond = excess.mean() > BEYOND * error and (before >= -BEYOND or not grid)
+        before = excess.mean() / max(error, 1e-12)
+        if beyond and (found is None or losses.mean() > found[1].mean()):
             found = count, losses, own
     return found
 
