@@ -76,6 +76,8 @@ def test_batches_of_kernels_and_of_trees(on_device):
             np.allclose(a, b, rtol=0, atol=1e-6) for a, b in zip(*map(jax.tree.leaves, (made, whole)), strict=True)
         )
         assert isinstance(made[0].nngp, jax.Array if on_device else np.ndarray)
+        one_block = nt.batch(second, 4, store_on_device=on_device)(inside)
+        assert jax.tree.structure(one_block) == jax.tree.structure(whole)
 
 
 def test_a_batch_of_unknown_size_is_drawn_for():

@@ -47,9 +47,11 @@ def batch(
                 made = kernel_fn(x, None if same and r == c else z, *args, **options)
             return made if store_on_device else jax.device_get(made)
 
+        if max(rows, columns) <= batch_size:
+            given = () if of_kernels else (None if same else x2,)
+            made = kernel_fn(x1_or_kernel, *given, *args, **options)
+            return made if store_on_device else jax.device_get(made)
         blocks = [[block(r, c) for c in _cut(columns, batch_size)] for r in _cut(rows, batch_size)]
-        if len(blocks) == len(blocks[0]) == 1:
-            return blocks[0][0]
         if of_kernels:
             return _together(blocks, leaves[0].x1_is_x2, leaves[0].cov2 is None)
         return _together(blocks, same, same)
