@@ -180,13 +180,18 @@ def _defaults(result: Result) -> str:
     rows = json.loads((result.folder / "estimator_defaults.json").read_text(encoding="utf-8"))["rows"]
     halves: Mapping[int, list[Any]] = {half: all_of(rows, half=half) for half in HALVES}
     lines = []
-    for name in rows[0]["errors"]:
-        pool, way = name.split(", ")
+    for name in dict.fromkeys(name for row in rows for name in row["errors"]):
+        pool, way = name.rsplit(", ", 1)
         lines.append(
             [
                 pool,
                 way,
-                *(percent(1 - float(np.mean([row["errors"][name] for row in own])), 1) for own in halves.values()),
+                *(
+                    percent(1 - float(np.mean([row["errors"][name] for row in own])), 1)
+                    if all(name in row["errors"] for row in own)
+                    else "–"
+                    for own in halves.values()
+                ),
             ]
         )
     heads = [f"{words} ({len(halves[half])} tables)" for half, words in HALVES.items()]
