@@ -48,7 +48,7 @@ def test_the_table_has_every_class_of_the_house_that_is_data() -> None:
         }
         holds_others = {
             "core": set(),
-            "kernels": {"Empirical", "DegreeSpectrum"},
+            "kernels": {"Empirical", "DegreeSpectrum", "SampledKernel"},
             "networks": set(),
             "training": {"SmoothedRun", "SmoothingChoices", "Stop", "Sweep", "Trajectory"},
             "layers": {"Pairs", "Weight"},
