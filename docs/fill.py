@@ -8,7 +8,7 @@ between `<!--table laziness.runs-->` and `<!--/table-->`. What the names mean is
 section, from a committed folder of results. A number that was chosen has a colon in its name: `<!--laziness:steps-->` is
 a setting of the run that the section is filled from (`seed` its seed), `<!--overparam.audits.laws:LARGEST_CONSTANT-->` a
 constant of the package; parts of one follow after dots (`widths.0`, `epochs.sum`), and it is written in the style that stands there. `<!--paper-->` marks
-a number that a paper prints, `<!--set-->`, on pages of other kinds, one that is compared with nothing. Which other numbers may stand
+a number that a paper prints, `<!--set-->`, on pages of other kinds, one that is compared with nothing; there sizes such as m = 128 are free too. Which other numbers may stand
 without a comment is in `FREE`.
 """
 
@@ -47,6 +47,8 @@ BOUND = re.compile(
 )
 COUNT = r"\d(?:[\d,.e-]*\d)?"
 LABEL = r"(?:[A-Z]\.)?\d[\d.]*[a-z]?"
+SIZES = re.compile(rf"(?<!\w)[nmdNLkbκηδεωαβ₂p]+ [=≤≥] {COUNT}(?:(?:, | and | to ){COUNT})*")
+"""m = 128 to 4,096: free on pages of other kinds."""
 FREE = re.compile(
     "|".join(
         (
@@ -56,7 +58,6 @@ FREE = re.compile(
             r"^#+ [^\n]*",  # headings
             rf"\b(?:Figs?|Theorems?|Thm|Lemmas?|Claims?|Fact|App|Remark|Algorithm|Cor|Table)\b\.? {LABEL}(?:(?:, | and | to ){LABEL})*",
             r"\((?:[A-Z]\.)?\d{1,2}\)",  # equations
-            rf"(?<!\w)[nmdNLkbκηδεωαβ₂p]+ [=≤≥] {COUNT}(?:(?:, | and | to ){COUNT})*",  # sizes: m = 128 to 4,096
             r"(?:CIFAR-|VGG-|ResNet-|MNIST |H|float|tf|TF|ℓ)\d+(?:/\d)?",  # names
             r"\d+(?=/)|(?<=[/_])\d+|\d+(?=[mz]\b)|10(?=[⁻⁰-⁹])|\d+ × \d+|\{±1\}",  # parts of formulas
         )
@@ -144,6 +145,8 @@ def unbound(text: str, page: str = "") -> list[str]:
     if page in COMPARED:
         text = text.replace("<!--set-->", "")
     bare = FREE.sub(_blank, BOUND.sub(_blank, text))
+    if page not in COMPARED:
+        bare = SIZES.sub(_blank, bare)
     lines = zip(text.splitlines(), bare.splitlines(), strict=True)
     return [
         f"{i}: {re.findall(NUMBER, left)} in {line.strip()}"

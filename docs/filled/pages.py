@@ -67,7 +67,10 @@ def shares(result: Result) -> dict[str, str]:
     return {
         "laws": table(["network", "law", "least", "median", "the optimum"], lines),
         "draws": document["note"].split()[0],
+        "radius": document["note"].split()[-1],
         "n": str(wide[0]["n"]),
+        "width": str(wide[0]["width"]),
+        "omega": str(wide[0]["omega"]),
         **named,
     }
 

@@ -84,10 +84,10 @@ def test_a_changed_setting_or_constant_makes_its_page_stale(fill, names, tmp_pat
 
 
 def test_a_chosen_number_that_nothing_says_is_found_on_pages_that_are_compared(fill):
-    text = "after 800<!--set--> epochs\n"
+    text = "after 800<!--set--> epochs\nat m = 128\n"
     assert fill.unbound(text, "foresee.md") == []
     for name in fill.COMPARED:
-        assert fill.unbound(text, name) == ["1: ['800'] in after 800 epochs"]
+        assert fill.unbound(text, name) == ["1: ['800'] in after 800 epochs", "2: ['128'] in at m = 128"]
         assert "<!--set-->" not in page(name)
 
 

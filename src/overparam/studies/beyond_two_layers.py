@@ -28,6 +28,9 @@ STEADY = 1.5
 APART = 1_000
 """The seed of the rows, network and noise by which rates are chosen."""
 
+PRODUCTS = 2
+"""p₁ = p₂ of the target."""
+
 LEVELS = (1 / 4, 1 / 8)
 """Errors whose N is asked for, as shares of the best constant's."""
 KEPT = ("steps", "fit_path", "error_path", "error", "risk", "fit", "scale", "tried", "seconds_per_step", "lr")
@@ -127,8 +130,9 @@ def ground_truth(settings: TwoLayersSettings) -> ThreeLayerTarget:
     """
     wave = SmoothFunction("sin", settings.stretch)
     return ThreeLayerTarget.draw(
-        settings.d, p1=2, p2=2, outer="tanh", first=wave, second=wave, variance=1.0, key=settings.target_key
-    )
+        settings.d, p1=PRODUCTS, p2=PRODUCTS, outer="tanh", first=wave, second=wave, variance=1.0,
+        key=settings.target_key,
+    )  # fmt: skip
 
 
 def mean_loss(outputs: np.ndarray, y: np.ndarray) -> float:
