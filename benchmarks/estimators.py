@@ -1,13 +1,16 @@
 """NTKClassifier and NTKRegressor beside forests, boosting, support vectors, linear models and neighbours, tuned in its time.
 
-    python benchmarks/estimators.py PLACE [--tables uci|regression] [--rows 10000] [--until SECONDS] [--only MODEL,…]
-    python benchmarks/estimators.py PLACE --times | --gather
+    python benchmarks/estimators.py PLACE [--tables uci|regression] [--rows 10000] [--until SECONDS] [--only MODEL,…] [--missing]
+    python benchmarks/estimators.py PLACE --times | --restore | --gather
 
 Each part (a table, a split, a model) is a line of a file in PLACE, written when it is done: the run goes on where it
 stopped, and several may run side by side. Three folds a table; numbers are seconds of the processor of one thread. Our fit is
 made first, and every rival tries its settings, the usual one first, by three folds or rows out of the bag until as much time is
-gone, a second at least. CatBoost, LightGBM and xRFM take part
-where they can be imported, WideNet where it is named.
+gone, a second at least. CatBoost, LightGBM and xRFM take part where they can be imported, WideNet where it is named.
+
+--restore makes the files of an empty PLACE from the committed results, and --gather writes those again; of a part that is there twice the first counts.
+--missing runs rivals where the committed results have none, on another machine too, in the time that our fit takes there; their
+errors are gathered, but not their seconds.
 """
 
 from __future__ import annotations
@@ -27,8 +30,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from record import RESULTS, processor
 
 SPLITS, TREES, LEAST = 3, 500, 1.0
+COLUMNS = ("error", "ece", "log_loss", "seconds", "settings")
+"""Of a model on a split, as they are committed."""
 
 
 def tables(rows: int) -> list[str]:
@@ -301,6 +307,7 @@ def part(table: str, split: int, name: str, budget: float, regression: Any) -> d
         "n": len(fitted),
         "d": X.shape[1],
         "classes": len(np.unique(y)) if classes else 0,
+        "machine": processor(),
     }
     start = time.process_time()
     if name in ("NTK", "WideNet"):
@@ -338,7 +345,12 @@ def lines(place: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, place.read_text().splitlines())
 
 
-def run(place: Path, which: str, rows: int, until: float, only: list[str] | None) -> None:
+def committed() -> dict[str, Any]:
+    """What benchmarks/results/estimators.json holds."""
+    return json.loads((RESULTS / "estimators.json").read_text(encoding="utf-8"))
+
+
+def run(place: Path, which: str, rows: int, until: float, only: list[str] | None, missing: bool) -> None:
     """All parts that are not there yet, small tables first."""
     from threadpoolctl import threadpool_limits
 
@@ -348,10 +360,18 @@ def run(place: Path, which: str, rows: int, until: float, only: list[str] | None
     numbers = regressions() if which == "regression" else None
     names = list(numbers) if numbers is not None else tables(rows)
     place.mkdir(parents=True, exist_ok=True)
-    for split, table in itertools.product(range(SPLITS), names):
-        for name in ("NTK", *models(numbers is None, 0), *(["WideNet"] if only and "WideNet" in only else [])):
-            if only and name not in only:
-                continue
+    have = {
+        (row["table"], row["split"]): row["models"] for row in committed()["rows"] if row["kind"] == which and missing
+    }
+    pairs = [(split, name) for split in range(SPLITS) for name in names]
+    if missing:
+        pairs.sort(key=lambda pair: names.index(pair[1]))
+    for split, table in pairs:
+        rivals = [*models(numbers is None, 0), *(["WideNet"] if only and "WideNet" in only else [])]
+        rivals = [
+            name for name in rivals if not (only and name not in only) and name not in have.get((table, split), {})
+        ]
+        for name in ("NTK", *rivals) if rivals or not missing else ():
             lock = (place / f".{which}-{table}-{split}-{name.replace(' ', '-')}").open("w")
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -374,14 +394,33 @@ def run(place: Path, which: str, rows: int, until: float, only: list[str] | None
                 sink.write(json.dumps(found) + "\n")
 
 
+def restore(place: Path) -> None:
+    """The committed results as parts again."""
+    place.mkdir(parents=True)
+    result = committed()
+    for row in result["rows"]:
+        kind = row.pop("kind")
+        if kind == "times":
+            found = [row]
+        else:
+            elsewhere = row.pop("elsewhere", {})
+            shared = {name: row[name] for name in ("table", "split", "n", "d", "classes")}
+            ours = {name: row[name] for name in ("loo", "loo_lower", "loo_upper", "loo_raw", "chosen", "variance")}
+            found = [
+                shared | {"model": name, "machine": elsewhere.get(name, result["machine"])} | (ours if name == "NTK" else {})
+                | {key: value for key, value in zip(COLUMNS, own, strict=True) if value is not None}
+                for name, own in row["models"].items()
+            ]  # fmt: skip
+        with (place / f"{kind}.jsonl").open("a") as sink:
+            sink.writelines(json.dumps(one) + "\n" for one in found)
+
+
 def gather(place: Path) -> None:
     """Write benchmarks/results/estimators.json from the parts in a place: a line a split, on which every model was run."""
-    from record import RESULTS, processor
-
     splits: dict[tuple[str, str, int], dict[str, Any]] = {}
     for kind in ("uci", "regression"):
         for one in lines(place / f"{kind}.jsonl"):
-            splits.setdefault((kind, one["table"], one["split"]), {})[one["model"]] = one
+            splits.setdefault((kind, one["table"], one["split"]), {}).setdefault(one["model"], one)
     order = sorted({table for kind, table, _ in splits if kind == "uci"} | set(tables(10**9)))
     rows = []
     for (kind, table, split), models in sorted(splits.items()):
@@ -392,18 +431,22 @@ def gather(place: Path) -> None:
         row |= {"half": order.index(table) % 2} if kind == "uci" else {}
         row |= {name: round(ours[name], 5) for name in ("loo", "loo_lower", "loo_upper", "loo_raw")}
         row |= {"chosen": ours["chosen"], "variance": ours.get("variance")}
+        elsewhere = {name: one["machine"] for name, one in models.items() if one["machine"] != ours["machine"]}
         row["models"] = {
-            name: [round(one[key], 5) if key in one else None for key in ("error", "ece", "log_loss", "seconds")]
-            + [one["settings"]]
+            name: [
+                round(one[key], 5) if key in one and (key != "seconds" or name not in elsewhere) else None
+                for key in COLUMNS
+            ]
             for name, one in models.items()
         }
+        row |= {"elsewhere": elsewhere} if elsewhere else {}
         rows.append(row)
     rows += [
         {"kind": "times", **{key: round(value, 2) for key, value in one.items()}}
         for one in lines(place / "times.jsonl")
     ]
     text = ",\n".join(json.dumps(row) for row in rows)
-    note = "models: error on the held fold of three, ECE, log loss, seconds of one thread, settings tried; of a regression the mean square over the variance of the held rows"
+    note = "models: error on the held fold of three, ECE, log loss, seconds of one thread, settings tried; of a regression the mean square over the variance of the held rows; elsewhere: models run on another machine, in our time there"
     head = json.dumps({"machine": processor(), "note": note})[:-1]
     (RESULTS / "estimators.json").write_text(f'{head}, "rows": [\n{text}\n]}}\n')
 
@@ -456,8 +499,12 @@ if __name__ == "__main__":
     parser.add_argument("--until", type=float, default=3600.0)
     parser.add_argument("--only")
     parser.add_argument("--times", action="store_true")
+    parser.add_argument("--restore", action="store_true")
     parser.add_argument("--gather", action="store_true")
+    parser.add_argument("--missing", action="store_true")
     given = parser.parse_args()
-    if given.times or given.gather:
-        sys.exit(times(given.place) if given.times else gather(given.place))
-    run(given.place, given.tables, given.rows, given.until, given.only.split(",") if given.only else None)
+    for asked, work in ((given.times, times), (given.restore, restore), (given.gather, gather)):
+        if asked:
+            sys.exit(work(given.place))
+    only = given.only.split(",") if given.only else None
+    run(given.place, given.tables, given.rows, given.until, only, given.missing)
