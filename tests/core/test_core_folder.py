@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from overparam.core import folder, sections
+from overparam.core import files, folder, sections
 from overparam.core.folder import Parts
 from overparam.core.provenance import Provenance, Stopwatch
 
@@ -156,6 +156,49 @@ def test_interrupted_write_leaves_the_old_result(tmp_path: Path, monkeypatch: py
             folder.write(parts(2.0), tmp_path)
     assert folder.read(tmp_path).values["size"] == 1.0
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_result_that_is_replaced_while_it_is_read_is_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its words are read, then another process puts a new result there: the arrays beside them are not its own."""
+    folder.write(parts(1.0), tmp_path)
+    arrays_of = folder._arrays_of
+
+    def late(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
+        monkeypatch.setattr(folder, "_arrays_of", arrays_of)
+        folder.write(parts(2.0), tmp_path)
+        return arrays_of(path, checksum)
+
+    monkeypatch.setattr(folder, "_arrays_of", late)
+    found = folder.read(tmp_path)
+    assert found.values["size"] == 2.0
+    np.testing.assert_array_equal(found.arrays["X"], parts(2.0).arrays["X"])
+    (tmp_path / "arrays.npz").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"damaged, or not of the result\.json"):
+        folder.read(tmp_path)
+
+
+def test_a_reader_that_comes_late_does_not_undo_a_newer_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two results were killed between their moves, and the first is read while the second appears."""
+    settle = folder._settle
+    monkeypatch.setattr(folder, "_settle", lambda *_: None)
+    folder.write(parts(1.0), tmp_path)
+    sha256 = files.sha256
+
+    def between(content: bytes) -> str:
+        monkeypatch.setattr(files, "sha256", sha256)
+        folder.write(parts(2.0), tmp_path)
+        monkeypatch.setattr(folder, "_settle", settle)
+        return sha256(content)
+
+    document = json.loads((tmp_path / "result.json").read_text())
+    monkeypatch.setattr(files, "sha256", between)
+    first = folder._arrays_of(tmp_path, document["arrays_sha256"])
+    np.testing.assert_array_equal(first["X"], parts(1.0).arrays["X"])
+    assert folder.read(tmp_path).values["size"] == 2.0
+    np.testing.assert_array_equal(folder.read(tmp_path).arrays["X"], parts(2.0).arrays["X"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["arrays.npz", "result.json"]
 
 
 def test_places_that_cannot_be_a_folder(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ SAID = frozenset(("schema", "kind", "title", "provenance", "values", "arrays", "
 KINDS = {"kind": str, "title": str, "values": dict, "arrays": list, "sections": list, "provenance": dict}
 """What the parts of result.json are."""
 RESULT, ARRAYS, REPORT = "result.json", "arrays.npz", "report.html"
+AGAIN = 20
+"""How often a result is read where another process keeps putting new ones in its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +121,26 @@ def to_document(parts: Parts) -> dict[str, Any]:
 
 def read(folder: str | os.PathLike[str]) -> Parts:
     """The `Parts` written by `write`, or one line saying what is missing or broken."""
-    path = Path(folder)
+    path, left = Path(folder), AGAIN
+    while True:
+        generation = _generation(path)
+        try:
+            return _read(path)
+        except (FileNotFoundError, ValueError):  # half of it may have been of the result before
+            left -= 1
+            if not left or _generation(path) == generation:
+                raise
+
+
+def _generation(path: Path) -> tuple[int, int] | None:
+    """Changes whenever a result.json is moved to its place."""
+    with contextlib.suppress(OSError, ValueError):
+        found = (path / RESULT).stat()
+        return found.st_ino, found.st_mtime_ns
+    return None
+
+
+def _read(path: Path) -> Parts:
     try:
         document = reading.json_from(reading.content_of(path / RESULT), path / RESULT)
     except FileNotFoundError:
@@ -177,13 +198,13 @@ def _arrays_of(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
     if not (isinstance(checksum, str) and re.fullmatch("[0-9a-f]{64}", checksum)):
         raise ValueError(f"{path / RESULT} has no checksum of its arrays, but {str(checksum)[:40]!r}")
     staged = _staged(path, checksum)
-    if (
-        staged.exists()
-    ):  # killed after result.json was moved: what it was about to do is done now, where that is allowed
+    with contextlib.suppress(FileNotFoundError):
         content = reading.content_of(staged)
         if files.sha256(content) == checksum:
+            # killed after result.json was moved: what it was about to do is done now, where that is allowed
             with contextlib.suppress(OSError), files.alone(path):
-                _settle(path, staged)
+                if checksum.encode() in (path / RESULT).read_bytes():  # no other process was here since
+                    _settle(path, staged)
             return arrays_from(content, path / ARRAYS)
     content = reading.content_of(path / ARRAYS)
     if files.sha256(content) != checksum:
