@@ -2,12 +2,15 @@
 
     python benchmarks/rivals/dropin.py CHECKOUT                    all of it; hours on a small machine
     python benchmarks/rivals/dropin.py CHECKOUT --only elementwise_test.ABRelu combinators_test --seconds 600
+    python benchmarks/rivals/dropin.py CHECKOUT --left --seconds 600      what no run has reached
+    python benchmarks/rivals/dropin.py CHECKOUT --large --only stax_test  with what the tests leave out on a CPU, for speed
     python benchmarks/rivals/dropin.py --table                     the page again, from the stored outcome
 
 CHECKOUT is a copy of google/neural-tangents. The drop-in is registered under that name; what the tests import from elsewhere
-(data sets, private helpers, names that JAX dropped) is supplied here. It needs absl-py and, for some files, more-itertools and
-flax. Every file has a process of its own. Outcomes are kept test by test in benchmarks/results/dropin.json; a run replaces
-those it reached. A skip is not a pass, and a test that was not reached in time counts as not run.
+(data sets, private helpers, names that JAX dropped) is supplied here. It needs absl-py and, for some files, flax. Every file has
+a process of its own, in which the first case of every function comes before the second of any. Outcomes are kept test by test in
+benchmarks/results/dropin.json; a run replaces those it reached. A skip is not a pass, and a case that no run has reached stands
+there as not run. NT_NUM_GENERATED_CASES says how many cases of a function are drawn.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import functools
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -51,7 +55,14 @@ TESTS = (
     "predict_test",
 )
 OUTCOMES = ("passed", "failed", "not offered", "skipped", "not run")
+REASONS = {
+    "failed": "What stands behind the cases that failed, the commonest first:",
+    "not offered": "Behind those that are not offered:",
+    "skipped": "Why tests left cases out themselves:",
+    "not run": "Behind those not run:",
+}
 MARK = "OUTCOME "
+FOUND = "FOUND "
 
 
 class Missing:
@@ -126,9 +137,22 @@ def register() -> None:
     ):
         made = module(f"neural_tangents.{name}", __path__=[])
         made._DEFAULT_TESTING_NTK_IMPLEMENTATION = implementation  # pyright: ignore[reportAttributeAccessIssue]
-    sys.modules["neural_tangents._src.batching"].batch = ours.batch  # pyright: ignore[reportAttributeAccessIssue]
-    sys.modules["neural_tangents._src.monte_carlo"].monte_carlo_kernel_fn = ours.monte_carlo_kernel_fn  # pyright: ignore
-    sys.modules["neural_tangents._src.utils"].utils = sys.modules["neural_tangents._src.utils.utils"]  # pyright: ignore
+    supplied = {
+        "batching": {
+            "batch": ours.batch,
+            "_serial": functools.partial(ours.batch, device_count=0),
+            "_parallel": functools.partial(ours.batch, batch_size=0),
+        },
+        "monte_carlo": {
+            "monte_carlo_kernel_fn": ours.monte_carlo_kernel_fn,
+            "_sample_once_kernel_fn": functools.partial(_one_draw, ours.batch),
+        },
+        "predict": {"_is_on_cpu": _on_cpu},
+        "utils": {"utils": sys.modules["neural_tangents._src.utils.utils"]},
+        "utils.utils": {"zip_flat": lambda one, two: [each for pair in zip(one, two, strict=True) for each in pair]},
+    }
+    for name, functions in supplied.items():
+        vars(sys.modules[f"neural_tangents._src.{name}"]).update(functions)
     jax.tree_map = jax.tree.map  # pyright: ignore[reportAttributeAccessIssue]
     module("examples", __path__=[str(Path(sys.path[0]) / "examples")])
     importlib.import_module("examples.util")
@@ -156,8 +180,31 @@ def _minibatches(x: Any, y: Any, batch_size: int, epochs: int) -> Any:
             yield x[start : start + batch_size], y[start : start + batch_size]
 
 
-def child(checkout: str, name: str, only: list[str]) -> None:
-    """One file: a line an outcome on stdout."""
+def _one_draw(
+    batch: Any, kernel_fn: Any, init_fn: Any, batch_size: int = 0, device_count: int = -1, store: bool = True
+) -> Any:
+    """The kernel of one draw of the weights, in blocks."""
+
+    def drawn(x1: Any, x2: Any, key: Any, get: Any) -> Any:
+        params = init_fn(key, x1.shape)[1]
+        of_draw = batch(lambda x, z: kernel_fn(x, z, get, params), batch_size, device_count, store)
+        return of_draw(x1, x2)
+
+    return drawn
+
+
+def _on_cpu(tree: Any) -> bool:
+    """Whether every array is in the host's memory."""
+    import jax
+
+    return all(
+        not hasattr(leaf, "devices") or {each.platform for each in leaf.devices()} == {"cpu"}
+        for leaf in jax.tree.leaves(tree)
+    )
+
+
+def child(checkout: str, name: str, only: list[str], left: bool, large: bool) -> None:
+    """One file: a line of its tests, and a line an outcome on stdout."""
     os.environ.setdefault("JAX_THREEFRY_PARTITIONABLE", "0")  # random numbers as they were in its days
     sys.path.insert(0, checkout)
     os.chdir(checkout)
@@ -175,10 +222,28 @@ def child(checkout: str, name: str, only: list[str]) -> None:
         _say(name, *_named(error))
         return
     flags.FLAGS(["run"])
-    for test in _cases(unittest.defaultTestLoader.loadTestsFromModule(tests)):
-        place = test.id().removeprefix("tests.")
-        if not only or any(part in place for part in only):
+    if large:
+        sys.modules["tests.test_utils"].skip_test = lambda *args, **options: None  # pyright: ignore[reportAttributeAccessIssue]
+    every = _cases(unittest.defaultTestLoader.loadTestsFromModule(tests))
+    found = dict(sorted(((_place(test), test) for test in every), key=lambda each: _number(each[0])))
+    print(FOUND + json.dumps(list(found)), flush=True)
+    known = _stored()
+    for place, test in found.items():
+        before = known.get(place, {}).get("outcome", "not run")
+        wanted = before == "not run" or (large and before == "skipped") if left else True
+        if wanted and (not only or any(part in place for part in only)):
             _say(place, *_outcome(functools.partial(_run, test)))
+
+
+def _place(test: unittest.TestCase) -> str:
+    """Its name and parameters, without what is another in every process."""
+    return re.sub(r"<function ([\w.]*?)(\.<locals>[\w.<>]*)? at 0x[0-9a-f]+>", r"\1", test.id().removeprefix("tests."))
+
+
+def _number(place: str) -> int:
+    """Which of the cases of its function: the first of every function are run before the second of any."""
+    digits = re.search(r"\d*$", place.split(" ")[0])
+    return int(digits[0] or 0) if digits else 0
 
 
 def _cases(suite: Any) -> Any:
@@ -217,49 +282,68 @@ def _say(place: str, outcome: str, reason: str) -> None:
     print(MARK + json.dumps({"test": place, "outcome": outcome, "reason": reason}), flush=True)
 
 
-def run(checkout: str, only: list[str], seconds: float) -> None:
+def _stored() -> dict[str, Any]:
+    return json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+
+
+def run(checkout: str, only: list[str], seconds: float, options: list[str]) -> None:
     """Every file in a process; outcomes go into the stored ones."""
     for name in [f"examples.{example}" for example in EXAMPLES] + list(TESTS):
         parts = [part for part in only if part in name or part.split(".")[0] == name.split(".")[-1]]
         if only and not parts:
             continue
         inside = [part for part in parts if part not in name]
-        command = [sys.executable, __file__, "--child", name, checkout, "--only", *inside]
+        command = [sys.executable, __file__, "--child", name, checkout, *options, "--only", *inside]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
             text, said = done.stdout, done.stderr
         except subprocess.TimeoutExpired as late:
             text, said = (late.stdout or b"").decode(), "out of time"
         found = [json.loads(line[len(MARK) :]) for line in text.splitlines() if line.startswith(MARK)]
-        stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}  # others may run beside this
+        stored = _stored()  # others may run beside this
+        every = [
+            place for line in text.splitlines() if line.startswith(FOUND) for place in json.loads(line[len(FOUND) :])
+        ]
+        reason = (said.strip().splitlines() or ["nothing was said"])[-1][:160]
+        unreached = {"outcome": "not run", "reason": "not reached in time" if every else reason}
+        if every:  # cases of other draws leave
+            stored = {
+                place: each for place, each in stored.items() if place in every or not place.startswith(f"{name}.")
+            }
+        stored = dict.fromkeys(every or [name] * (not found), unreached) | stored
         stored |= {each["test"]: {"outcome": each["outcome"], "reason": each["reason"]} for each in found}
-        if not found:
-            reason = (said.strip().splitlines() or ["nothing was said"])[-1][:160]
-            stored[name] = {"outcome": "not run", "reason": reason}
         print(name, dict(Counter(each["outcome"] for each in found)), flush=True)
         STORED.write_text(json.dumps(dict(sorted(stored.items())), indent=1) + "\n", encoding="utf-8")
 
 
 def table() -> str:
     """Outcomes by file, and the reasons of what did not pass."""
-    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    stored = _stored()
     by_file: dict[str, Counter[str]] = {}
+    reached: dict[str, bool] = {}
     for test, found in stored.items():
-        parts = test.split(".")
-        file = (
-            test
-            if parts[0] == "examples"
-            else ".".join(part for part in parts if part in {p for t in TESTS for p in t.split(".")})
-        )
+        file = next((name for name in TESTS if test.startswith(f"{name}.")), test)
         by_file.setdefault(file, Counter())[found["outcome"]] += 1
+        if file in TESTS:
+            function = test.split(" ")[0].rstrip("0123456789")
+            reached[function] = reached.get(function, False) or found["outcome"] not in ("not run", "skipped")
     lines = ["| file | " + " | ".join(OUTCOMES) + " |", "|---|" + "---|" * len(OUTCOMES)]
+    every = sum(by_file.values(), Counter())
     lines += [
-        f"| `{file}` | " + " | ".join(str(count[o] or "") for o in OUTCOMES) + " |"
-        for file, count in sorted(by_file.items())
+        f"| {file} | " + " | ".join(str(count[o] or "") for o in OUTCOMES) + " |"
+        for file, count in [*((f"`{file}`", count) for file, count in sorted(by_file.items())), ("together", every)]
     ]
-    reasons = Counter(found["reason"] for found in stored.values() if found["outcome"] not in ("passed", "skipped"))
-    lines += ["", "What stands behind the cases that did not pass, the commonest first:", ""]
-    lines += [f"- {count} × {reason.replace('|', '/')}" for reason, count in reasons.most_common(12)]
+    offered = every["passed"] + every["failed"] + every["not run"]
+    lines += [
+        "",
+        f"Of {len(reached)} test functions {sum(reached.values())} were reached. Of the cases whose subject is offered and that are not left out "
+        f"by the tests themselves, {every['passed']} of {offered} pass ({every['passed'] / offered:.1%}).",
+    ]
+    for outcome, words in REASONS.items():
+        counts = Counter(found["reason"] for found in stored.values() if found["outcome"] == outcome)
+        if counts:
+            lines += ["", words, ""]
+            lines += [f"- {count} × {reason.replace('|', '/')}" for reason, count in counts.most_common(12)]
     return "\n".join(lines)
 
 
@@ -276,16 +360,19 @@ def main() -> None:
     arguments.add_argument("checkout", nargs="?", help="a copy of google/neural-tangents")
     arguments.add_argument("--only", nargs="*", default=[], help="parts of names of files or tests")
     arguments.add_argument("--seconds", type=float, default=3600, help="a file")
+    arguments.add_argument("--left", action="store_true", help="only what no run has reached")
+    arguments.add_argument("--large", action="store_true", help="also what the tests leave out on a CPU, for speed")
     arguments.add_argument("--table", action="store_true", help="write the page from the stored outcome")
     arguments.add_argument("--child", help=argparse.SUPPRESS)
     given = arguments.parse_args()
     if given.child:
-        child(given.checkout, given.child, given.only)
+        child(given.checkout, given.child, given.only, given.left, given.large)
         return
     if not given.table:
         if given.checkout is None:
             arguments.error("name the folder of a checkout of google/neural-tangents")
-        run(str(Path(given.checkout).resolve()), given.only, given.seconds)
+        options = ["--left"] * given.left + ["--large"] * given.large
+        run(str(Path(given.checkout).resolve()), given.only, given.seconds, options)
     write()
 
 

@@ -1,5 +1,7 @@
 """The archived library's public names over the house: `import overparam.neural_tangents as nt`."""
 
+from typing import Any
+
 from overparam.neural_tangents import predict, stax
 from overparam.neural_tangents.batching import batch
 from overparam.neural_tangents.empirical import (
@@ -13,6 +15,7 @@ from overparam.neural_tangents.empirical import (
     taylor_expand,
 )
 from overparam.neural_tangents.kernel import Kernel
+from overparam.neural_tangents.layer import NotOffered
 
 __all__ = [
     "Kernel",
@@ -28,3 +31,12 @@ __all__ = [
     "stax",
     "taylor_expand",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "experimental":
+        raise NotOffered(
+            "`nt.experimental` is not offered: there is no TensorFlow here; instead: `op.from_torch` for a PyTorch module, or "
+            "`nt.empirical_ntk_fn` of the function in JAX"
+        )
+    raise AttributeError(f"`overparam.neural_tangents` has no {name!r}")

@@ -33,6 +33,10 @@ Layer = tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]
 """init_fn(key, shape) → (shape, params); apply_fn(params, x, **options) → outputs; kernel_fn(x1, x2, get) → numbers or a `Kernel`."""
 
 
+class NotOffered(AttributeError, NotImplementedError):
+    """A name of the archived library that is not here: `hasattr` says no, and the one line says what to write instead."""
+
+
 class Bool(enum.IntEnum):
     """No, perhaps, yes."""
 
@@ -411,6 +415,8 @@ def adapted(
         came = kernel.shape1 or (), kernel.shape2 or ()
         place = (kernel.batch_axis, kernel.channel_axis)
         chain = chain_of(sample_shape(came[0], *place))
+        if any_axes and not chain:
+            return kernel
         pairs = pairs_of_kernel(kernel)
         if any_pools(chain) and not pairs.across:  # that equal positions are enough says that others are uncorrelated
             wide = passed(chain, smooth, as_uncorrelated(smooth, pairs))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from overparam.core.reading import content_of, one_line, place_of
+from overparam.neural_tangents.layer import NotOffered
 
 OLD, NEW = "neural_tangents", "overparam.neural_tangents"
 MOVED = {
@@ -208,7 +209,7 @@ def _lacking(full: str) -> str | None:
             return None
         try:
             thing = getattr(thing, name)
-        except NotImplementedError as error:
+        except NotOffered as error:
             return one_line(error)
         except AttributeError:
             private = name.startswith("_")

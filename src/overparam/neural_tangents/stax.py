@@ -61,6 +61,7 @@ from overparam.neural_tangents.layer import (
     Bool,
     Diagonal,
     Layer,
+    NotOffered,
     adapted,
     calls_itself,
     floats_like,
@@ -137,8 +138,8 @@ _INSTEAD = {
 
 def __getattr__(name: str) -> Any:
     if name in _INSTEAD:
-        raise NotImplementedError(f"`stax.{name}` is not offered; instead: {_INSTEAD[name]}")
-    raise AttributeError(name)
+        raise NotOffered(f"`stax.{name}` is not offered; instead: {_INSTEAD[name]}")
+    raise AttributeError(f"`stax` has no {name!r}")
 
 
 class Padding(enum.Enum):
