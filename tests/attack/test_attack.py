@@ -128,6 +128,11 @@ def test_numbers_that_float64_does_not_hold_are_not_rounded(tmp_path: Path) -> N
         (np.eye(2), np.array([2**64 - 1, 1], dtype=np.uint64)),
         (np.eye(2), np.ma.array([0, 1], mask=[1, 0])),
         (np.ma.array(np.eye(2), mask=np.eye(2) > 0), [0, 1]),
+        (np.eye(3), [2**63 + 1, 2**63 + 3, 1]),  # NumPy makes floats of them, and one label of two
+        (np.eye(3), [2**53 + 1, 2**53, 0.5]),
+        ([[2**53 + 1, 0.5], [2**53, 1]], [0, 1]),
+        ([[2**63 + 1, 1], [2**63, 1]], [0, 1]),
+        (np.array([[2**53 + 1, 1], [2**53, 1]], dtype=object), [0, 1]),
     ):
         with pytest.raises(ValueError, match=r"float64|above|masked|NaN"):
             op.load((X, y))

@@ -229,3 +229,27 @@ def test_names_that_are_missing_or_of_two_kinds_are_one_line(odd, said):
         classifier().fit(X, names)
     with pytest.raises(ValueError, match=f"`groups` has .*{said}"):
         classifier().fit(X, SIDE, groups=names)
+
+
+MASK = np.ma.array(np.ones(8), mask=[1, *[0] * 7])
+LARGE = np.array([2**53 + 1, 2**53] * 4)
+
+
+@pytest.mark.parametrize("kind", [op.NTKClassifier, op.NTKRegressor, op.WideNetClassifier, op.WideNetRegressor])
+def test_nothing_is_unmasked_or_rounded_without_a_word(kind):
+    X, y = np.random.default_rng(0).standard_normal((8, 2)), np.array([0, 1] * 4)
+    hidden = np.ma.array(X, mask=X[0, 0] == X)
+    for rows, labels, said in (
+        (hidden, y, "`X` has 1 masked entry"), (X, np.ma.array(y, mask=MASK.mask), "`y` has 1 masked entry"), (LARGE[:, None], y, r"`X` has .* beyond 2\^53"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=said):
+            kind().fit(rows, labels)
+    if kind in (op.NTKRegressor, op.WideNetRegressor):
+        with pytest.raises(ValueError, match=r"`y` has .* beyond 2\^53"):
+            kind().fit(X, LARGE)
+    if kind is op.NTKClassifier:
+        for more in ({"sample_weight": MASK}, {"groups": MASK}):
+            with pytest.raises(ValueError, match=f"`{next(iter(more))}` has 1 masked entry"):
+                kind().fit(X, y, **more)
+        with pytest.raises(ValueError, match="masked entry"):
+            kind().fit(X, y).predict(hidden)

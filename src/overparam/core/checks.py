@@ -51,12 +51,15 @@ def as_numbers(X: Any, name: str = "X") -> np.ndarray:
             f"`{name}` is a {type(X).__name__}; expected an array of numbers, such as `data.X` or `data.y`"
         )
     if array.dtype == object or array.dtype.kind in "USV":
-        return _numbers_from_objects(array, name)
+        numbers = _numbers_from_objects(array, name)
+        require_held_from(array, numbers, name)
+        return numbers
     if array.dtype.kind == "c":
         raise ValueError(f"`{name}` has complex numbers; pass real ones, for instance `np.abs({name})`")
     if array.dtype.kind not in "biuf":
         raise ValueError(f"`{name}` has dtype {array.dtype}; it needs numbers")
     require_held(array, name)
+    require_held_from(X, array, name)
     return array
 
 
@@ -92,10 +95,26 @@ def held_exactly(array: np.ndarray) -> bool:
 def require_held(array: np.ndarray, name: str) -> None:
     """Raise where float64 would change a whole number."""
     if array.dtype.kind in "iu" and not held_exactly(array):
-        raise ValueError(
-            f"`{name}` has whole numbers beyond 2^53 that float64 does not hold; pass `{name}.astype(float)` if rounding is meant, "
-            "or text if they are names"
-        )
+        raise ValueError(_not_held(name))
+
+
+def require_held_from(given: Any, array: np.ndarray, name: str) -> None:
+    """Raise where NumPy made other numbers of Python's whole ones: of lists with fractions, with 2^63 beside 1, of objects."""
+    plain = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.dtype == object)
+    if array.dtype.kind != "f" or not plain or not (large := np.abs(array) >= 2**53).any():
+        return
+    values = np.asarray(given, dtype=object)
+    if values.shape == array.shape and any(
+        isinstance(value, int) and int(float(value)) != value for value in values[large].tolist()
+    ):
+        raise ValueError(_not_held(name))
+
+
+def _not_held(name: str) -> str:
+    return (
+        f"`{name}` has whole numbers beyond 2^53 that float64 does not hold; pass `{name}.astype(float)` if rounding is meant, "
+        "or text if they are names"
+    )
 
 
 def _numbers_from_objects(array: np.ndarray, name: str) -> np.ndarray:

@@ -178,6 +178,7 @@ def as_labels(labels: Any, n: int, name: str = "y") -> np.ndarray:
         array = np.asarray(labels)
     except ValueError:
         raise ValueError(f"`{name}` has entries of different lengths; expected one label a row of `X`") from None
+    checks.require_held_from(labels, array, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if name == "y" and array.ndim == 2 and array.dtype.kind in "biuf":

@@ -22,7 +22,7 @@ from overparam.core.provenance import Provenance, Stopwatch
 from overparam.data.labels import encode_codes
 from overparam.data.prepared_columns import PreparedColumns, prepare_columns
 from overparam.engines.matrix import chosen_device
-from overparam.estimators.rows import as_numbers, collected
+from overparam.estimators.rows import as_numbers, collected, require_as_given
 from overparam.theory.error_intervals import scores_left_out
 from overparam.theory.tuned_rows import rough_fits
 from overparam.theory.tuning import BY_PRODUCTS, Candidates, TunedFit, default_candidates, tuned_fit
@@ -140,6 +140,8 @@ class AbstractKernelModel(AbstractTuned):
         watch = Stopwatch()
         self._check_options()
         X = collected(X)
+        for values, name in ((X, "X"), (sample_weight, "sample_weight"), (groups, "groups")):
+            checks.require_unmasked(values, name)
         given = None if sample_weight is None else _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )  # fmt: skip
@@ -389,6 +391,7 @@ def checked_labels(y: Any, n: int, there: np.ndarray) -> tuple[np.ndarray, np.nd
     """The classes of the rows that are there, sorted, and which of them each has, as scikit-learn checks them."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    checks.require_unmasked(y, "y")
     labels = column_or_1d(y, warn=True)
     if len(labels) != n:
         raise ValueError(f"`y` has {len(labels)} labels and `X` {n} rows; expected one a row")
@@ -404,6 +407,7 @@ def checked_numbers(y: Any, n: int, there: np.ndarray) -> np.ndarray:
     """Targets of the rows that are there, (n,) or (n, targets)."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    require_as_given(y, "y")
     numbers = np.asarray(check_array(y, ensure_2d=False, dtype="float64", input_name="y", ensure_all_finite=False))
     if numbers.ndim > 2 or len(numbers) != n:
         raise ValueError(f"`y` has shape {numbers.shape}; expected ({n},) or ({n}, targets), one row for each of `X`")

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from sklearn.utils.validation import _get_feature_names, validate_data
 
+from overparam.core import checks
 from overparam.core.words import count_of
 from overparam.data.column_notes import Notebook
 from overparam.data.readers.arrays import dense, is_sparse
@@ -27,6 +28,7 @@ def as_numbers(
     scikit-learn does it, and kept on the estimator.
     """
     new, X = encoders is not None, collected(X)
+    require_as_given(X, "X")
     if new and frame_kind(X) is not None and getattr(X, "shape", (1,))[0] == 0:
         raise ValueError("`X` has no rows; give at least one")
     table = _table(X, bool(encoders))
@@ -55,6 +57,13 @@ def as_numbers(
     else:
         found = tuple(fit_encoders(table, book))
     return encoded_again(table, found), found, book.words
+
+
+def require_as_given(values: Any, name: str) -> None:
+    """Raise where scikit-learn would change values without a word: masks are dropped, whole numbers rounded."""
+    checks.require_unmasked(values, name)
+    if isinstance(values, np.ndarray):
+        checks.require_held(values, name)
 
 
 def collected(X: Any) -> Any:
