@@ -1,7 +1,9 @@
 """Figures as plotly JSON, as SVG and as files: gaps, bands, categories, log axes, odd data."""
 
+import errno
 import json
 import math
+import os
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -180,12 +182,35 @@ def test_png_shows_what_svg_does(tmp_path):
         assert np.all(np.abs(pixels - colour) < 0.02, axis=-1).sum() > 100, ink
 
 
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_a_figure_is_there_whole_and_not_through_a_link(example, tmp_path, monkeypatch, kind):
+    if kind != "svg":
+        pytest.importorskip("matplotlib")
+    figure = next(b for s in example.sections for b in s.blocks if isinstance(b, Figure))
+    (tmp_path / "victim").write_text("safe")
+    (tmp_path / f"a.{kind}").symlink_to(tmp_path / "victim")
+    whole = save_figure(figure, tmp_path / f"a.{kind}").read_bytes()
+    assert (tmp_path / "victim").read_text() == "safe"
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ValueError, match="No space left on device"):
+        save_figure(figure, tmp_path / f"a.{kind}", size=(3, 3))
+    assert (tmp_path / f"a.{kind}").read_bytes() == whole
+    assert {path.name for path in tmp_path.iterdir()} == {"victim", f"a.{kind}"}
+
+
 def test_errors_of_the_export(example, tmp_path, monkeypatch):
     figure = next(b for s in example.sections for b in s.blocks if isinstance(b, Figure))
     with pytest.raises(ValueError, match=r"ends in '.gif'; expected .png, .svg or .pdf"):
         save_figure(figure, tmp_path / "a.gif")
     with pytest.raises(ValueError, match="`kind` is 'gif'"):
         export_figures(example, tmp_path, kind="gif")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match="name a folder for the figures"):
+        export_figures(example, tmp_path / "file", kind="svg")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"overparam\[figures\]"):
         save_figure(figure, tmp_path / "a.png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import xml.etree.ElementTree as ET
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.files import write_whole
+from overparam.core.files import make_folder, write_whole
 from overparam.core.folder import Parts
 from overparam.core.sections import Figure, Surface
 from overparam.core.words import RAISED
@@ -44,16 +45,16 @@ def save_figure(
         wide, high = size or (WIDTH / PIXELS, (HEIGHT + 2 * ROW) / PIXELS)
         image = render_svg(figure, 4000, size=(PIXELS * wide, PIXELS * high), with_legend=True)
     image = _NOT_XML.sub("", image)
-    try:
-        if kind == "svg":
-            head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}in" height="{high:g}in"'
-            ground = f'<rect width="100%" height="100%" fill="{style.LIGHT["page"]}"/>'
-            alone = image.replace("<svg", head, 1).replace(">", f">{ground}", 1)
-            write_whole(target, f"{alone}\n".encode())
-        else:
-            _sheet(ET.fromstring(image), (wide, high)).savefig(target, dpi=200, metadata=_no_date(kind))
-    except OSError as error:
-        raise ValueError(f"cannot write {target} ({error.strerror}); name another folder") from None
+    if kind == "svg":
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:g}in" height="{high:g}in"'
+        ground = f'<rect width="100%" height="100%" fill="{style.LIGHT["page"]}"/>'
+        alone = image.replace("<svg", head, 1).replace(">", f">{ground}", 1)
+        write_whole(target, f"{alone}\n".encode())
+    else:
+        inked = io.BytesIO()
+        sheet = _sheet(ET.fromstring(image), (wide, high))
+        sheet.savefig(inked, format=kind, dpi=200, metadata=_no_date(kind))
+        write_whole(target, inked.getbuffer())
     return target
 
 
@@ -61,8 +62,7 @@ def export_figures(parts: Parts, folder: str | os.PathLike[str], *, kind: str = 
     """Write every figure and surface of a result into `folder`, numbered in the order of the page."""
     checks.one_of(kind, "kind", FORMATS)
     figures = [block for section in parts.sections for block in section.blocks if isinstance(block, Figure | Surface)]
-    where = Path(folder)
-    where.mkdir(parents=True, exist_ok=True)
+    where = make_folder(Path(folder), "the figures")
     return [
         save_figure(figure, where / f"{turn:02d}-{_slug(figure.title)}.{kind}")
         for turn, figure in enumerate(figures, start=1)
