@@ -162,7 +162,7 @@ def _questions(
             None,
             max(0.0, bounds.upper / size - 1) if size else None,
         )
-        if not large:
+        if not large and Y.any():  # labels of 0 have no rates, which is said in one line
             yield "largest rate", op.max_learning_rate(q), _largest_rate(exact, n)
     if "steps" in asked and not large and size:
         target = float(10.0 ** rng.uniform(-6, 0))
