@@ -253,3 +253,55 @@ def test_nothing_is_unmasked_or_rounded_without_a_word(kind):
                 kind().fit(X, y, **more)
         with pytest.raises(ValueError, match="masked entry"):
             kind().fit(X, y).predict(hidden)
+
+
+def test_classes_and_groups_without_a_value_are_one_line_and_no_warning():
+    """The suite makes warnings errors: casts of NaN warn."""
+    gone = np.where(np.arange(N) == 3, np.nan, SIDE)
+    dates = np.array(["2026-01-01", "2026-02-01"], dtype="M8[D]")[SIDE]
+    dates[4] = np.datetime64("NaT")
+    for kind in (op.NTKClassifier, op.WideNetClassifier):
+        for labels, row in ((gone, 3), (dates, 4)):
+            with pytest.raises(ValueError, match=f"^`y` has 1 missing value .first: .* at row {row}.; drop"):
+                kind().fit(X, labels)
+        with pytest.raises(ValueError, match=r"^Input y contains infinity"):
+            kind().fit(X, np.where(np.arange(N) == 3, np.inf, SIDE))
+    with pytest.raises(ValueError, match=r"^`groups` has 1 missing value"):
+        classifier().fit(X, SIDE, groups=gone)
+
+
+@pytest.mark.parametrize("kind", [op.NTKRegressor, op.WideNetRegressor])
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (np.array(["no", "yes"])[SIDE], r"^`y` is not of numbers .*'(no|yes)'.*, which a regression needs"),
+        ([pd.Timestamp("2026-01-01")] * N, r"^`y` is not of numbers .*'Timestamp'"),
+        (pd.Series(pd.date_range("2026-01-01", periods=N, tz="UTC")), r"^`y` has dates .*; a regression needs numbers"),
+        (np.arange(N).astype("M8[D]"), r"^`y` has dates .*; a regression needs numbers"),
+        (NUMBERS * 1e300, r"^`y` has numbers up to .e\+30\d, whose squares pass float64; divide it by"),
+    ],
+)
+def test_targets_that_are_no_numbers_or_too_large_are_one_line(kind, y, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        kind().fit(X, y)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e300])
+def test_weights_whose_squares_are_lost_are_one_line(weight):
+    with pytest.raises(ValueError, match=r"^`sample_weight` goes from .* give weights of about 1"):
+        classifier().fit(X, SIDE, sample_weight=np.full(N, weight))
+    scaled = classifier().fit(X, SIDE, sample_weight=np.full(N, 2.0**40))
+    assert np.array_equal(scaled.predict(NEW), classifier().fit(X, SIDE).predict(NEW))
+
+
+def test_columns_of_one_name_are_one_line():
+    with pytest.raises(ValueError, match=r"^`X` has more than one column 'a'; give every column"):
+        classifier().fit(pd.DataFrame(X, columns=["a", "a"]), SIDE)
+
+
+def test_a_share_of_wrong_rows_is_at_most_one():
+    """Of rows that come eight times with both classes: every row left out with some of its copies is wrong."""
+    rows = np.repeat(np.random.default_rng(0).standard_normal((5, 3)), 8, axis=0)
+    error = op.NTKClassifier().fit(rows, np.tile([0, 1], 20)).loo_error_
+    assert 0.9 < error.lower < error.value <= error.upper <= 1.0

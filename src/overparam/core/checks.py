@@ -294,19 +294,22 @@ def _real(value: Any) -> float:
 
 
 def require_one_kind(values: np.ndarray, name: str) -> None:
-    """Raise where Python values cannot be put in order: one is missing beside the others, or text stands beside numbers."""
-    if values.dtype != object:
-        return
-    kinds = [type(value).__name__ for value in values]
-    gone = np.array(
-        [kind in ("NoneType", "NAType", "NaTType") or (kind == "float" and value != value)
-         for value, kind in zip(values, kinds, strict=True)], dtype=bool,
-    )  # fmt: skip
+    """Raise where values name no classes or groups: one is missing, or text stands beside numbers, which have no order."""
+    if values.dtype == object:
+        kinds = [type(value).__name__ for value in values]
+        gone = np.array(
+            [kind in ("NoneType", "NAType", "NaTType") or (kind == "float" and value != value)
+             for value, kind in zip(values, kinds, strict=True)], dtype=bool,
+        )  # fmt: skip
+    else:
+        gone = values != values if values.dtype.kind in "fmM" else np.zeros(len(values), dtype=bool)
     if gone.any():
         first = int(gone.argmax())
         raise ValueError(
             f"`{name}` has {count_of(int(gone.sum()), 'missing value')} (first: {values[first]!r} at row {first}); drop those rows, or name them"
         )
+    if values.dtype != object:
+        return
     text = np.array([isinstance(value, str) for value in values], dtype=bool)
     if text.any() and not text.all():
         first = int(np.argmax(text != text[0]))

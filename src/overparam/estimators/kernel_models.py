@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing, assert_all_finite, check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d
@@ -33,6 +33,8 @@ ALL_IN_FULL = 400
 """Rows up to which every kernel is fitted to all of them: above, a fit would take longer than a forest and a grid of support vectors."""
 MOST_SPREAD = 4_000
 """Rows to which weights are spread where equal rows are no copies: each of them leaves for itself."""
+LARGEST = 1e150
+"""Targets and weights beyond have squares that float64 does not hold."""
 IMAGES = ("none", "unit")
 """Preparations that leave images as they are laid out."""
 FAMILIES = {"laplace": "Laplace", "gaussian": "Gaussian"}
@@ -146,6 +148,10 @@ class AbstractKernelModel(AbstractTuned):
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )  # fmt: skip
         there = None if given is None or np.all(given > 0) else np.flatnonzero(given > 0)
+        if given is not None and not np.all((given == 0) | ((given > 1 / LARGEST) & (given < LARGEST))):
+            raise ValueError(
+                f"`sample_weight` goes from {given.min():.1g} to {given.max():.1g}; give weights of about 1, of which float64 holds squares"
+            )
         if there is not None and len(there) < 2:
             raise ValueError(f"there is {len(there)} sample of a weight above 0; leaving rows out needs at least 2")
         A, encoders, self._notes = as_numbers(self, X if there is None else _safe_indexing(X, there))
@@ -396,6 +402,7 @@ def checked_labels(y: Any, n: int, there: np.ndarray) -> tuple[np.ndarray, np.nd
     if len(labels) != n:
         raise ValueError(f"`y` has {len(labels)} labels and `X` {n} rows; expected one a row")
     checks.require_one_kind(labels := labels[there], "y")
+    assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
@@ -408,10 +415,23 @@ def checked_numbers(y: Any, n: int, there: np.ndarray) -> np.ndarray:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     require_as_given(y, "y")
-    numbers = np.asarray(check_array(y, ensure_2d=False, dtype="float64", input_name="y", ensure_all_finite=False))
+    kind: Any = getattr(y, "dtype", None) or np.asarray(y).dtype
+    if getattr(kind, "kind", "") in ("m", "M"):
+        raise ValueError(f"`y` has dates ({kind}); a regression needs numbers: pass days or seconds since one of them")
+    try:
+        numbers = np.asarray(check_array(y, ensure_2d=False, dtype="float64", input_name="y", ensure_all_finite=False))
+    except (TypeError, ValueError) as error:
+        if not str(error).startswith(("could not convert string", "float() argument")):
+            raise
+        raise ValueError(
+            f"`y` is not of numbers ({error}), which a regression needs; classes need a classifier"
+        ) from None
     if numbers.ndim > 2 or len(numbers) != n:
         raise ValueError(f"`y` has shape {numbers.shape}; expected ({n},) or ({n}, targets), one row for each of `X`")
-    return np.asarray(check_array(numbers[there], ensure_2d=False, input_name="y"))
+    numbers = np.asarray(check_array(numbers[there], ensure_2d=False, input_name="y"))
+    if (largest := float(np.abs(numbers).max())) > LARGEST:
+        raise ValueError(f"`y` has numbers up to {largest:.1g}, whose squares pass float64; divide it by {largest:.1g}")
+    return numbers
 
 
 def _sets(

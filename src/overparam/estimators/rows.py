@@ -31,6 +31,9 @@ def as_numbers(
     require_as_given(X, "X")
     if new and frame_kind(X) is not None and getattr(X, "shape", (1,))[0] == 0:
         raise ValueError("`X` has no rows; give at least one")
+    if frame_kind(X) == "pandas" and not X.columns.is_unique:
+        twice = X.columns[X.columns.duplicated()][0]
+        raise ValueError(f"`X` has more than one column {twice!r}; give every column a name of its own")
     table = _table(X, bool(encoders))
     if table is None:
         A = validate_data(

@@ -245,7 +245,7 @@ def of_shares(
     counts = np.bincount(codes, sizes)
     weights = sizes / (np.count_nonzero(counts) * counts[codes])  # all classes count alike; they sum to 1
     present = np.flatnonzero(counts)
-    value = float(weights @ again.mean_out(wrong))
+    value = min(1.0, float(weights @ again.mean_out(wrong)))  # weights sum to 1 but for rounding
     # Of every class, as if z²/2 more rows were right and as many wrong.
     extra, rates = quantile**2, np.bincount(codes, sizes * wrong[0], minlength=len(counts))[present]
     rates = (rates + extra / 2) / (counts[present] + extra)
