@@ -108,6 +108,17 @@ def test_convolutions_with_any_axes_are_those_of_jax(local):
     assert np.allclose(out, g * (1.2 / 18**0.5) + 0.3 * b, rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize(
+    "layer", [stax.Dense(6, b_std=0.3), stax.Conv(6, (2,), b_std=0.3), stax.ConvLocal(6, (2,), b_std=0.3)]
+)
+def test_one_number_may_be_the_bias(layer):
+    x = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)
+    _, (W, b) = layer[0](jax.random.PRNGKey(0), x.shape)
+    one, every, none = (layer[1]((W, bias), x) for bias in (0.5, jnp.full_like(b, 0.5), 0 * b))
+    assert np.array_equal(one, every)
+    assert np.allclose(one - none, 0.15, rtol=0, atol=1e-6)
+
+
 def test_a_kernel_is_a_pytree_that_layers_hand_on():
     x1, x2 = (np.random.default_rng(seed).standard_normal((n, 4)).astype(np.float32) for seed, n in ((0, 3), (1, 2)))
     dense, relu = stax.Dense(8, 1.5, 0.1)[2], stax.Relu()[2]

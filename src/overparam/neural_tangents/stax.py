@@ -199,7 +199,7 @@ def Dense(
     def weights(params: Any, shape: tuple[int, ...]) -> dict[str, Any]:
         W, b = params
         W = jnp.asarray(W).T.reshape(W.shape[1], *(1,) * (len(shape) - 1), W.shape[0])
-        return {".W": W} | ({} if b is None else {".b": b.reshape(-1)})
+        return {".W": W} | ({} if b is None else {".b": jnp.broadcast_to(jnp.ravel(b), units)})
 
     return adapted(
         lambda shape: _widened(part.named("", shape), s[0] if kind == "standard" else 1),
@@ -265,7 +265,7 @@ def _convolution(
         W, b = params
         if shared:
             W = jnp.transpose(W, [of_W.index(c) for c in ("O", *positions, "I")])
-            return {".W": W} | ({} if b is None else {".b": b.reshape(-1)})
+            return {".W": W} | ({} if b is None else {".b": jnp.broadcast_to(jnp.ravel(b), units)})
         W = jnp.transpose(W, [of_W.index(c) for c in (*positions, "O", "I")])
         lead = W.ndim - 1
         W = W.reshape(*W.shape[:-1], shape[-1], *filter_shape)  # channels, then places in the filter's own order
@@ -273,6 +273,8 @@ def _convolution(
         W = W.transpose(*range(lead), *order, lead).reshape(*W.shape[:lead], -1)
         if b is None:
             return {".W": W}
+        b = jnp.asarray(b)
+        b = b.reshape((1,) * len(out)) if b.ndim == 0 else b
         return {".W": W, ".b": jnp.transpose(b, [out.index(c) for c in ("N", *positions, "C")])[0]}
 
     return adapted(
