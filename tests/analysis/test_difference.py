@@ -102,6 +102,30 @@ def test_values_drawn_anew_from_one_distribution_are_seldom_told_apart():
     assert alarms <= 13  # one table in twenty: 5 expected of 100, 13 are 3.7 standard deviations more
 
 
+@pytest.mark.parametrize("as_file", [True, False])
+def test_a_value_that_is_missing_in_both_is_no_change(tmp_path, as_file):
+    X, y = table(200)
+    X[::7, 1] = np.nan
+    X[3, 2] = 5.0
+    parts = [(X[:150], y[:150]), (X, y)]
+    if as_file:  # the mean that stands for it is another one in either file
+        parts = [with_gaps(tmp_path / f"{len(rows)}.csv", rows, labels) for rows, labels in parts]
+    found = op.diff(*parts, missing="mean")
+    assert (found.rows.kept, found.rows.gone, found.rows.added, found.rows.changed) == (150, 0, 50, 0)
+    assert found.drifted == ()
+    before, after = (op.load(part, missing="mean") for part in parts)
+    assert before.X[:, 1].mean() != after.X[:, 1].mean()
+
+
+def with_gaps(path, X, y):
+    lines = [
+        ",".join(["" if np.isnan(value) else repr(float(value)) for value in row] + [label])
+        for row, label in zip(X, y, strict=True)
+    ]
+    path.write_text("a,b,c,label\n" + "\n".join(lines) + "\n")
+    return str(path)
+
+
 def test_added_rows_that_are_copies_are_told():
     X, y = table(60)
     X, y = np.vstack([X, X[:4], X[4:5] + 1]), np.append(y, [*y[:4], "no"])

@@ -138,7 +138,18 @@ def _paired(one: list, other: list, by: str) -> Matching:
 
 
 def common_columns(before: Dataset, after: Dataset) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Names and values of the columns that both have, by name where there are names."""
+    """Names and values of the columns that both have, by name where there are names; a missing value is the same in both."""
+    names, one, other = _common_columns(before, after)
+    old, new = dict(before.fills), dict(after.fills)
+    both = [j for j, name in enumerate(names) if name in old and name in new]
+    if both:
+        other = other.copy()
+        for j in both:
+            other[other[:, j] == new[names[j]], j] = old[names[j]]
+    return names, one, other
+
+
+def _common_columns(before: Dataset, after: Dataset) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     one, other = (np.asarray(data.X, dtype=np.float64) for data in (before, after))
     if before.features is None or after.features is None:
         if before.d != after.d:

@@ -33,7 +33,8 @@ class Dataset:
     groups: (n,) values that a split keeps together. rows: (n,) row numbers in the source.
     test: a Dataset of new samples with the same features and classes. notes: what was done or found, in words;
     column_notes: those of them that are about columns, as data.
-    label_names: of the columns that the labels are, where they have names.
+    label_names: of the columns that the labels are, where they have names. fills: of features with missing values, the
+    numbers that stand for them.
     row_names: (n,) what the rows are called in the source, such as files. shown: (n, …) the rows to look at, where X holds
     features computed of them (`load(…, features=…)`).
 
@@ -64,6 +65,7 @@ class Dataset:
     row_names: np.ndarray | None = None
     shown: np.ndarray | None = None
     label_names: tuple[str, ...] | None = None
+    fills: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         X = as_matrix(self.X)
@@ -75,7 +77,7 @@ class Dataset:
                 arrays[name] = np.asarray(getattr(self, name))
         for name, array in arrays.items():
             object.__setattr__(self, name, _read_only(array))
-        for name in ("classes", "notes", "column_notes", "features", "image_shape", "label_names"):
+        for name in ("classes", "notes", "column_notes", "features", "image_shape", "label_names", "fills"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else tuple(value))
         self._check_shapes()

@@ -341,7 +341,7 @@ def _dataset(raw: Raw, rows: np.ndarray, codes: np.ndarray, order: tuple[Any, ..
         labels=labels,
         task={0: "regression", 2: "binary"}.get(len(order), "multiclass"),
         classes=order,
-        **{name: getattr(raw, name) for name in ("name", "features", "image_shape", "kind", "label_names")},
+        **{name: getattr(raw, name) for name in ("name", "features", "image_shape", "kind", "label_names", "fills")},
         **{name: array[rows] for name in PER_ROW if (array := getattr(raw, name)) is not None},
         rows=rows if raw.rows is None else raw.rows[rows],
         **more,

@@ -61,7 +61,7 @@ def raw_from_arrays(
     elif X.ndim != 2:
         checks.finite_matrix(np.zeros(X.shape), "X")  # says what is wrong with the shape
     labels = as_labels(y, len(X))
-    rows, X, holes = _see_to_missing(X, missing, book)
+    rows, X, filled = _see_to_missing(X, missing, book)
     return Raw(
         X=X,
         labels=labels[rows],
@@ -73,7 +73,8 @@ def raw_from_arrays(
         total=len(labels),
         notes=tuple(book.words),
         column_notes=tuple(book.columns),
-        holes=holes,
+        holes=tuple((f"column {column}", gone) for column, gone in filled.items()),
+        fills=tuple((f"column {column}", float(X[gone, column][0])) for column, gone in filled.items()),
     )
 
 
@@ -112,30 +113,27 @@ def _is_table(X: np.ndarray) -> bool:
     return X.dtype.kind in "mM" or (X.dtype.kind in "US" and not all(is_number(value) for value in X.flat))
 
 
-def _see_to_missing(
-    X: np.ndarray, missing: str, book: Notebook
-) -> tuple[Any, np.ndarray, tuple[tuple[str, np.ndarray], ...]]:
-    """Which rows stay, the features without holes, and where holes of which columns were filled."""
+def _see_to_missing(X: np.ndarray, missing: str, book: Notebook) -> tuple[Any, np.ndarray, dict[int, np.ndarray]]:
+    """Which rows stay, the features without holes, and of the columns that were filled where."""
     everything = slice(None)
     checks.one_of(missing, "missing", MISSING_VALUES)
     if missing == "error" or X.dtype.kind != "f" or not (holes := np.isnan(X)).any():
-        return everything, X, ()  # NaN is then an error of the Dataset
+        return everything, X, {}  # NaN is then an error of the Dataset
     if missing == "drop":
         keep = np.flatnonzero(~holes.any(axis=1))
         if not len(keep):
             raise ValueError("every row of `X` has NaN; pass missing='mean'")
         book.add(None, "missing", f"dropped {count_of(len(X) - len(keep), 'row')} with NaN")
-        return keep, X[keep], ()
+        return keep, X[keep], {}
     empty = np.flatnonzero(holes.all(axis=0))
     if len(empty):
         raise ValueError(f"`X` has a column without values (first: column {empty[0]}); drop it")
     X = np.array(X, dtype=np.float64)
-    filled = np.flatnonzero(holes.any(axis=0)).tolist()
-    for column in filled:
-        gone = holes[:, column]
+    filled = {column: holes[:, column] for column in np.flatnonzero(holes.any(axis=0)).tolist()}
+    for column, gone in filled.items():
         X[gone, column] = mean_of(X[~gone, column])
     book.add(None, "missing", f"filled {count_of(int(holes.sum()), 'NaN value')} with column means")
-    return everything, X, tuple((f"column {column}", holes[:, column]) for column in filled)
+    return everything, X, filled
 
 
 def raw_from_mapping(

@@ -63,7 +63,9 @@ def table_to_raw(
         raw = replace(raw, test=_encoded(test, held, encoders, kept))
     identifiers = tuple((column.name, column.values[rows]) for column in chosen.features if column.name in numbered)
     holes = tuple((c.name, c.missing[rows]) for c in features if c.missing[rows].any())
-    return replace(raw, notes=tuple(book.words), column_notes=tuple(book.columns), identifiers=identifiers, holes=holes)
+    fills = tuple((one.column, one.fill) for one in encoders if one.kind != "text" and one.column in dict(holes))
+    raw = replace(raw, identifiers=identifiers, holes=holes, fills=fills)
+    return replace(raw, notes=tuple(book.words), column_notes=tuple(book.columns))
 
 
 def fit_encoders(table: Table, book: Notebook) -> list[Encoder]:

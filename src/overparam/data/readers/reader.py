@@ -28,7 +28,7 @@ class Raw:
     shown: the rows to look at where X holds features computed of them. total: rows of the source, those dropped included.
     label_names: of the columns that the labels are, where they have names.
     identifiers: names and values of columns that number or name the rows, whether they are features or not.
-    holes: names of columns with missing values that were filled, and where.
+    holes: names of columns with missing values that were filled, and where. fills: those of them that are numbers, and with which.
     """
 
     X: np.ndarray
@@ -48,6 +48,7 @@ class Raw:
     total: int | None = None
     identifiers: tuple[tuple[str, np.ndarray], ...] = ()
     holes: tuple[tuple[str, np.ndarray], ...] = ()
+    fills: tuple[tuple[str, float], ...] = ()
     shuffle: bool = False
     task: str | None = None
     label_names: tuple[str, ...] | None = None
