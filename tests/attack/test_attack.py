@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -202,6 +203,33 @@ def test_a_stop_while_arrays_are_packed_is_a_stop(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(np.lib.format, "write_array", stopped)
     with pytest.raises(KeyboardInterrupt):
         folder.npz({"x": np.zeros(3)})
+
+
+@pytest.mark.parametrize("lr", [1e-300, 1e100, 1e160, 1e300])
+@pytest.mark.parametrize("size", [1e-140, 1.0, 1e140])
+def test_rates_and_sizes_of_any_size_are_infinite_and_no_warning(lr: float, size: float) -> None:
+    """What passes float64 has no upper side; numbers whose squares pass it are refused before anything is asked."""
+    H, y = size * np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([1.0, -2.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        q = op.quadrature(H, y)
+        few = [0, 1, 7, 10**9]
+        asked = (
+            op.predict_loss(q, few, lr),
+            op.predict_loss(q, [0, 5], lr, momentum=0.9),
+            op.predict_movement(q, few, lr),
+        )
+        for found in asked:
+            lower, upper = np.asarray(found.bracketed.lower), np.asarray(found.bracketed.upper)
+            assert np.all(lower <= upper)  # no NaN
+            assert np.all(np.isfinite(lower))
+        assert op.max_learning_rate(q).certified
+        op.steps_to_loss(q, target=0.1, lr=lr)
+        for odd in (1e200, 1e-200):
+            with pytest.raises(ValueError, match="whose squares pass float64"):
+                op.quadrature(H / size * odd, y)
+            with pytest.raises(ValueError, match="whose squares pass float64"):
+                op.quadrature(H, y * odd)
 
 
 def test_a_checksum_is_no_path(tmp_path: Path) -> None:

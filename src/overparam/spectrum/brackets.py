@@ -68,7 +68,8 @@ class Quadrature:
         if not isinstance(integrand, AbstractIntegrand):
             integrand = Estimate(integrand)
         cut, late = integrand.within(self.perturbation)
-        sides = zip(*(self._one(output, cut) for output in range(self.outputs)), strict=True)
+        with np.errstate(over="ignore"):  # what passes float64 is infinite, and has no upper side
+            sides = zip(*[self._one(output, cut) for output in range(self.outputs)], strict=True)
         values, lowers, uppers = (np.stack(side) for side in sides)
         if late.any():
             lowers, uppers = self._later(integrand, late, lowers, uppers)

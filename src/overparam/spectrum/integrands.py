@@ -205,7 +205,7 @@ def last_step(shift: float) -> float:
     >>> last_step(1e-3), last_step(0.0)
     (100.0, inf)
     """
-    return float(np.floor(TURNED / shift)) if shift > 0 else np.inf
+    return float(np.floor(TURNED / float(shift))) if shift > 0 else np.inf
 
 
 def contraction(x: np.ndarray, power: Any, lr: float) -> np.ndarray:

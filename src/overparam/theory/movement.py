@@ -96,6 +96,7 @@ def predict_movement(q: Quadrature, steps: Any, lr: float, loss: str = "sum") ->
     return MovementCurve(np.asarray(steps) if np.ndim(steps) else steps, curve, movement_limit(q), state, lr, loss)
 
 
+@np.errstate(over="ignore")  # what passes float64 is infinite
 def movement_limit(q: Quadrature) -> Bracketed:
     """√(r0ᵀH⁻¹r0): how far the weights have moved when training ends.
 
@@ -123,6 +124,7 @@ def _seen_inverse(rule: Rule, perturbation: float) -> float:
     return float(np.sum(rule.weights[seen] / rule.nodes[seen]))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stability) -> Bracketed:
     """r0ᵀ(1 − (1 − ηH)^s)²H⁻¹ r0 for the summed loss, every output, with whatever bracket is a theorem."""
     b = max(q.bounds.upper, *(q.gauss(j).nodes[-1] * (1 + 64 * EPS) for j in range(q.outputs)))
@@ -138,11 +140,10 @@ def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stabi
         if q.masses[output] == 0:
             continue
         rule = q.gauss(output)
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = moved(np.maximum(rule.nodes, 0.0), steps, rate) @ rule.weights
-            if late.any():
-                seen = rule.nodes > q.perturbation
-                value = np.where(late, moved(rule.nodes[seen], steps, rate) @ rule.weights[seen], value)
+        value = moved(np.maximum(rule.nodes, 0.0), steps, rate) @ rule.weights
+        if late.any():
+            seen = rule.nodes > q.perturbation
+            value = np.where(late, moved(rule.nodes[seen], steps, rate) @ rule.weights[seen], value)
         lower, upper = np.zeros(steps.shape), np.full(steps.shape, np.inf)
         if parts is not None:
             once = tuple(np.asarray(side)[output][0] for side in (parts.lower, parts.upper))
@@ -157,8 +158,8 @@ def squared_movement(q: Quadrature, steps: np.ndarray, rate: float, state: Stabi
         if state == "stable":
             spread = _spread(q, output, rule, steps, rate, value)
             exact = ((steps <= q.lengths[output]) | bool(q.complete[output])) & ~late
-            lower = np.where(exact, np.maximum(lower, value - spread), lower)
-            upper = np.where(exact, np.minimum(upper, value + spread), upper)
+            lower = np.where(exact, np.fmax(lower, value - spread), lower)
+            upper = np.where(exact, np.fmin(upper, value + spread), upper)
         grown = np.isnan(value) if state == "stable" else ~(value <= GROWN * initial * rate)
         lower = np.clip(lower, 0.0, None)
         values[output] = np.where(grown, np.inf, np.clip(value, lower, upper))

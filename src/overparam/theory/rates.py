@@ -134,7 +134,7 @@ def stability(q: Quadrature, lr: float, momentum: float = 0.0) -> Stability:
     _, top = ritz_range(q) if np.any(q.masses > 0) else (0.0, 0.0)
     if lr * q.bounds.upper <= reach:
         return "stable"
-    return "unstable" if lr * (top - q.perturbation) > reach else "undecided"
+    return "unstable" if lr * float(top - q.perturbation) > reach else "undecided"
 
 
 def stability_assumption(state: Stability, limit: Bracketed, lr: float, loss: str, momentum: float = 0.0) -> Assumption:
