@@ -271,6 +271,8 @@ def _forked(name: str, place: Path, told: Path | None = None, full: tuple[int, s
         quiet = os.open(os.devnull if full is None or told is None else told, os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
+        for number in stops:  # a shell starts what runs in its background with ctrl-C ignored, and so it would stay
+            signal.signal(number, signal.SIG_DFL)
         signals.listen()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
         if full is not None:

@@ -256,6 +256,23 @@ def test_a_stop_is_one_line_and_130(number: int, after: float, tmp_path: Path) -
     assert "Traceback" not in said
 
 
+def test_works_hear_ctrl_c_where_a_shell_has_it_ignored() -> None:
+    """As for what runs in its background: kills by it would be none."""
+    program = """
+import os, signal, time
+from pathlib import Path
+from tests.attack import disturbed
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+disturbed.WORKS["long"] = lambda place: time.sleep(30) or b""
+child = disturbed._forked("long", Path("."))
+os.kill(child, signal.SIGINT)
+print(disturbed._ended(child))
+"""
+    words = [sys.executable, "-c", program]
+    told = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=100, check=True)
+    assert told.stdout == "130\n"
+
+
 def test_a_stop_that_was_swallowed_comes_again() -> None:
     """As callbacks of libraries do: the exception is lost in a destructor, and the work would go on."""
     program = """
