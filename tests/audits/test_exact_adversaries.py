@@ -41,12 +41,12 @@ def one_layer(y=None, n=3, **more):
 
 
 LEAST = {"sign changes": 1, "signal of changed units": 1, "forward stability": 1, "intermediate stability": 1, "linearisation": 1,
-         "semi-smoothness": 1, "gradient upper bound by sample": 1, "gradient upper bound": 0.7, "no critical point": 0.1,
-         "backward stability": 0.5**0.5, "gradient drift": 0.5**0.5, "kernel drift": 0.5,
+         "semi-smoothness": 1, "gradient upper bound by sample": 1, "gradient upper bound": 0.95, "no critical point": 0.95,
+         "backward stability": 0.5**0.5, "gradient drift": 0.5**0.5, "kernel drift": 0.95,
          "residual sign changes": 1, "residual forward stability of the last layer": 1, "residual forward stability": 1,
-         "residual backward stability": 0.5**0.5, "gradient lower bound": 0.1}  # fmt: skip
+         "residual backward stability": 0.5**0.5, "gradient lower bound": 0.95}  # fmt: skip
 """Of the optimum, with one trained layer: 1 where the closed form is exact, what a knapsack by value and cost is certain to reach, or
-what is known of two samples, whose optimum is a bound."""
+most of the bound of two samples."""
 
 
 AFAR = [("residual, one layer", 4), ("one layer, one loss that dominates", 2)]
@@ -63,7 +63,7 @@ def test_shares_of_what_can_be_reached(name, key):
         assert (share <= 1 + 1e-5).all(), law
         if "two layers" not in name or law == "residual forward stability":
             assert (share >= known * (1 - 1e-5)).all(), law
-        assert (share >= 0.2).all() or law in ("no critical point", "gradient lower bound"), law
+        assert (share >= 0.2).all(), law
 
 
 def test_free_signs_take_the_largest_columns():

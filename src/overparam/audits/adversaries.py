@@ -181,6 +181,8 @@ class Adversary:
         ranked = [W for _, W in sorted(seen, key=lambda one: -one[0])]
         ends = []
         tries = few.effort.starts if first else min(2, few.effort.starts)
+        if self._side > 0 and self._climb.starts is not None:
+            tries += 1  # what they lead to comes beside what the others do
         for start in [starts[0], *(W for W in ranked if W is not starts[0])][:tries]:
             # What is least lies behind many hills; what is largest lies on the edge of the ball, and closed forms lead near it.
             # It is made of all samples, and the rank of the steps with it.

@@ -224,8 +224,10 @@ def tangent_drift(subject: Subject, constant: float = 1.0) -> list[Finding]:
     def turned(
         own: Subject, place: int, g: np.ndarray, reach: np.ndarray, which: bool | None = None
     ) -> tuple[np.ndarray, Shift]:
-        """Units turned, or turned on or off alone, that carry most of the gradient of the output."""
-        carried = returned(own, place)[:, output] ** 2
+        """Units turned, or turned on or off alone, that carry most of the gradient of the output, relative to its size."""
+        size = np.diag(start_of(own).kernel)[:, None, None]
+        carried = returned(own, place)[:, output].reshape(g.shape) ** 2 * reach[:, :, None] ** 2 / size
+        carried = carried.reshape(len(g), -1)
         counts = which is None or (own.start.pre_activations[place] >= 0) != which
         return turning(own, place, g, reach, np.where(counts, carried, 0.0))
 

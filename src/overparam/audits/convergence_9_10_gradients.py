@@ -16,6 +16,7 @@ from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.one_layer_moves import MARGIN, Shift, filled, into, most_valuable, reaches, returned, turning
 from overparam.audits.perturbations import added, combined, inner, length, minus, only, scaled, squares, steepest
 from overparam.audits.subject import KINDS, Subject
+from overparam.audits.two_samples import turning_pair
 from overparam.core.bracketed import checked
 from overparam.core.inside import Weights, of_output
 from overparam.core.network import Trace
@@ -170,7 +171,13 @@ def gradient_bounds(subject: Subject, constant: float = 1.0) -> list[Finding]:
         Stated(SAMPLES, lambda omega: m / k, asked, spoken),
     ]
     climbs = [
-        Climb(UPPER.name, towards_large_gradient, (partial(turning_gradient, on=True),), gradient_ratio),
+        Climb(
+            UPPER.name,
+            towards_large_gradient,
+            (partial(turning_gradient, on=True),),
+            gradient_ratio,
+            starts=partial(turning_pair, side=1.0),
+        ),
         Climb(SAMPLES.name, towards_large_sample, (turning_ratio, partial(turning_gradient, on=True)), sample_ratio),
     ]
     missing: list[Finding] = []
@@ -179,12 +186,12 @@ def gradient_bounds(subject: Subject, constant: float = 1.0) -> list[Finding]:
         missing += [not_measured(law, kind, NOT_APART, asked) for law in (LOWER, NO_CRITICAL) for kind in KINDS]
     else:
         off = (partial(turning_gradient, on=False),)
-        climbs.append(Climb(NO_CRITICAL.name, towards_large_gradient, off, gradient_ratio, starts=silencing))
+        climbs.append(Climb(NO_CRITICAL.name, towards_large_gradient, off, gradient_ratio, starts=opened))
         stated.append(Stated(NO_CRITICAL, lambda omega: delta * m / (k * n**2), asked, spoken))
     if apart and last_layer(few):
         stated.append(Stated(LOWER, lambda omega: delta * m / (k * n), asked, spoken))
         climbs.append(
-            Climb(LOWER.name, towards_large_last, (partial(turning_gradient, on=False),), last_ratio, starts=silencing)
+            Climb(LOWER.name, towards_large_last, (partial(turning_gradient, on=False),), last_ratio, starts=opened)
         )
     elif apart:
         why = "no trained weight goes straight into the last ReLU layer"
@@ -207,6 +214,11 @@ def turning_ratio(subject: Subject, place: int, g: np.ndarray, reach: np.ndarray
     on = subject.start.pre_activations[place] >= 0
     worth, shift = turning(subject, place, g, reach, np.where(on, 0.0, share * carried))
     return worth + (share * carried * on).sum(axis=1), shift
+
+
+def opened(subject: Subject, omega: float) -> list[Weights]:
+    """Where the search for a small gradient begins, beside what silences one sample: all samples, and two of them each in its way."""
+    return [*silencing(subject, omega), *turning_pair(subject, omega, -1.0)]
 
 
 def silencing(subject: Subject, omega: float) -> list[Weights]:
