@@ -20,6 +20,7 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 import overparam as op
+from overparam.data.prepared_columns import FEWEST_CODES, MOST_CODES, ROWS_A_CODE
 from overparam.spectrum.left_out_groups import GroupsLeftOut, equal_rows
 from overparam.theory import default_candidates
 
@@ -28,14 +29,33 @@ POOLS = {
     "standardised": ("standardised",),
     "quantiles": ("quantiles",),
     "side by side": ("side by side",),
-    "side by side, with products": ("side by side", "products"),
+    "side by side, with products": ("side by side", "side by side, products"),
+    "and codes, with products": ("and codes", "and codes, products"),
     "the better of both": ("standardised", "quantiles"),
 }
-PREPARED = ("standardised", "quantiles", "side by side")
+PREPARED = ("standardised", "quantiles", "side by side", "and codes")
 
 
 def prepared(A: np.ndarray, B: np.ndarray, how: str) -> tuple[np.ndarray, np.ndarray]:
-    """Training and new rows: columns standardised, by quantiles, or both, divided by √d, and a 1."""
+    """Training and new rows: columns standardised, by quantiles, or both, divided by √d, and a 1; beside both what may be codes."""
+    if how == "and codes":
+        (first, second), blocks = prepared(A, B, "side by side"), []
+        for a, b in zip(A.T, B.T, strict=True):
+            values, counts = np.unique(a, return_counts=True)
+            if FEWEST_CODES <= len(values) <= min(MOST_CODES, len(a) / ROWS_A_CODE) and np.all(
+                values == np.round(values)
+            ):
+                shares = counts / len(a)
+                spread = np.sqrt(np.sum(shares * (1 - shares)))
+                blocks.append([((column[:, None] == values) - shares) / spread for column in (a, b)])
+        d = first.shape[1] - 1
+        widths = np.sqrt([d / (d + len(blocks)), 1 / (d + len(blocks))])
+        found = (
+            np.hstack([rows[:, :-1] * widths[0], *(block[i] * widths[1] for block in blocks), rows[:, -1:]])
+            for i, rows in enumerate((first, second))
+        )
+        first, second = found
+        return first, second
     if how == "side by side":
         one, other = (prepared(A, B, name) for name in ("standardised", "quantiles"))
         pairs = zip(one, other, strict=True)
@@ -70,13 +90,13 @@ def errors(X: np.ndarray, y: np.ndarray, new: np.ndarray, told: np.ndarray) -> d
     for name in PREPARED:
         A, B = prepared(X, new, name)
         first, same = equal_rows(A)
-        for words, kernel in default_candidates(A, table=name == "side by side").items():
+        for words, kernel in default_candidates(A, table=name in ("side by side", "and codes")).items():
             K, cross = kernel(A[first]), kernel(B, A[first])
             path = GroupsLeftOut((K + K.T) / 2, Y, same)
             alone = path.leaving()
             for ridge in np.mean(np.diag(K)) * np.geomspace(1e-7, max(30, len(Y) / 10), 16):
                 left = path.outputs(ridge, alone)
-                how.append("products" if words.startswith("product") else name)
+                how.append(f"{name}, products" if words.startswith("product") else name)
                 squares.append(np.sum((Y - left) ** 2))
                 wrong.append(np.sum(left.argmax(axis=1) != codes))
                 found.append(cross @ path.coefficients(ridge))

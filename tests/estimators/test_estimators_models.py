@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.metrics import log_loss
-from sklearn.preprocessing import QuantileTransformer, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
 
 import overparam as op
 from overparam.data.prepared_columns import prepare_columns
@@ -56,6 +56,49 @@ def test_weights_of_rows_count_in_scaling_as_repeated_rows(how):
     one = prepare_columns(holes, counts.astype(float), how, ()).rows(NEW)
     other = prepare_columns(np.repeat(holes, counts, axis=0), None, how, ()).rows(NEW)
     np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+
+
+def with_codes(A, weights=None, how="auto"):
+    return prepare_columns(A, weights, how, (), codes=True)
+
+
+def test_few_whole_numbers_stand_beside_as_codes():
+    random = np.random.default_rng(1)
+    codes, counts = random.integers(0, 4, 80) * 3.0, random.integers(1, 3, 80)
+    A = np.column_stack([random.standard_normal(80), codes, random.integers(0, 2, 80)])
+    columns, plain = with_codes(A), prepare_columns(A, None, "auto", ()).rows(A)
+    ones = OneHotEncoder(sparse_output=False).fit_transform(A[:, 1:2])
+    ones = (ones - ones.mean(axis=0)) / np.sqrt(ones.var(axis=0).sum())
+    scaled = np.hstack([plain[:, :6] * np.sqrt(6), ones]) / np.sqrt(
+        7
+    )  # three deviations, three quantiles, and one block
+    np.testing.assert_allclose(columns.rows(A)[:, :10], scaled, atol=1e-13)
+    assert np.all(columns.rows(np.array([[0.0, 5.0, 1.0]]))[0, 6:10] < 0)  # none of them
+    for other in (
+        A[:39],
+        A + 0.5,
+        A[:, [0, 2]],
+        np.arange(80.0)[:, None] // 7,
+    ):  # few rows, no whole numbers, two values, many
+        assert with_codes(other).rows(other).shape[1] == 2 * other.shape[1] + 1
+    assert all(with_codes(A, how=how).rows(A).shape[1] == 4 for how in ("standardise", "quantiles"))
+    A[5, 1] = np.nan  # filled with the mean, which is no code
+    one, again = with_codes(A, counts.astype(float)).rows(A), with_codes(np.repeat(A, counts, axis=0)).rows(A)
+    np.testing.assert_allclose(one, again, rtol=1e-12, atol=1e-13)
+    assert one.shape[1] == 11
+    assert np.all(one[5, 6:10] < 0)
+
+
+def test_codes_tell_classes_and_are_kept_in_folders(tmp_path):
+    """Even codes against odd ones, whose size and order say nothing."""
+    random = np.random.default_rng(2)
+    A = np.column_stack([random.integers(0, 8, 160), random.standard_normal((160, 2))])
+    model = op.NTKClassifier().fit(A[:100], A[:100, 0] % 2)
+    assert model.score(A[100:], A[100:, 0] % 2) > 0.95
+    assert model.fit_.rows.shape[1] == 6 + 8 + 1
+    assert op.NTKRegressor().fit(A[:100], A[:100, 0]).fit_.rows.shape[1] == 6 + 1
+    back = op.read(model.save(tmp_path / "codes")).estimator
+    assert np.array_equal(back.decision_function(A), model.decision_function(A))
 
 
 def test_what_rows_left_out_say_is_said_of_refits():

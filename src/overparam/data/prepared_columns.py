@@ -1,9 +1,9 @@
-"""Columns of a table made features of a kernel: gaps filled, deviations beside quantiles; fitted once, used on new rows again."""
+"""Columns of a table made features of a kernel: gaps filled, deviations beside quantiles and codes; fitted once, used on new rows again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -14,6 +14,8 @@ from overparam.data.scaling import column_deviations, column_means, unit_rows
 
 FAR = 1_000.0
 """Deviations from the mean beyond which a number counts as so many: kernels of a bandwidth lose all digits far out."""
+FEWEST_CODES, MOST_CODES, ROWS_A_CODE = 3, 10, 10
+"""A column of so many distinct values, all whole, may hold codes, where there are so many rows for each on average."""
 SCALINGS = ("auto", "standardise", "quantiles", "unit", "none")
 
 
@@ -22,8 +24,9 @@ SCALINGS = ("auto", "standardise", "quantiles", "unit", "none")
 class PreparedColumns:
     """How columns become features, as training rows have them.
 
-    how: "auto" puts the standardised columns beside their quantiles, each half divided by √(2d), and a 1; "standardise" and
-    "quantiles" are one of the two; "unit" scales rows to norm 1; "none" leaves them as they are.
+    how: "auto" puts the standardised columns beside their quantiles, and beside both, for classes, of columns of few whole numbers,
+    which may be codes, one column for each of these, together of variance 1 too; all is divided by the root of the sum of the
+    variances, and a 1 appended. "standardise" and "quantiles" are one of the first two; "unit" scales rows to norm 1; "none" leaves them as they are.
     """
 
     how: str
@@ -44,6 +47,8 @@ class PreparedColumns:
     """Of each: the share of the rows below it, half of those that are equal counted."""
     spread: np.ndarray
     """(kept,) the standard deviation of the quantiles."""
+    shares: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """Of each value that is a code of its column, the share of the rows that have it; 0 of other values, none where nothing is coded."""
 
     def rows(self, A: np.ndarray) -> np.ndarray:
         """Rows of numbers, as `as_numbers` gives them, as the kernels take them."""
@@ -61,8 +66,18 @@ class PreparedColumns:
             parts.append(np.clip((A * half - self.mean * half) / (self.deviation * half), -FAR, FAR))
         if self.how != "standardise":
             parts.append((self._quantiles(A) - 0.5) / self.spread)
+        blocks = [self._codes(column, j) for j, column in enumerate(A.T)] if self.shares.any() else []
+        parts += [block for block in blocks if block.size]
         scaled = np.hstack(parts)
-        return np.column_stack([scaled / np.sqrt(max(1, scaled.shape[1])), np.ones(len(A))])
+        views = scaled.shape[1] - sum(block.shape[1] - 1 for block in blocks if block.size)
+        return np.column_stack([scaled / np.sqrt(max(1, views)), np.ones(len(A))])
+
+    def _codes(self, column: np.ndarray, j: int) -> np.ndarray:
+        """Which code of the j-th kept column every row has, each less its share of the rows, variances summing to 1; (rows, 0) of one without."""
+        own = slice(self.starts[j], self.starts[j + 1])
+        codes = self.shares[own] > 0
+        values, shares = self.values[own][codes], self.shares[own][codes]
+        return ((column[:, None] == values) - shares) / np.sqrt(np.sum(shares * (1 - shares)))
 
     def _quantiles(self, A: np.ndarray) -> np.ndarray:
         """The share of the training rows below each value; on a line between two of theirs."""
@@ -74,9 +89,12 @@ class PreparedColumns:
 
 
 def prepare_columns(
-    A: np.ndarray, weights: np.ndarray | None, how: str, encoders: Sequence[Encoder]
+    A: np.ndarray, weights: np.ndarray | None, how: str, encoders: Sequence[Encoder], *, codes: bool = False
 ) -> PreparedColumns:
-    """As the rows of numbers A, (n, d) with NaN where a value is missing, have them; weighted where there are weights."""
+    """As the rows of numbers A, (n, d) with NaN where a value is missing, have them; weighted where there are weights.
+
+    codes: whether, with "auto", columns that may hold codes are taken as such too.
+    """
     checks.one_of(how, "preprocess", SCALINGS)
     holes = np.isnan(A)
     gone = holes.all(axis=0)
@@ -93,13 +111,17 @@ def prepare_columns(
     )
     A = A[:, kept]
     each = np.ones(len(A)) if weights is None else weights
-    values, ranks, spread = [], [], []
-    for column in A.T if how in ("auto", "quantiles") else ():
+    values, ranks, spread, shares = [], [], [], []
+    for column, hole in zip(A.T, holes[:, kept].T, strict=True) if how in ("auto", "quantiles") else ():
         own, place = np.unique(column, return_inverse=True)
         share = np.bincount(place, each) / each.sum()
         values.append(own)
         ranks.append(np.cumsum(share) - share / 2)
         spread.append(np.sqrt(share @ (ranks[-1] - 0.5) ** 2))
+        known = np.unique(column[~hole])
+        few = FEWEST_CODES <= len(known) <= min(MOST_CODES, float(each.sum()) / ROWS_A_CODE)
+        coded = codes and how == "auto" and few and np.array_equal(known, np.round(known))
+        shares.append(np.where(np.isin(own, known), share, 0.0) if coded else np.zeros(len(own)))
     none = np.zeros(0)
     return PreparedColumns(
         how=how,
@@ -112,4 +134,5 @@ def prepare_columns(
         starts=np.cumsum([0, *map(len, values)]),
         ranks=np.concatenate(ranks) if ranks else none,
         spread=np.array(spread),
+        shares=np.concatenate(shares) if shares else none,
     )

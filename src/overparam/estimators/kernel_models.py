@@ -168,7 +168,9 @@ class AbstractKernelModel(AbstractTuned):
         leads, same, together, weights = _sets(A, y, names, task, counted, self._notes)
         fitted = weights * more[leads]  # rows of a set have one label
         plain = bool(np.all(fitted == 1))
-        self.columns_ = prepare_columns(A[leads], None if plain else fitted, self.preprocess, encoders)
+        self.columns_ = prepare_columns(
+            A[leads], None if plain else fitted, self.preprocess, encoders, codes=task == "classes"
+        )
         rows = self.columns_.rows(A[leads])
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         ridge = None if isinstance(self.ridge, str) and self.ridge == "auto" else checks.positive(
@@ -253,8 +255,8 @@ class NTKClassifier(ClassifierMixin, AbstractKernelModel):
         trained: their trained layers, as in `op.kernels.FullyConnected`.
         ridge: "auto", or the one that is taken.
         steps, lr: gradient descent stopped after so many steps in place of a ridge; rows are then left out by fifths.
-        preprocess: "auto" puts standardised columns beside their quantiles; "standardise", "quantiles", "unit" (rows of norm
-            1, as for images), or "none".
+        preprocess: "auto" puts standardised columns beside their quantiles, and beside both, for classes, of columns of three to ten
+            whole numbers, which may be codes, one for each; "standardise", "quantiles", "unit" (rows of norm 1, as for images), or "none".
         random_features: how many weights stand for a kernel and its matrix, such as 2_000, or None for never; "auto": above 12,000 rows
             conjugate gradients solve with the matrix, and 1,000 features stand for one that does not fit in memory. `notes_` says so.
         random_state: draws the rows on which kernels are compared where there are more than 400.

@@ -60,7 +60,7 @@ class AbstractWideNet(AbstractTuned):
         lr = None if given else checks.positive(self.lr, "lr", fix="or 'auto'")
         A, encoders, self._notes = as_numbers(self, X)
         y = targets(len(A))
-        self.columns_ = prepare_columns(A, None, self.preprocess, encoders)
+        self.columns_ = prepare_columns(A, None, self.preprocess, encoders, codes=task == "classes")
         rows = self.columns_.rows(A)
         key = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         same = (
