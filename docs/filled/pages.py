@@ -75,7 +75,7 @@ def shares(result: Result) -> dict[str, str]:
     }
 
 
-EXACT = ("gradient upper bound by sample", "residual forward stability")
+EXACT = ("gradient upper bound by sample", "residual forward stability", "residual forward stability, layers summed")
 """Known exactly for two samples, or two layers, as well."""
 
 COMPARED = (("parity", "parity"), ("digits", "digits"), ("abalone", "uci/abalone"))

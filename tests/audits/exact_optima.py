@@ -15,7 +15,7 @@ from away_cases import TINY, subject_of, unit_rows
 from overparam.audits.convergence_8_backward import backward_stability, intermediate_stability
 from overparam.audits.convergence_8_forward import forward_stability, sign_changes
 from overparam.audits.convergence_9_10_gradients import gradient_bounds
-from overparam.audits.convergence_11_smoothness import linearisation, semi_smoothness, tangent_drift
+from overparam.audits.convergence_11_smoothness import Bases, linearisation, semi_smoothness, tangent_drift
 from overparam.audits.convergence_b_convolutional import convolutional_stability
 from overparam.audits.convergence_c_residual import residual_stability
 from overparam.networks import Convolutional, FullyConnected, Residual
@@ -107,18 +107,27 @@ class Small:
 
     def _alone(self, omega, far):
         """Of one trained layer: the length of its product, and what turned units do to gradient and output of a sample."""
-        drift = bend = remainder = 0.0
+        drift = bend = 0.0
         for g, R in zip(self.g[-1], far, strict=True):
             own = ((g >= 0) * self.b**2).sum()
             drift = max(drift, np.sqrt((affordable(g, R) @ self.b**2).max() / own))
-        for sign in (1, -1):
-            sets = all_sets(len(self.b))
-            sets = sets[~(sets & (sign * self.b < 0)).any(axis=1)]
-            gains = np.sqrt(sets @ self.b**2)[None] * far[:, None] - np.abs(self.g[-1] * self.b) @ sets.T
-            bend = max(bend, gains.max())
-            if sign < 0:  # the residual of the first sample is negative: units with b < 0 raise its loss
-                remainder = gains[0].max() * abs(self.subject.residuals[0, 0])
-        return {"product": np.linalg.norm(self.last, 2) + omega, "drift": drift, "bend": bend, "remainder": remainder}
+            bend = max(bend, self._bent(g, R, 1), self._bent(g, R, -1))
+        return {"product": np.linalg.norm(self.last, 2) + omega, "drift": drift, "bend": bend}
+
+    def _bent(self, g, R, sign):
+        """The most that ± the output of a sample bends away from first order: max over sets S of one sign of b of R‖b_S‖ − Σ_S |b_j g_j|."""
+        sets = all_sets(len(self.b))
+        sets = sets[~(sets & (sign * self.b < 0)).any(axis=1)]
+        return (R * np.sqrt(sets @ self.b**2) - sets @ np.abs(g * self.b)).max()
+
+    def remainders(self, omega):
+        """Of the loss of the first sample, beside which the others do not count, at W⁰ and at the W of that radius along training.
+
+        Its residual is negative and stands still: units with b < 0 raise its loss.
+        """
+        subject, R, r = self.subject, self.reach(omega)[0], abs(self.subject.residuals[0, 0])
+        W = np.asarray(Bases(subject, away=True).at(omega)[0]["W1"])
+        return {"at the start": r * self._bent(self.g[-1][0], R, -1), "away": r * self._bent(W @ self.h[-2][0], R, -1)}
 
     def _longest(self, i, near, far, omega):
         """‖(b∘D_2)(W_2 + W′)D_1 − the same at the start‖ over sets that can turn, W′ adding ω‖b∘D_2‖ at most."""
@@ -211,20 +220,20 @@ CASES: dict[str, tuple[Callable, tuple, str, dict[str, str]]] = {
         lambda key: _subject(FullyConnected(10, 2), key),
         (sign_changes, forward_stability, intermediate_stability, backward_stability, tangent_drift, linearisation),
         "stability",
-        {law: key for key, law in ONE.items()} | {"intermediate stability": "product", "gradient drift": "drift", "linearisation": "bend"},
+        {law: key for key, law in ONE.items()} | {"forward stability before the ReLU": "last", "intermediate stability": "product", "gradient drift": "drift", "linearisation": "bend"},
     ),
     "one layer, one loss that dominates": (
         lambda key: _subject(FullyConnected(10, 2), key, y=np.array([[HUGE], [0.0], [0.0]])),
         (semi_smoothness,),
-        "stability",
-        {"semi-smoothness": "remainder"},
+        "remainders",
+        {"semi-smoothness": "at the start", "semi-smoothness away from the start": "away"},
     ),
     "one layer, two samples": (
         lambda key: _subject(FullyConnected(10, 2), key, 2, np.array([[HUGE], [-HUGE / 2]])),
         (gradient_bounds, tangent_drift),
         "pairs",
         {
-            "gradient upper bound": "most", "gradient upper bound by sample": "sample", "no critical point": "least",
+            "gradient upper bound": "most", "gradient upper bound by layer": "most", "gradient upper bound by sample": "sample", "no critical point": "least",
             "gradient lower bound": "least of last", "kernel drift": "drift of the kernel",
         },
     ),
@@ -234,7 +243,7 @@ CASES: dict[str, tuple[Callable, tuple, str, dict[str, str]]] = {
             (residual_stability,),
             "stability",
             {"residual sign changes": "signs", "residual forward stability of the last layer": "last", "residual backward stability": "back"}
-            | ({"residual forward stability": "hidden"} if depth == 3 else {}),
+            | ({"residual forward stability": "hidden", "residual forward stability, layers summed": "hidden"} if depth == 3 else {}),
         )
         for count, depth in (("one layer", 2), ("two layers", 3))
     },

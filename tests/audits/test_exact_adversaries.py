@@ -40,10 +40,11 @@ def one_layer(y=None, n=3, **more):
     return subject, h @ subject.weights["W1"].T, h, B[0]
 
 
-LEAST = {"sign changes": 1, "signal of changed units": 1, "forward stability": 1, "intermediate stability": 1, "linearisation": 1,
-         "semi-smoothness": 1, "gradient upper bound by sample": 1, "gradient upper bound": 0.95, "no critical point": 0.95,
+LEAST = {"sign changes": 1, "signal of changed units": 1, "forward stability": 1, "forward stability before the ReLU": 1, "intermediate stability": 1, "linearisation": 1,
+         "semi-smoothness": 1, "semi-smoothness away from the start": 0.99, "gradient upper bound by sample": 1, "gradient upper bound": 0.95, "gradient upper bound by layer": 0.95, "no critical point": 0.95,
          "backward stability": 0.5**0.5, "gradient drift": 0.5**0.5, "kernel drift": 0.95,
          "residual sign changes": 1, "residual forward stability of the last layer": 1, "residual forward stability": 1,
+         "residual forward stability, layers summed": 1,
          "residual backward stability": 0.5**0.5, "gradient lower bound": 0.95}  # fmt: skip
 """Of the optimum, with one trained layer: 1 where the closed form is exact, what a knapsack by value and cost is certain to reach, or
 most of the bound of two samples."""
@@ -61,7 +62,7 @@ def test_shares_of_what_can_be_reached(name, key):
     for law, share in reached.items():
         known = LEAST[law.replace("convolutional ", "")]
         assert (share <= 1 + 1e-5).all(), law
-        if "two layers" not in name or law == "residual forward stability":
+        if "two layers" not in name or (law.startswith("residual forward stability") and "last" not in law):
             assert (share >= known * (1 - 1e-5)).all(), law
         assert (share >= 0.2).all(), law
 
