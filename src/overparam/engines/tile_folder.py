@@ -146,8 +146,9 @@ def held_bytes(path: Path) -> list[int]:
 
 
 def zarr_or_line() -> Any:
-    """The module `zarr`, or one line that names the extra."""
+    """The module `zarr`, or one line that names the extra, which brings the checksum of its chunks too."""
     try:
+        import google_crc32c  # noqa: F401
         import zarr
     except ImportError:
         raise ImportError("tiles on disk need zarr: install overparam[stored]") from None
