@@ -240,6 +240,41 @@ def test_neighbours_in_the_file_that_answer_for_each_other_take_green_away():
     assert error.upper < 0.2 < 0.35 < error.doubts[0].error.value
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_two_walks_that_have_nothing_in_common_are_never_green(seed):
+    random = np.random.default_rng(seed)
+    walks = np.cumsum(random.normal(size=(200, 6)), axis=0)  # rows beside each other in time are, of both
+    error, tone, first = estimated(op.load((walks[:, :5], walks[:, 5])))
+    assert error.value < 0.2, "it seems to be learned"
+    doubts = [one for one in error.doubts if one.kind in ("in order", "nearest")]
+    assert (tone != "good", len(doubts) > 0) == (True, True)
+    assert "left out too R² is" in first or "left out together R² is" in first
+
+
+def test_targets_of_persons_are_found_by_what_is_left_of_them():
+    random = np.random.default_rng(3)
+    who = random.permutation(np.repeat(np.arange(40), 6))
+    X, y = random.normal(size=(40, 8))[who] + 0.15 * random.normal(size=(240, 8)), random.normal(size=40)[who]
+    error, tone, _ = estimated(op.load((X, y + 0.05 * random.normal(size=240))))  # no two targets are equal
+    assert error.leading == "near rows left out together"
+    assert (tone, error.value > 0.7) == ("bad", True)
+    error, tone, _ = estimated(op.load((X, X[:, 0] + np.sin(X[:, 1]) + 0.1 * random.normal(size=240))))
+    assert (tone, error.value < 0.1) == ("good", True), "a rule is learned from other persons"
+
+
+def test_groups_that_copies_tie_together_are_told_of_and_copies_leave():
+    random = np.random.default_rng(4)
+    X, y = random.normal(size=(100, 5)), NAMES[random.integers(2, size=100)]
+    data = op.load((np.vstack([X, X + 1e-4 * random.normal(size=X.shape)]), np.tile(y, 2)))
+    asked = data.replace(groups=random.integers(12, size=200))
+    found = op.analyze(asked, kinds=False)
+    assert found.error.leading == "copies left out together"
+    assert found.error.value > 0.3
+    assert "tie all of these together" in " ".join(found.verdict.sentences)
+    whole = estimated(data.replace(groups=np.tile(np.arange(100) // 8, 2)))[0]
+    assert whole.leading == "your groups left out"
+
+
 def test_rows_made_up_by_oversampling_take_green_away():
     random = np.random.default_rng(3)
     X, few = random.normal(size=(90, 6)), 20

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from overparam.analysis.data_copies import agreement, judge_copies
+from overparam.analysis.data_copies import agreement, judge_copies, shared_residuals
 from overparam.data import load, row_copies, standardise
 
 
@@ -94,6 +94,18 @@ def test_targets_of_a_regression():
     clean = rng.standard_normal((200, 4))
     assert judge_copies(row_copies(clean), y)[0].verdict == "none"
     assert judge_copies(row_copies(np.tile(clean, (2, 1))), rng.standard_normal((400, 2)))[0].verdict == "copies"
+
+
+def test_residuals_that_rows_of_a_group_share():
+    random, groups = np.random.default_rng(5), np.split(np.arange(300), 60)
+    z = [shared_residuals(groups, random.standard_normal((300, 2)))[1] for _ in range(200)]
+    assert abs(np.mean(z)) < 4 / 200**0.5  # two targets: less than one standard error each
+    own = np.repeat(random.standard_normal(60), 5)
+    share, _ = shared_residuals(groups, own + random.standard_normal(300))
+    assert (
+        abs(share - 6 / np.pi * np.arcsin(0.25)) < 4 * 0.066
+    )  # half the variance, of ranks; 0.066 is its spread over draws
+    assert shared_residuals(groups, own)[0] == pytest.approx(1.0, abs=0.01)
 
 
 def test_copies_but_for_a_column_are_told_by_labels_and_named():

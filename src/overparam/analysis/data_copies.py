@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import norm, rankdata
 
 from overparam.analysis.data_answers import Copies, CopyVerdict
 from overparam.core import checks
@@ -16,12 +16,19 @@ from overparam.data.copies import AlikeRows, RowCopies, group_numbers
 TOO_OFTEN = 3.0
 """Standard errors by which labels agree more often than by chance from which on equal rows are copies."""
 MOSTLY = 0.5
-"""Share of the way from chance to full agreement from which on labels do not speak against copies."""
+"""Share of the way from chance to full agreement from which on labels do not speak against copies, and of the variance of residuals
+that rows of a group share from which on they belong together: of a smooth rule such groups share up to a third of it."""
 LISTED, LISTED_ROWS = 20, 8
 
 
 def judge_copies(
-    found: RowCopies, labels: Any, probabilities: Any = None, *, rows: Any = None, features: Sequence[str] | None = None
+    found: RowCopies,
+    labels: Any,
+    probabilities: Any = None,
+    *,
+    residuals: Any = None,
+    rows: Any = None,
+    features: Sequence[str] | None = None,
 ) -> tuple[Copies, np.ndarray]:
     """Which of the equal and near rows are copies, and (n,) the group of every row, which leaves together.
 
@@ -40,6 +47,8 @@ def judge_copies(
         labels: (n,) class numbers from 0, or the targets of a regression.
         probabilities: (n, classes), given with each row's group (`found.candidates`) left out. Without them labels
             are compared with how often those of any two rows agree: for targets of a regression.
+        residuals: of a regression, (n,) or (n, targets), with each row's group left out: what rows of one person share that others
+            do not tell. Numbers seldom are equal; so groups that are no copies are judged by these.
         rows: (n,) what the rows are called in what is told; default: 0, 1, …
         features: the names of the columns.
 
@@ -63,6 +72,9 @@ def judge_copies(
         mostly = _mostly_agree(alike.groups, codes, chances, targets)
         too_often = _above(agreement(alike.groups, codes, chances), limit)
         if alike.why in ("apart", "in order"):
+            if residuals is not None:
+                share, z_shared = shared_residuals(alike.groups, residuals)
+                too_often = share >= MOSTLY and z_shared > limit
             dependent += [alike] if too_often else []
         elif too_often or (alike.why in ("a column", "a heap") and mostly):
             accepted.append(alike)
@@ -146,6 +158,25 @@ def agreement(groups: Any, codes: np.ndarray, probabilities: np.ndarray) -> floa
         excess += agree - expected
         variance += expected * (1 - expected)
     return excess / variance**0.5 if variance > 1e-12 else None
+
+
+def shared_residuals(groups: Sequence[np.ndarray], residuals: Any) -> tuple[float, float]:
+    """How much of the variance of residuals the rows of a group share, groups counted alike, and by how many standard errors.
+
+    The share is the mean product of two rows' residuals, by ranks of variance 1: 0 of independent ones, 1 where all of a group are equal.
+
+    >>> share, z = shared_residuals([np.array([0, 1]), np.array([2, 3])], [1.0, 2.0, 3.0, 4.0])
+    >>> round(share, 3), round(z, 3)
+    (0.6, 0.849)
+    """
+    found = np.asarray(residuals, dtype=np.float64)
+    n = len(found)
+    ranks = rankdata(found.reshape(n, -1), axis=0)
+    scores = (ranks - (n + 1) / 2) / ((n * n - 1) / 12) ** 0.5
+    pairs = np.array([len(rows) * (len(rows) - 1) for rows in groups])
+    products = [((scores[rows].sum(axis=0) ** 2 - (scores[rows] ** 2).sum(axis=0)).mean()) for rows in groups]
+    share = float(np.mean(products / pairs))
+    return share, float(share * len(groups) / np.sqrt((2 / pairs).sum()))
 
 
 def _one_pair(rows: np.ndarray, codes: np.ndarray, probabilities: np.ndarray) -> tuple[float, float]:

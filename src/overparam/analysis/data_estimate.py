@@ -15,7 +15,7 @@ from overparam.analysis.data_answers import (
     SeenRows,
     TargetError,
 )
-from overparam.analysis.data_fit import Fitted
+from overparam.analysis.data_fit import Fitted, joined
 from overparam.analysis.data_held import HeldRows, held_rows_of, taken_rows
 from overparam.analysis.data_nearest import without_nearest
 from overparam.analysis.data_rows import PreparedRows, columns, target_names
@@ -72,7 +72,7 @@ def error_estimate(
     leading: Leading = "rows left out one at a time" if fit.folds is None else "rows left out in five folds"
     if in_folds is not None:
         leading = "rows left out in five folds"
-    elif s.data.groups is not None and grouped:
+    elif grouped and _whole(s.data.groups, fitted.groups):
         leading = "your groups left out"
     elif grouped:
         leading = TOGETHER[fitted.copies.verdict]
@@ -113,6 +113,11 @@ def error_estimate(
         cannot_tell=first.cannot_tell if inside.cannot_tell and not _forest_tells(s, first, rival) else "",
         doubts=_doubts(s, fitted, inside, () if alone is first.error else (alone,), together),
     )
+
+
+def _whole(own: np.ndarray | None, groups: np.ndarray) -> bool:
+    """Whether the user's groups, if there are any, leave as wholes."""
+    return own is not None and len(np.unique(joined(groups, own))) == len(np.unique(groups))
 
 
 def _doubts(

@@ -13,7 +13,7 @@ from overparam.analysis.data_copies import judge_copies
 from overparam.analysis.data_rows import PreparedRows, columns
 from overparam.data import RowCopies, row_copies
 from overparam.data.copies import AlikeRows, comparable_rows
-from overparam.data.dependent_rows import enough, not_whole_classes, rows_in_order
+from overparam.data.dependent_rows import LEAST_CLASS, enough, not_whole_classes, rows_in_order
 from overparam.data.interpolated import interpolated_rows
 from overparam.engines.matrix import chosen_device
 from overparam.frame import Work
@@ -67,24 +67,27 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
         found = replace(found, windows=None if kept is None else replace(kept, blocks=np.arange(s.n)))
     if own is None and found.windows is None:
         found = _with_dependent(s, found)
-    wide = joined(found.candidates, own)
-    alone = np.arange(s.n)
-    if len(np.unique(wide)) < 2:  # all rows equal, or one group: nothing would be left
-        wide = alone
+    wide = _several(joined(found.candidates, own), found.candidates)
     some = len(np.unique(wide)) < s.n
     cautious = fitted(wide, 0.0, 0.5 if some else 1.0)
     chances = in_order_of_classes(cautious, cautious.outputs) if s.classes else None
     labels = s.data.codes if s.classes else s.y
-    judged, together = judge_copies(found, labels, chances, rows=s.source_rows, features=s.source.features)
-    groups = joined(together, own)
-    if len(np.unique(groups)) < 2:
-        groups = alone
+    residuals = None if s.classes else s.y - cautious.outputs
+    judged, together = judge_copies(
+        found, labels, chances, residuals=residuals, rows=s.source_rows, features=s.source.features
+    )
+    groups = _several(joined(together, own), together)
     same = np.array_equal(np.unique(groups, return_inverse=True)[1], np.unique(wide, return_inverse=True)[1])
     made_up = np.zeros(0, dtype=np.int64)
     if s.classes and s.source.kind == "table":
         made_up = interpolated_rows(np.asarray(s.source.X, dtype=np.float64), s.data.codes)
     last = cautious if same else fitted(groups, 0.5, 1.0, ", once more")
     return Fitted(s, judged, groups, last, cautious, made_up)
+
+
+def _several(*groups: np.ndarray) -> np.ndarray:
+    """The first that are more than one group, of which some can be left out: those of the user may all hang together by copies; else rows alone."""
+    return next((one for one in groups if len(np.unique(one)) > 1), np.arange(len(groups[0])))
 
 
 def _with_dependent(s: PreparedRows, found: RowCopies) -> RowCopies:
@@ -103,8 +106,9 @@ def _with_dependent(s: PreparedRows, found: RowCopies) -> RowCopies:
 
 
 def _parts(targets: np.ndarray) -> np.ndarray:
-    """(n,) tenths of the targets of a regression, by size."""
-    return np.argsort(np.argsort(targets, kind="stable"), kind="stable") * 10 // len(targets)
+    """(n,) tenths of the targets of a regression, by size; fewer parts of fewer rows, so that each has enough to tell."""
+    parts = min(10, max(1, len(targets) // LEAST_CLASS))
+    return np.argsort(np.argsort(targets, kind="stable"), kind="stable") * parts // len(targets)
 
 
 def most_fitted(device: str | None) -> int:

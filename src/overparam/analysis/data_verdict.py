@@ -12,6 +12,7 @@ from overparam.analysis.data_answers import (
     Rival,
     Scores,
 )
+from overparam.analysis.data_estimate import TOGETHER
 from overparam.analysis.data_growth import Growth, growth_sentence
 from overparam.analysis.data_kinds import Kinds, kinds_sentence
 from overparam.analysis.data_labels import ScoredLabels, labels_say
@@ -51,7 +52,7 @@ WAYS = {
 }
 """Other ways of leaving rows out, in words."""
 OF_OTHERS = ("in order", "nearest")
-"""What is told of rows of another person or place, if there are persons or places: that is always said, and never makes a verdict bad."""
+"""What is told of rows of another person or place, if there are persons or places: that is always said, and makes a verdict neither good nor bad."""
 
 
 def give_verdict(
@@ -106,8 +107,8 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
     but, first = "", found[0]
     for doubt in error.doubts:
-        own = "warning" if doubt.error is None or doubt.kind == "made up" else _tone(s, error, doubt.error, error.rival)
-        found.append("warning" if own == "bad" and doubt.kind in OF_OTHERS else own)
+        judged = None if doubt.kind in ("made up", *OF_OTHERS) else doubt.error
+        found.append("warning" if judged is None else _tone(s, error, judged, error.rival))
         if doubt.kind not in WAYS or doubt.error is None or doubt.error.value <= error.value:
             continue
         if doubt.kind in OF_OTHERS or TONES.index(found[-1]) < TONES.index(first):
@@ -356,6 +357,11 @@ def _apart(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> list[str]:
             f"With the {count_of(near.rows, 'row')} nearest to each left out too {_of_rows(s, near.error)}: what is learned of a row is what those beside it "
             "have in common. If rows of one person, machine or place are near each other, so many are wrong for a new one, and no column or order can "
             "show it here: name what belongs together with `group=`."
+        )
+    if s.data.groups is not None and error.leading in TOGETHER.values():
+        said.append(
+            "Rows that answer for each other are in different groups of yours, and tie all of these together: no group can be left out "
+            "as a whole. Leave out the copies, or name larger groups."
         )
     if error.test_grouped:
         said.append(
