@@ -16,7 +16,7 @@ from overparam.kernels import (
     TwoLayer,
     normalised,
 )
-from overparam.layers import Flatten, LayerNorm, Relu
+from overparam.layers import Erf, Flatten, LayerNorm, Relu, Sine
 from overparam.layers.standard import avg_pool, conv, dense, global_avg_pool
 
 ROWS = np.array([[0.6, -0.4, 0.3], [0.1, 0.7, -0.5], [0.3, 0.2, 0.9]])
@@ -108,6 +108,32 @@ def test_images_and_their_hyper_parameters(name):
     assert np.allclose(by_x, by_differences(numpy, x), rtol=0, atol=2e-5)
     assert np.allclose(by_W, by_differences(lambda s: numpy(x, s), np.array(1.2)), rtol=0, atol=2e-5)
     assert np.allclose(by_b, by_differences(lambda b: numpy(x, 1.2, b), np.array(0.3)), rtol=0, atol=2e-5)
+
+
+CURVED = {
+    "erf": [dense(8, 1.2, 0.1), Erf(), dense(1, 1.2)],
+    "sine": [dense(8, 1.2, 0.1), Sine(), dense(1, 1.2)],
+    "pooled": [conv(8, 2, 1, "SAME", 1.2, 0.3), global_avg_pool(), Erf(), dense(1)],
+}
+
+
+@pytest.mark.parametrize("name", CURVED)
+def test_second_derivatives_of_equal_inputs(name):
+    """∂²K/∂x∂z at x = z, where bounds of rounding are reached and would have half of a derivative."""
+    x = np.random.default_rng(3).standard_normal((3, 1) if name == "pooled" else 3)
+
+    def gradient(x, z):
+        return jax.grad(lambda x: Composed(CURVED[name]).jax(x[None], z[None], get="nngp")[0, 0])(x)
+
+    with jax.enable_x64(True):
+        made = np.asarray(jax.jit(jax.jacfwd(gradient, 1))(x, x))
+        first = jax.jit(gradient)
+        step = 1e-5
+        for place in np.ndindex(x.shape):
+            shift = np.zeros(x.shape)
+            shift[place] = step
+            by_differences = np.asarray(first(x, x + shift) - first(x, x - shift)) / (2 * step)
+            assert np.allclose(made[(..., *place)], by_differences, rtol=0, atol=1e-7)
 
 
 def test_hyper_parameters_of_rows():

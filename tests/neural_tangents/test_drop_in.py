@@ -136,6 +136,33 @@ def test_a_kernel_is_a_pytree_that_layers_hand_on():
 
 
 @pytest.mark.parametrize(
+    ("layer", "slope", "bound"),
+    [
+        (stax.Erf(), lambda v: 4 / np.pi / np.sqrt(1 + 4 * v), 1e-12),
+        (stax.Relu(), lambda v: 0.5, 1e-8),  # an angle from a covariance has half of its digits
+        (stax.Sin(), lambda v: (1 + np.exp(-2 * v)) / 2, 1e-12),
+        (stax.Elementwise(nngp_fn=lambda q, xx, zz: q**3), lambda v: 3 * v**2, 1e-12),
+    ],
+)
+def test_derivatives_by_a_correlation_of_1(layer, slope, bound):
+    """Of what a layer gives, by the covariance of two equal inputs in a `Kernel`: W² E[φ′²] of their variance, as phase diagrams ask."""
+    W_std, b_std, q = 1.3, 0.4, 0.7
+    kernel_fn = stax.serial(stax.Dense(8, W_std, b_std), layer)[2]
+
+    def of(c):
+        K = q * jnp.array([[1.0, c], [c, 1.0]])
+        made = nt.Kernel(
+            nngp=K, ntk=None, cov1=jnp.diag(K), cov2=None, x1_is_x2=jnp.array(True), is_gaussian=True, is_reversed=False,
+            is_input=True, diagonal_batch=True, diagonal_spatial=False, shape1=(2, 8), shape2=(2, 8), batch_axis=0, channel_axis=1,
+        )  # fmt: skip
+        return kernel_fn(made).nngp[1, 0]
+
+    with jax.enable_x64(True):
+        found = float(jax.grad(of)(1.0))
+    assert abs(found - q * W_std**2 * slope(W_std**2 * q + b_std**2)) <= bound
+
+
+@pytest.mark.parametrize(
     "layer", [stax.Identity(), stax.Dropout(0.5, "test"), stax.repeat(stax.Dense(3), 0), stax.serial()]
 )
 def test_layers_that_do_nothing_give_the_kernel_that_came(layer):

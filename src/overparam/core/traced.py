@@ -79,6 +79,17 @@ def _arctan2_jvp(primals: Any, tangents: Any) -> Any:
     return arctan2(y, x), jnp.where(square > 0, x * dy - y * dx, 0) / safe
 
 
+@jax.custom_jvp
+def corrected(value: Any, right: Any) -> Any:
+    """`right`, which is `value` but for rounding, with the derivative of `value`: a bound that is reached has half of one."""
+    return right
+
+
+@corrected.defjvp
+def _corrected_jvp(primals: Any, tangents: Any) -> Any:
+    return corrected(*primals), tangents[0]
+
+
 def _as_arrays(function: Any) -> Any:
     """Numbers too, as `jax.numpy` takes them."""
 
@@ -98,7 +109,7 @@ def is_alive(square: Any) -> Any:
 def _namespace() -> ModuleType:
     module = ModuleType("smooth")
     vars(module).update({name: value for name, value in vars(jnp).items() if not name.startswith("_")})
-    for function in (sqrt, arccos, arcsin, arctan2):
+    for function in (sqrt, arccos, arcsin, arctan2, corrected):
         setattr(module, function.__name__, _as_arrays(function))
     vars(module).update(gap_root=_as_arrays(gap_root), is_alive=is_alive)
     return module

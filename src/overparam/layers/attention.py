@@ -14,7 +14,7 @@ import numpy as np
 
 from overparam.core.checks import require_count
 from overparam.layers.distributions import Normal
-from overparam.layers.kernel_pairs import Pairs, add, mapped, one_case, silenced
+from overparam.layers.kernel_pairs import Pairs, add, corrected, mapped, one_case, silenced
 from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape, Weight
 from overparam.layers.pooling import of_moments
 from overparam.layers.windows import grid_lengths, grid_of
@@ -264,7 +264,7 @@ class SelfAttention(AbstractLayer):
             bounds.append(xp.where(same, xp.square(xp.sum(terms, axis=-1))[..., None] / 2, 2.0))
         alive = (out.xx > 0) & (out.zz > 0)
         apart, together = (
-            xp.where(alive, xp.minimum(gap, bound), 1.0)
+            xp.where(alive, corrected(xp, gap, xp.minimum(gap, bound)), 1.0)
             for gap, bound in zip((out.apart, out.together), bounds, strict=True)
         )
         return replace(out, apart=apart, together=together, units=self.units, gaussian=True, fresh=True)

@@ -14,7 +14,7 @@ import numpy as np
 from overparam.core.checks import require_count
 from overparam.core.traced import smooth
 from overparam.layers.activation import AbstractActivation, activated, require_gaussian
-from overparam.layers.kernel_pairs import Pairs
+from overparam.layers.kernel_pairs import Pairs, corrected
 from overparam.layers.powers import AbstractByGaps
 from overparam.layers.relu import gap_roots
 
@@ -149,7 +149,8 @@ class KernelFormula(AbstractByGaps):
         moment, slope = jax.jvp(lambda q: self.formula(q, xx, zz), (q,), (jnp.ones_like(q),))
         aa, bb = self.formula(xx, xx, xx), self.formula(zz, zz, zz)
         size = smooth.sqrt(aa) * smooth.sqrt(bb)
-        rho = jnp.clip(moment / jnp.where(size > 0, size, 1), -1, 1)
+        rho = moment / jnp.where(size > 0, size, 1)
+        rho = corrected(smooth, rho, jnp.clip(rho, -1, 1))
         return aa, bb, 1 - rho, 1 + rho, slope
 
 

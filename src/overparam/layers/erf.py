@@ -16,7 +16,7 @@ from overparam.layers.activation import (
     midpoint_gap,
     require_gaussian,
 )
-from overparam.layers.kernel_pairs import Pairs, add, level
+from overparam.layers.kernel_pairs import Pairs, add, corrected, level
 
 _SERIES = log_series([comb(2 * j, j) / (4**j * (2 * j + 1)) for j in range(1, 9)])
 """Of log(arcsin(z)/z) in powers of z²."""
@@ -122,7 +122,7 @@ def _odd_along_a_ray(xp: ModuleType, P: Any, Q: Any, alpha: Any, beta: Any, mu: 
     safe = xp.where(size > 0, size, 1.0)
     plain = 1 - mu / safe
     difference = mu * spread(xp, P, Q)[0] - (alpha - mu) * (mu - beta)
-    alike = xp.maximum(difference, 0.0) / (safe * (safe + mu))
+    alike = corrected(xp, difference, xp.maximum(difference, 0.0)) / (safe * (safe + mu))
     return xp.where(largest <= 0.1, by_series, xp.where(smallest >= 0.05, alike, plain))
 
 
@@ -225,7 +225,7 @@ def _even_along_a_ray(xp: ModuleType, P: Any, Q: Any, V: Any, W: Any, mu: Any) -
     tangents = 2 * (1 / (1 + P) + 1 / (1 + Q)) * above
     twist = factor * ((x + y) / (1 + P)) * (xp.square(x + y) / (1 + Q)) * (1 + 1 / (x * y)) / 4
     difference = U * (angles + tangents - twist) - (V - U) * (U - W)
-    alike = xp.maximum(difference, 0.0) / (safe * (safe + U))
+    alike = corrected(xp, difference, xp.maximum(difference, 0.0)) / (safe * (safe + U))
     own, other, cross = _short_of(xp, P, P), _short_of(xp, Q, Q), _short_of(xp, P, Q)
     complement = (pi / 2 * (2 * cross - own - other) + own * other - cross * cross) / (safe * (safe + U))
     smallest, largest = xp.minimum(P, Q), xp.maximum(P, Q)

@@ -19,6 +19,11 @@ from overparam.core.checks import row_norms
 from overparam.core.traced import directions, gaps
 
 
+def corrected(xp: ModuleType, value: Any, right: Any) -> Any:
+    """`right`, which is `value` but for rounding; a namespace that differentiates takes the derivative of `value`."""
+    return xp.corrected(value, right) if hasattr(xp, "corrected") else right
+
+
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """The representations h(x), h(z) of many pairs (x, z) in a wide layer, as seen by one of its units.

@@ -12,7 +12,7 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from overparam.layers.kernel_pairs import Pairs, laid_out, mapped, one_case, total
+from overparam.layers.kernel_pairs import Pairs, corrected, laid_out, mapped, one_case, total
 from overparam.layers.layer import AbstractLayer, ReluRecorder, Shape
 from overparam.layers.windows import Padding, Sides, Windows, equal_positions, grid_lengths, grid_of, windows_on
 
@@ -181,8 +181,11 @@ def pooled(xp: ModuleType, pairs: Pairs, windows: Windows, shares: list[np.ndarr
     out = of_moments(xp, pairs, moment, ntk, own)
     nearest, farthest = _largest(xp, pairs, windows, shares, grid, out.xx, out.zz)
     alive = (out.xx > 0) & (out.zz > 0)
-    apart, together = xp.minimum(out.apart, nearest), xp.minimum(out.together, farthest)
-    return replace(out, apart=xp.where(alive, apart, 1.0), together=xp.where(alive, together, 1.0))
+    apart, together = (
+        xp.where(alive, corrected(xp, gap, xp.minimum(gap, bound)), 1.0)
+        for gap, bound in ((out.apart, nearest), (out.together, farthest))
+    )
+    return replace(out, apart=apart, together=together)
 
 
 def of_moments(xp: ModuleType, pairs: Pairs, moment: Any, ntk: Any, own: tuple[Pairs, Pairs] | None) -> Pairs:
@@ -196,7 +199,8 @@ def of_moments(xp: ModuleType, pairs: Pairs, moment: Any, ntk: Any, own: tuple[P
         xx, zz = own[0].xx[:, :, None], own[1].zz[:, None]
     size = xp.sqrt(xx) * xp.sqrt(zz)
     rho = moment / xp.where(size > 0, size, 1.0)
-    apart, together = (xp.where(size > 0, xp.clip(gap, 0.0, 2.0), 1.0) for gap in (1 - rho, 1 + rho))
+    gaps = (corrected(xp, gap, xp.clip(gap, 0.0, 2.0)) for gap in (1 - rho, 1 + rho))
+    apart, together = (xp.where(size > 0, gap, 1.0) for gap in gaps)
     return replace(pairs, xx=xx, zz=zz, apart=apart, together=together, ntk=ntk, own=own)
 
 

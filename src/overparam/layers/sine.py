@@ -18,7 +18,7 @@ from overparam.layers.activation import (
     midpoint_gap,
     require_gaussian,
 )
-from overparam.layers.kernel_pairs import Pairs
+from overparam.layers.kernel_pairs import Pairs, corrected
 
 _SERIES = log_series([1 / factorial(2 * j + 1) for j in range(1, 10)])
 """Of log(sinh(z)/z) in powers of z²."""
@@ -129,7 +129,7 @@ def _along_a_ray(xp: ModuleType, P: Any, Q: Any, even: float, odd: float) -> Any
     both = xp.expm1(-2 * P) * xp.expm1(-2 * Q) / 4
     by_series = -both * xp.expm1(-2 * midpoint_gap(_SERIES, xp.minimum(P, 0.5), xp.minimum(Q, 0.5)))
     plain = both - xp.square(xp.exp(-gap) * xp.expm1(-2 * S) / 2)
-    alike = xp.maximum(high * low - across, 0.0)
+    alike = corrected(xp, high * low - across, xp.maximum(high * low - across, 0.0))
     bracket = xp.where(largest <= 0.5, by_series, xp.where(largest <= 4 * smallest, alike, plain))
     return result + odd**2 * bracket
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from overparam.core.traced import floats, smooth
 from overparam.layers import Composition, GlobalPool, Pairs
-from overparam.layers.kernel_pairs import mapped, one_case
+from overparam.layers.kernel_pairs import corrected, mapped, one_case
 from overparam.layers.layer import zero_where
 
 _ARRAYS = ("nngp", "ntk", "cov1", "cov2")
@@ -269,7 +269,8 @@ def pairs_of_kernel(kernel: Kernel) -> Pairs:
 
     def pairs(moment: Any, ntk: Any, xx: Any, zz: Any, equal: Any) -> Pairs:
         size = smooth.sqrt(xx) * smooth.sqrt(zz)
-        rho = jnp.where(size > 0, jnp.clip(moment / jnp.where(size > 0, size, 1), -1, 1), 0)
+        rho = moment / jnp.where(size > 0, size, 1)
+        rho = jnp.where(size > 0, corrected(smooth, rho, jnp.clip(rho, -1, 1)), 0)
         apart, together = jnp.where(equal, 0, 1 - rho), jnp.where(equal, 2, 1 + rho)
         gaussian = kernel.is_gaussian
         return Pairs(xx, zz, apart, together, ntk, units, gaussian, gaussian, grid, across)
