@@ -1,7 +1,7 @@
 """NTKClassifier and NTKRegressor beside forests, boosting, support vectors, linear models and neighbours, tuned in its time.
 
     python benchmarks/estimators.py PLACE [--tables uci|regression] [--rows 10000] [--until SECONDS] [--only MODEL,…] [--missing]
-    python benchmarks/estimators.py PLACE --times | --restore | --gather
+    python benchmarks/estimators.py PLACE --times | --copies | --restore | --gather
 
 Each part (a table, a split, a model) is a line of a file in PLACE, written when it is done: the run goes on where it
 stopped, and several may run side by side. Three folds a table; numbers are seconds of the processor of one thread. Our fit is
@@ -33,6 +33,8 @@ import numpy as np
 from record import RESULTS, processor
 
 SPLITS, TREES, LEAST = 3, 500, 1.0
+COPIED = ("wine-quality-red", "wine-quality-white")
+"""Tables with many equal rows of one label, on which trees are ahead."""
 COLUMNS = ("error", "ece", "log_loss", "seconds", "settings")
 """Of a model on a split, as they are committed."""
 
@@ -400,7 +402,7 @@ def restore(place: Path) -> None:
     result = committed()
     for row in result["rows"]:
         kind = row.pop("kind")
-        if kind == "times":
+        if kind in ("times", "copies"):
             found = [row]
         else:
             elsewhere = row.pop("elsewhere", {})
@@ -445,10 +447,42 @@ def gather(place: Path) -> None:
         {"kind": "times", **{key: round(value, 2) for key, value in one.items()}}
         for one in lines(place / "times.jsonl")
     ]
+    rows += [{"kind": "copies", **one} for one in lines(place / "copies.jsonl")]
     text = ",\n".join(json.dumps(row) for row in rows)
     note = "models: error on the held fold of three, ECE, log loss, seconds of one thread, settings tried; of a regression the mean square over the variance of the held rows; elsewhere: models run on another machine, in our time there"
     head = json.dumps({"machine": processor(), "note": note})[:-1]
     (RESULTS / "estimators.json").write_text(f'{head}, "rows": [\n{text}\n]}}\n')
+
+
+def copies(place: Path) -> None:
+    """Errors on held rows that equal a fitted row, and on the others, where many do: a tree knows copies by heart."""
+    from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+    from sklearn.model_selection import StratifiedKFold
+    from threadpoolctl import threadpool_limits
+
+    import overparam as op
+
+    threadpool_limits(1)
+    done = {(one["table"], one["split"]) for one in lines(place / "copies.jsonl")}
+    for table, split in itertools.product(COPIED, range(SPLITS)):
+        if (table, split) in done:
+            continue
+        data = op.load(f"uci/{table}", key=0)
+        X, y = np.asarray(data.X, dtype=np.float64), data.codes
+        fitted, held = list(StratifiedKFold(SPLITS, shuffle=True, random_state=0).split(X, y))[split]
+        known = {row.tobytes() for row in X[fitted]}
+        copied = np.array([row.tobytes() in known for row in X[held]])
+        found: dict[str, Any] = {"table": table, "split": split, "copied": float(copied.mean())}
+        grown = {"n_estimators": TREES, "random_state": split}
+        for name, model in (
+            ("NTK", op.NTKClassifier()),
+            ("random forest", RandomForestClassifier(**grown)),
+            ("extra trees", ExtraTreesClassifier(**grown)),
+        ):
+            wrong = model.fit(X[fitted], y[fitted]).predict(X[held]) != y[held]
+            found[name] = [float(wrong[copied].mean()), float(wrong[~copied].mean())]
+        with (place / "copies.jsonl").open("a") as sink:
+            sink.write(json.dumps(found) + "\n")
 
 
 def times(place: Path) -> None:
@@ -499,11 +533,12 @@ if __name__ == "__main__":
     parser.add_argument("--until", type=float, default=3600.0)
     parser.add_argument("--only")
     parser.add_argument("--times", action="store_true")
+    parser.add_argument("--copies", action="store_true")
     parser.add_argument("--restore", action="store_true")
     parser.add_argument("--gather", action="store_true")
     parser.add_argument("--missing", action="store_true")
     given = parser.parse_args()
-    for asked, work in ((given.times, times), (given.restore, restore), (given.gather, gather)):
+    for asked, work in ((given.times, times), (given.copies, copies), (given.restore, restore), (given.gather, gather)):
         if asked:
             sys.exit(work(given.place))
     only = given.only.split(",") if given.only else None

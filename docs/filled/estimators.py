@@ -19,13 +19,14 @@ LARGE = 1_400
 LOST = 0.02
 """Behind the best rival by more: such tables are listed."""
 DRAWS = 10_000
+COPIED = {"NTKClassifier": OURS, "random forest": "random forest", "extra trees": "extra trees"}
 HALVES = {0: "developed on", 1: "the others"}
 
 
 def estimators(result: Result) -> dict[str, str]:
     """Classification, calibration, regression, times, and how the default was decided."""
     rows = json.loads((result.folder / "estimators.json").read_text(encoding="utf-8"))["rows"]
-    uci, targets, times = (all_of(rows, kind=kind) for kind in ("uci", "regression", "times"))
+    uci, targets, times, copies = (all_of(rows, kind=kind) for kind in ("uci", "regression", "times", "copies"))
     models = _models(uci)
     full = [row for row in uci if set(models) <= set(row["models"])]
     errors, halves = _errors(full, models), {row["table"]: row["half"] for row in full}
@@ -59,11 +60,26 @@ def estimators(result: Result) -> dict[str, str]:
         "own-most": whole(max(row["n"] for row in uci)),
         "models": table(
             ["model", "accuracy", "mean rank", "share of the best", "NTKClassifier ahead by, points", "seconds a fit"],
-            [_line(name, j, E, ahead[name], full) for j, name in enumerate(models)],
+            [_line(name, j, E, full) for j, name in enumerate(models)],
         ),
         "halves": table(
-            ["tables", "how many", *models],
-            [[words, whole(np.sum(halved == half)), *(percent(1 - e, 1) for e in E[halved == half].mean(axis=0))] for half, words in HALVES.items()],
+            ["model", *(f"{words} ({np.sum(halved == half)} tables){more}" for half, words in HALVES.items() for more in (": accuracy", ": NTKClassifier ahead by, points"))],
+            [
+                ["NTKClassifier" if not j else name, *(cell for half in HALVES for cell in (percent(1 - E[halved == half, j].mean(), 1), _lead(E[halved == half], j)))]
+                for j, name in enumerate(models)
+            ],
+        ),
+        "copies": table(
+            ["table", "held rows that equal a fitted one", *(f"{name} wrong{more}" for name in COPIED for more in (" on those", " on the others"))],
+            [
+                [
+                    name,
+                    percent(np.mean([row["copied"] for row in own]), 0),
+                    *(percent(np.mean([row[model][place] for row in own]), 1) for model in COPIED.values() for place in (0, 1)),
+                ]
+                for name in dict.fromkeys(row["table"] for row in copies)
+                if (own := all_of(copies, table=name))
+            ],
         ),
         "forest": fixed(ahead["random forest"][0], 1),
         "boosting": fixed(ahead["histogram boosting"][0], 1),
@@ -85,6 +101,7 @@ def estimators(result: Result) -> dict[str, str]:
         "loo-raw": fixed(float(np.mean(raw)), 1),
         "loo-apart": fixed(float(np.mean(np.abs(loo))), 1),
         "loo-inside": percent(float(np.mean(inside)), 0),
+        "loo-covered": percent(float(np.mean([_apart_by_chance(row) for row in uci])), 0),
         "targets": whole(len(told)),
         "regression": table(["table", *regression], [[name, *(fixed(value, 2) for value in own)] for name, own in told.items()]),
         "regression-ranks": table(
@@ -117,13 +134,12 @@ def _beside(rows: Sequence[Any], name: str) -> list[str]:
     own = [row for row in rows if name in row["models"]]
     errors = _errors(own, [OURS, name])
     E = np.array(list(errors.values()))
-    lead = _ahead(E, 1)
     return [
         "WideNetClassifier" if name == "WideNet" else name,
         whole(len(errors)),
         whole(len(own)),
         *(percent(1 - E[:, j].mean(), 1) for j in (1, 0)),
-        f"{fixed(lead[0], 2)} ({fixed(lead[1], 2)} to {fixed(lead[2], 2)})",
+        _lead(E, 1),
         *(fixed(_mean(own, one, 3), 1) for one in (name, OURS)),
     ]
 
@@ -150,29 +166,45 @@ def _ahead(E: np.ndarray, j: int) -> tuple[float, float, float]:
     """Points by which ours is ahead, and between what 95% of bootstraps over tables are."""
     points = 100 * (E[:, j] - E[:, 0])
     drawn = points[np.random.default_rng(0).integers(len(points), size=(DRAWS, len(points)))].mean(axis=1)
-    return float(points.mean()), *(float(side) for side in np.quantile(drawn, (0.025, 0.975)))
+    lower, upper = np.quantile(drawn, (0.025, 0.975))
+    return float(points.mean()), float(lower), float(upper)
 
 
-def _line(name: str, j: int, E: np.ndarray, ahead: tuple[float, float, float], rows: Sequence[Any]) -> list[str]:
+def _lead(E: np.ndarray, j: int) -> str:
+    value, lower, upper = _ahead(E, j)
+    return f"{fixed(value, 2)} ({fixed(lower, 2)} to {fixed(upper, 2)})" if j else ""
+
+
+def _apart_by_chance(row: Any) -> bool:
+    """Whether the error on the held fold is as near to `loo_error_` as the interval and the fold's own, Wilson's, let two shares
+    of one error be: Newcombe's interval of their difference holds 0. The fold has half as many rows as were fitted."""
+    told, lower, upper, error = row["loo"], row["loo_lower"], row["loo_upper"], row["models"][OURS][0]
+    n, z = row["n"] / 2, 1.959964
+    middle, half = error + z**2 / (2 * n), z * np.sqrt(error * (1 - error) / n + z**2 / (4 * n**2))
+    below, above = error - (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n) - error
+    apart = told - error
+    return bool(apart <= np.hypot(told - lower, above) if apart > 0 else -apart <= np.hypot(upper - told, below))
+
+
+def _line(name: str, j: int, E: np.ndarray, rows: Sequence[Any]) -> list[str]:
     ranks = np.array([rankdata(own) for own in E])
     share = ((1 - E) / (1 - E).max(axis=1, keepdims=True))[:, j].mean()
-    lead = "" if not j else f"{fixed(ahead[0], 2)} ({fixed(ahead[1], 2)} to {fixed(ahead[2], 2)})"
-    shown = "NTKClassifier" if not j else name
     return [
-        shown,
+        "NTKClassifier" if not j else name,
         percent(1 - E[:, j].mean(), 1),
         fixed(ranks[:, j].mean(), 2),
         percent(share, 1),
-        lead,
+        _lead(E, j),
         fixed(_mean(rows, name, 3), 1),
     ]
 
 
 def _mean(rows: Sequence[Any], name: str, place: int) -> float:
-    """Over tables, of the means over their splits."""
+    """Over tables, of the means over their splits; seconds of another machine are not there."""
     found: dict[str, list[float]] = {}
     for row in rows:
-        found.setdefault(row["table"], []).append(row["models"][name][place])
+        if (value := row["models"][name][place]) is not None:
+            found.setdefault(row["table"], []).append(value)
     return float(np.mean([np.mean(own) for own in found.values()]))
 
 
