@@ -244,6 +244,27 @@ def test_a_number_that_stands_for_no_target_is_named_and_makes_no_column_a_leak(
     assert "target 't' is 9999 in 6 rows, far from all others" in data.column_notes[0].words
 
 
+@pytest.mark.parametrize("target", ["two classes", "three classes", "numbers"])
+def test_a_category_encoded_by_the_target_is_named(target):
+    random = np.random.default_rng(6)
+    y = {
+        "two classes": random.integers(2, size=400),
+        "three classes": random.integers(3, size=400),
+        "numbers": random.normal(size=400),
+    }[target]
+    shop, few = random.integers(100, size=400), random.integers(8, size=400)
+    own = (y == 1).astype(float) if target == "three classes" else y.astype(float)
+    means = np.bincount(shop, own, 100) / np.maximum(np.bincount(shop, minlength=100), 1)
+    others = (np.bincount(shop, own, 100)[shop] - own) / np.maximum(np.bincount(shop, minlength=100)[shop] - 1, 1)
+    task = "regression" if target == "numbers" else "classes"
+    for values in (means[shop], 3 - 5 * means[shop], np.round(means[shop], 3)):
+        table = np.column_stack([values, random.normal(size=400), few])
+        assert kinds(load(table, y, task=task), "leak") == {("column 0", "leak")}
+    assert not kinds(load(np.column_stack([others, few]), y, task=task), "leak")  # of rows that were left out
+    rule = np.where(random.uniform(size=5_000) < np.arange(5_000) % 9 / 10, 1, 0)
+    assert not kinds(load(np.column_stack([np.arange(5_000) % 9, random.normal(size=5_000)]), rule), "leak")
+
+
 def test_classes_of_few_rows_hide_no_leak():
     label = np.r_[CODES[:-2], 3, 4]
     assert kinds(load(np.column_stack([A, B, label]), label), "leak") == {("column 2", "leak")}

@@ -28,6 +28,9 @@ NEARLY, FARTHER = 0.045, 0.25
 """The same where a column gives nearly all labels away, or several do, which hide each other: up to three."""
 NEARLY_BY_VALUE = 0.07
 """And where it does so by a few values, as a status does: a good column is seldom right by a code. Of 79 tables none has such a one, nor at 0.1."""
+AVERAGED, LEAST_AVERAGED = 0.01, 6
+"""How near the means of the target over equal values lie to a line, over how near chance puts them, from which on the values are those means; and how
+many values have to recur."""
 EXACT, LINES = 0.9, 200
 """Share of rows in which a column is a real target in other numbers, of which it is said too; pairs of rows that tell the line."""
 MOST_NAMED, MOST_LEAKS = 20, 3
@@ -172,6 +175,11 @@ def _leaks(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[Colu
             ids = [name for name, _ in raw.identifiers]
             by_value = (limits[0], (NEARLY_BY_VALUE, FARTHER, MOST_LEAKS))
             found = stands_out_by_value(X, names, targets, k, by_value, ids)
+    for column in _averages(X, targets, k):
+        what = (
+            "its values are the means of the target over the rows that share them, as encoding by the target makes them"
+        )
+        found.setdefault(names[column], what)
     return [
         ColumnNote(name, "leak", f"column {name!r} gives the target away: {what}; is it known before the target is?")
         for name, what in found.items()
@@ -251,6 +259,26 @@ def _stands_out(
                 names[i]: f"a threshold on it is wrong on {100 * e:.2g}% of new rows, {than}" for i, e in new.items()
             }
     return {}
+
+
+def _averages(X: np.ndarray, targets: np.ndarray, k: int) -> Iterator[int]:
+    """Columns whose value is, but for its unit, the mean of a target over the rows with that value, those rows themselves among them."""
+    Y = targets[:, None] == np.arange(k) if k > 2 else np.reshape(targets, (len(targets), -1))
+    Y = _of_size_one(np.asarray(Y, dtype=np.float64))
+    own = Y.var(axis=0)
+    for column in range(X.shape[1]):
+        values, place, counts = np.unique(X[:, column], return_inverse=True, return_counts=True)
+        often = counts > 1
+        if np.count_nonzero(often) < LEAST_AVERAGED or counts[often].sum() < len(X) / 2:
+            continue
+        values, counts = values[often] / (np.abs(values).max() or 1.0), counts[often]
+        for y, spread in zip(Y.T, own, strict=True):
+            means = np.bincount(place, y)[often] / counts
+            line = np.polynomial.Polynomial.fit(values, means, 1, w=np.sqrt(counts))
+            off = float(np.sum(counts * (means - line(values)) ** 2))
+            if spread > 0 and np.ptp(means) > 0 and off < AVERAGED**2 * spread * len(counts):
+                yield column
+                break
 
 
 def _lines(X: np.ndarray, targets: np.ndarray) -> Iterator[tuple[int, float]]:
