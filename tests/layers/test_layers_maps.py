@@ -257,7 +257,11 @@ def test_laws_draw_what_they_say():
         ((Dense("W", 3, Normal(1.0)), Dense("W", 3, Normal(1.0))), {"inputs": 4}, "share the weights `W`"),
         ((Dense("W", 3, Normal(1.0)),), {"inputs": 4, "grid": (2, 2)}, "flatten them first"),
         ((Convolution("W", 3, 2, Normal(1.0)),), {"inputs": 4}, "(positions, channels)"),
-        ((Convolution("W", 3, 3, Normal(1.0)),), {"inputs": 4, "grid": (2, 2)}, "take a smaller `patch`"),
+        (
+            (Convolution("W", 3, 3, Normal(1.0), padding="VALID"),),
+            {"inputs": 4, "grid": (2, 2)},
+            "take a smaller `patch`",
+        ),
         ((Skip((Dense("W", 3, Normal(1.0)),)),), {"inputs": 4}, "keep the shape"),
     ],
 )

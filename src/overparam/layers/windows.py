@@ -28,8 +28,8 @@ class Windows:
     """Windows of `sides` positions, one every `strides`: output o reads inputs o · stride − before + p, p < side.
 
     "SAME" and "CIRCULAR" have ⌈length / stride⌉ outputs and pad, as XLA does, (outputs − 1) · stride + side − length
-    positions, the smaller half of them before. "VALID" pads none. "CENTRED" has as many outputs, and pads ⌊side/2⌋
-    positions before and what is missing after.
+    positions, the smaller half of them before; a circular window may go round more than once. "VALID" pads none. "CENTRED"
+    has as many outputs, and pads ⌊side/2⌋ positions before and what is missing after.
 
     >>> Windows((3,), (2,), "SAME").reads((6,), 0)[0]  # 6 positions need one more at the end
     array([[0, 1, 2],
@@ -182,9 +182,10 @@ def windows_on(grid: Shape, sides: Sides, strides: Sides, padding: Padding, name
     if padding not in get_args(Padding):
         raise ValueError(f"`padding` is {padding!r}; expected 'SAME', 'VALID', 'CIRCULAR' or 'CENTRED'")
     windows = Windows(_each(sides, grid, name), _each(strides, grid, "strides"), padding)
-    if padding in ("VALID", "CIRCULAR") and any(k > n for k, n in zip(windows.sides, grid, strict=True)):
-        less = "may not be larger, " if padding == "CIRCULAR" else "does not fit without padding, "
-        raise ValueError(f"`{name}` is {sides} and the positions are {grid}; a window {less}take a smaller `{name}`")
+    if padding == "VALID" and any(k > n for k, n in zip(windows.sides, grid, strict=True)):
+        raise ValueError(
+            f"`{name}` is {sides} and the positions are {grid}; a window does not fit without padding, take a smaller `{name}`"
+        )
     return windows
 
 
