@@ -324,6 +324,20 @@ def test_a_second_softmax_is_warned_of(last: nn.Module, labels: np.ndarray, obje
     assert found.verdict.tone == "warning"
 
 
+def test_columns_of_unlike_width_are_told_of() -> None:
+    X = np.random.default_rng(3).normal(size=(30, 3)) * [1.0, 1.0, 500.0]
+    data = (X, np.sign(X[:, 0]))
+    torch.manual_seed(0)
+    found = op.foresee(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), data, probe=False)
+    told = " ".join(found.verdict.sentences)
+    assert found.scales == pytest.approx(X.std(axis=0).max() / X.std(axis=0).min())
+    assert (found.verdict.tone, "Scale the columns" in told) == ("warning", True)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    scaled = op.foresee(model, data, probe=False, preprocess="standardise")
+    assert "Scale the columns" not in " ".join(scaled.verdict.sentences)
+
+
 def test_a_curve_that_is_left_at_once_says_so() -> None:
     """At the edge of what is stable a narrow model of curved units is off its linearisation after one step."""
     found = op.foresee(

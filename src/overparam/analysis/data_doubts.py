@@ -57,7 +57,7 @@ def find_problems(work: Work, s: PreparedRows, part: PreparedRows, w: Sweeps, se
         near_parallel=tuple((int(swept[i]), int(swept[j]), float(rho)) for i, j, rho in pairs[:SHOWN]),
         test_in_train=tuple(leaked[:SHOWN]),
         constant_features=constant[:SHOWN],
-        scale_ratio=_scale_ratio(X) if source.kind == "table" else None,
+        scale_ratio=scale_ratio(X) if source.kind == "table" else None,
         smallest_class=smallest,
         counts={
             "duplicate_groups": len(groups),
@@ -117,7 +117,8 @@ def _constant(s: PreparedRows) -> tuple[str, ...]:
     return tuple(str(names[j]) for j in still)
 
 
-def _scale_ratio(X: np.ndarray) -> float | None:
+def scale_ratio(X: np.ndarray) -> float | None:
+    """How many times as much the widest column varies as the narrowest that varies; None where fewer than two do."""
     tops = np.abs(X).max(axis=0)
     varies = np.ptp(X, axis=0) > 0
     if varies.sum() < 2:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from overparam.analysis.data_doubts import scale_ratio
 from overparam.analysis.model_forecast_page import give_forecast_words, make_forecast_sections
 from overparam.analysis.model_law import (
     DENSE,
@@ -71,7 +72,8 @@ class Forecast(AbstractAnswer):
     spectrum, masses: λ_j and a_j²/nk of the law; curve_steps, curve: its loss; reached: steps to some losses; followed: the model's own steps beside it; all
     None or empty where there is no law. runs: None where none were made. products: with Jacobians, 0 where the matrix of
     rows and outputs was made. training: whether the model came in training mode. precision: of its weights. squashed:
-    "softmax" or "sigmoid" where its outputs look as if they went through one, else empty.
+    "softmax" or "sigmoid" where its outputs look as if they went through one, else empty. scales: of a table, how many
+    times as much its widest column varies as its narrowest.
     """
 
     kind: ClassVar[str] = "forecast"
@@ -110,6 +112,7 @@ class Forecast(AbstractAnswer):
     notes: tuple[str, ...]
     verdict: Verdict
     provenance: Provenance
+    scales: float | None = None
 
     @property
     def title(self) -> str:
@@ -276,6 +279,7 @@ def prepare_foresee(
             precision=subject.precision, squashed=squashed_by(subject.outputs) if rows.classes else "", diverges=diverges,
             first_loss=criterion.value(subject.outputs), spectrum=curvature.values, masses=masses, curve_steps=steps, curve=values, reached=reached,
             followed=followed, runs=runs, notes=rows.notes, verdict=Verdict("good", ()), provenance=provenance,
+            scales=scale_ratio(np.asarray(rows.X, dtype=np.float64)) if rows.kind == "table" else None,
         )  # fmt: skip
         return replace(answer, verdict=give_forecast_words(answer))
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 FEW = 10
 """A law that holds for fewer steps than this says little of training."""
+UNLIKE = 100.0
+"""So many times as wide, columns want scaling before anything else."""
 HALF = ("float16", "bfloat16")
 """Precisions in which a step of plain descent is often too small to be kept."""
 SHOWN = 1e-6
@@ -22,7 +24,7 @@ SHOWN = 1e-6
 
 def give_forecast_words(f: Forecast) -> Verdict:
     """The verdict: what rate to take, then how fast, then how far that is to be believed."""
-    doubts = _squashed(f)
+    doubts = [*_squashed(f), *_unlike(f)]
     if f.objective == "cross_entropy" or f.batch_norm:
         tone = _tone_without_law(f)
         tone = "warning" if doubts and tone == "good" else tone
@@ -150,6 +152,16 @@ def _squashed(f: Forecast) -> list[str]:
     return [
         f"The model's outputs {seen}, and the cross-entropy (torch.nn.{loss}) applies a {f.squashed} of its own, so that "
         f"gradients are small and the loss stays high: {take}."
+    ]
+
+
+def _unlike(f: Forecast) -> list[str]:
+    """Said where rates are small because one column is so much wider than the others."""
+    if f.scales is None or f.scales <= UNLIKE:
+        return []
+    return [
+        f"The widest column varies {number(f.scales, 2)} times as much as the narrowest, and rows were taken as they are: the model sees little "
+        "but that one, and rates are as small as it asks for. Scale the columns (preprocess standardise) and ask again."
     ]
 
 
