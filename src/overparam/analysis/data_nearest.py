@@ -16,10 +16,8 @@ MOST_ROWS = 2_000
 """Rows whose nearest ones leave too; more would take longer than all the rest."""
 COUNTS, OF_ALL, OF_CLASS = (1, 2, 4, 8, 16, 32, 64), 0.1, 0.5
 """Rows nearest to a row that leave with it: so many, but at most so large a share of all rows, and of its class."""
-FARTHER, MOST_SHARED = 2 ** (1 / 3), 8.0
-"""How many times as far as the nearest row that is left the nearest of those drawn at random may be on average, and the largest part of k that
-this may save: one in 1 + k/s is drawn in place of one in 1 + k, with s the power of it by the dimension of the rows. So persons are seen whose rows
-lie among others, too."""
+SHARED = 2
+"""Rows beside which one in 1 + k/2 is drawn, not one in 1 + k: so that persons are seen whose rows lie among others, too."""
 THINNED = 8
 """How often a row is predicted from thinned rows, at least: no more than that depends on which ones stay."""
 BEYOND = 3.0
@@ -36,8 +34,8 @@ def without_nearest(fitted: Fitted) -> tuple[int, np.ndarray, np.ndarray] | None
 
     If rows are independent, a row that has lost its k nearest has the others around it at the distance that the nearest one would have
     if only one row in k + 1 were there; and of those others there are k + 1 times as many. So it is told at least as well as from one row in k + 1,
-    drawn at random. With D dimensions one in 1 + k/s leaves the nearest about s^(1/D) times nearer, which is let be up to s = 2 in three
-    dimensions and 8 in nine: there are so many more rows around it. On the tables that were tried that is as good. Where it is told worse than that, by three standard errors, the k nearest have told what no other row
+    drawn at random, and in three dimensions and more as well as from one in 1 + k/2, on all tables that were tried. Where it
+    is told worse than that, and than with all rows there, by three standard errors, the k nearest have told what no other row
     can: they are of the same person, recording, machine or row. Near means what it does among copies: standardised
     columns, pixels as they are. Kernel and ridge are those of the fit, for either way; groups leave besides.
     """
@@ -56,24 +54,30 @@ def without_nearest(fitted: Fitted) -> tuple[int, np.ndarray, np.ndarray] | None
         sizes = np.bincount(codes)
         most, opposed = (OF_CLASS * sizes[codes]).astype(int), OPPOSED * (1 - np.sum((sizes / n) ** 2))
     nearest, distances = nearest_rows(Z, counts[-1])
-    dimension = max(fitted.copies.dimension or LEAST_DIMENSION, LEAST_DIMENSION)
-    shared = min(FARTHER**dimension, MOST_SHARED)
     grid = np.isclose(distances[:, 1:], distances[:, :-1], rtol=1e-9).mean() > ON_GRIDS if largest > 1 else False
     members = np.split(np.argsort(own, kind="stable"), np.cumsum(np.bincount(own))[:-1])
     some, random, found, before = fitted.fit.among(rows), generator(s.seed, 61), None, 0.0
-    for count in counts:
+
+    def missed(count: int) -> np.ndarray:
         sets = []
         for i, near in enumerate(nearest):
             others = np.union1d(near[: min(count, most[i])], members[own[i]])
             sets.append(np.append(i, others[others != i]))
-        losses = s.losses(y, some.without(sets))
+        return s.losses(y, some.without(sets))
+
+    def errors_above(excess: np.ndarray) -> float:
+        """By how many standard errors it is more than nothing."""
+        sums = np.bincount(own, excess)
+        return excess.mean() / max(np.sqrt(np.sum((sums - sums.mean()) ** 2)) / n, 1e-12)
+
+    none = missed(0)
+    for count in counts:
+        losses = missed(count)
         if losses.mean() > opposed:
             return None
-        excess = losses - _thinned(s, y, some, own, 1 + max(1, int(count / shared + 1e-9)), random)
-        sums = np.bincount(own, excess)
-        error = np.sqrt(np.sum((sums - sums.mean()) ** 2)) / n
-        beyond = excess.mean() > BEYOND * error and (before >= -BEYOND or not grid)
-        before = excess.mean() / max(error, 1e-12)
+        above = errors_above(losses - _thinned(s, y, some, own, 1 + max(1, count // SHARED), random))
+        beyond = min(above, errors_above(losses - none)) > BEYOND and (before >= -BEYOND or not grid)
+        before = above
         if beyond and (found is None or losses.mean() > found[1].mean()):
             found = count, losses, own
     return found
