@@ -297,6 +297,12 @@ def test_the_plan_knows_sizes_and_memory(monkeypatch):
         plans = [prepare_compare(made(2_000), seconds=seconds).plan for seconds in (60.0, 1e5)]
         short, long = (plan.details["sizes"][-1] for plan in plans)
         assert short < long == 1_496
+    # The plan of a design that is of no machine is of this one, and the design is not.
+    with monkeypatch.context() as slow:
+        slow.setattr(comparison, "pace", lambda: 3.0)
+        fixed = prepare_compare(made(400), width=6, steps=40)
+        assert fixed.plan.seconds == pytest.approx(3 * sum(part.seconds for part in fixed.parts))
+        assert [part.seconds for part in fixed.parts] == [part.seconds for part in job.parts]
     timed = prepare_compare(made(400), seconds=60.0, sizes=(40,)).plan.details
     assert timed["width"] in (100, 200)
     assert 1_000 <= timed["steps"] <= 6_000

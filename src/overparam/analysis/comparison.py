@@ -55,6 +55,7 @@ from overparam.analysis.comparison_verdict import (
     margin_of,
     paired_gap,
 )
+from overparam.analysis.data_cost import pace
 from overparam.analysis.folds import FOLDS
 from overparam.analysis.host_networks import BATCH
 from overparam.core.checks import positive, whole_number
@@ -90,8 +91,8 @@ NETWORK_SHARE = 0.4
 MEMBERS = sum(map(len, DEPTHS.values())) + (len(FAMILIES) - len(DEPTHS)) * len(WIDTHS)
 MACHINE = {"classes": 2.5e-8, "regression": 1.1e-7}
 """Seconds of a support-vector machine over the square of its rows: its solver is one thread's."""
-SLOW = 1e10
-"""Operations a second of a machine that was not timed."""
+USUAL = 4e10
+"""Operations a second, of kernels and of steps, of the core that `pace` is measured by: of a machine that was not timed."""
 
 
 @final
@@ -264,6 +265,13 @@ def prepare_compare(
         ground, chosen, sizes is None, seeds, seconds, width, steps, dtype, device
     )
     n = design.sizes[-1]
+    parts = _parts(ground, design, key)
+
+    def timed() -> Mapping[str, float]:
+        """Where the design is of no machine, the plan is still of this one."""
+        slower = 1.0 if design.timed else pace()
+        return {part.name: slower * part.seconds for part in parts}
+
     told = {"sizes": design.sizes, "seeds": design.seeds, "width": design.width, "steps": design.steps}
     about = {"data": ground.name} | told
     plan = Plan(
@@ -280,10 +288,11 @@ def prepare_compare(
     )  # fmt: skip
     return Job(
         "compare",
-        _parts(ground, design, key),
+        parts,
         partial(_conclude, ground, design, key),
         plan=plan,
         provenance=Provenance(about | {"preprocess": preprocess, "training": dtype}, seed=key, device=here),
+        timed=timed,
         device=device,
         place=place,
         progress=progress,
@@ -317,7 +326,7 @@ def make_design(
     budget = SECONDS if seconds is None else positive(seconds, "seconds")
     width = None if width is None else whole_number(width, "width", least=1)
     steps = None if steps is None else whole_number(steps, "steps", least=RECORDS)
-    speed = _speed() if timed else SLOW
+    speed = _speed() if timed else USUAL
     kernels = _kernel_seconds(ground, sizes, speed)
     while free and timed and seeds * sum(kernels) > KERNEL_SHARE * budget and sizes[-1] // 2 >= 8 * LEAST_ROWS:
         sizes = default_sizes(sizes[-1] // 2)
@@ -354,7 +363,7 @@ def _seconds_a_step(
             found.append(step_seconds(ground, network, sizes[-1], settings, own, dtype, device) / settings)
         else:
             weights = width * (ground.inputs.shape[1] + (width if name == "three-layer" else 2 * ground.k))
-            found.append(6.0 * BATCH * weights / SLOW)
+            found.append(6.0 * BATCH * weights / USUAL)
     return tuple(found)
 
 
