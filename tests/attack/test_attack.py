@@ -1,5 +1,6 @@
 """A few cases of every attack; all by `python -m tests.attack`. What the first attacks found stands here by name."""
 
+import contextlib
 import io
 import json
 import os
@@ -240,6 +241,28 @@ def test_a_checksum_is_no_path(tmp_path: Path) -> None:
         (tmp_path / folder.RESULT).write_text(json.dumps({**document, "arrays_sha256": odd}))
         with pytest.raises(ValueError, match="no checksum of its arrays"):
             op.read(tmp_path)
+
+
+@pytest.mark.parametrize("saved", malformed.SAVED, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
+def test_a_verdict_that_is_none_is_one_line(saved: Path, tmp_path: Path) -> None:
+    """Of every kind and both schemas: what is no words is not shown later as if it were."""
+    (tmp_path / folder.ARRAYS).write_bytes(saved.with_name(folder.ARRAYS).read_bytes())
+    document = json.loads(saved.read_text())
+    document.pop("sha256", None)
+    kept = "verdict" in document["values"]
+    for odd in (1.5, {"tone": "good"}, {"tone": "good", "sentences": [{"a": 1}]}, {"tone": "x", "sentences": ["a"]}):
+        document["values"]["verdict"] = odd
+        (tmp_path / folder.RESULT).write_text(json.dumps(document))
+        said = ""
+        with contextlib.suppress(ValueError):
+            said = str(op.read(tmp_path))
+        assert not said or saved.parts[-2] != "study" or not kept  # others have theirs of their numbers
+
+
+def test_a_bracket_has_numbers() -> None:
+    for odd in ([], "1", True, {"a": 1}):
+        with pytest.raises(ValueError, match="expected a number or an array"):
+            op.theory.Bracketed(1.0, odd, 2.0)
 
 
 @pytest.mark.slow

@@ -98,6 +98,7 @@ class Bracketed:
     per_output: Bracketed | None = None
 
     def __post_init__(self) -> None:
+        _require_numbers(self.value, self.lower, self.upper)
         if self.sense not in get_args(Sense):
             raise ValueError(f"`sense` is {self.sense!r}; expected one of {', '.join(map(repr, get_args(Sense)))}")
         if (self.sense == "with probability p") != (self.probability is not None):
@@ -196,6 +197,7 @@ class Interval:
     level: float
 
     def __post_init__(self) -> None:
+        _require_numbers(self.value, self.lower, self.upper)
         if not 0 < self.level < 1:
             raise ValueError(f"`level` is {self.level!r}; expected a probability between 0 and 1, such as 0.95")
 
@@ -203,6 +205,13 @@ class Interval:
     def width(self) -> Any:
         """upper − lower."""
         return self.upper - self.lower
+
+
+def _require_numbers(*sides: Any) -> None:
+    """Raise for what JSON may say where a number stood; arrays of numbers are kept beside it."""
+    odd = [side for side in sides if isinstance(side, str | bool | list | tuple | dict)]
+    if odd:
+        raise ValueError(f"a side of a bracket is {str(odd[0])[:60]!r}; expected a number or an array")
 
 
 def _plain(number: Any) -> Any:

@@ -169,7 +169,12 @@ def read(place: str | os.PathLike[str]) -> Any:
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         if parts.schema < folder.SCHEMA:
             verdict = parts.values.get("verdict") or {"tone": "good", "sentences": ()}
-            told = Verdict(verdict["tone"], tuple(verdict["sentences"]))
+            try:
+                told = put_together(Verdict, verdict, {})
+            except (TypeError, ValueError, AttributeError):
+                raise ValueError(
+                    f"{place} is damaged: its verdict is {str(verdict)[:60]!r}; make the result again"
+                ) from None
             return Stored(
                 parts.kind, parts.title, parts.values, parts.arrays, tuple(parts.sections), told, parts.provenance
             )

@@ -13,6 +13,7 @@ from overparam.core import checks, folder
 from overparam.core.deprecated import accepts_old
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
+from overparam.core.records import put_together, require_kinds
 from overparam.core.sections import Section, Text, Tone, Verdict
 from overparam.frame import AbstractAnswer, Job, Part, Plan, verb
 from overparam.frame.upgrades import upgraded
@@ -87,9 +88,10 @@ class StudyResult(AbstractAnswer):
     def from_parts(cls, parts: folder.Parts) -> StudyResult:
         """The study that `parts` took apart, by this version or an older one; its page is the stored one."""
         own = upgraded(parts).values
-        verdict = Verdict(own["verdict"]["tone"], tuple(own["verdict"]["sentences"]))
-        page = tuple(parts.sections)
-        return cls(own["name"], parts.title, own["scale"], own["found"], parts.arrays, page, verdict, parts.provenance)
+        verdict, page = put_together(Verdict, own["verdict"], {}), tuple(parts.sections)
+        made = cls(own["name"], parts.title, own["scale"], own["found"], parts.arrays, page, verdict, parts.provenance)
+        require_kinds(made, cls.__name__)
+        return made
 
 
 def prepare_reproduce(
