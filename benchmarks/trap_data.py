@@ -356,6 +356,41 @@ def nearly_leaked(count: int) -> Callable[[np.random.Generator], Made]:
     return make
 
 
+def walks(mixed: bool) -> Callable[[np.random.Generator], Made]:
+    """A random walk to predict from five others that have nothing to do with it."""
+
+    def make(random: np.random.Generator) -> Made:
+        found = np.cumsum(random.normal(size=(300, 6)), axis=0)
+        order = random.permutation(300) if mixed else np.arange(300)
+        return found[order, :5], found[order, 5], {"task": "regression"}
+
+    return make
+
+
+def persons_target(random: np.random.Generator) -> Made:
+    """A number drawn for each of forty persons, with a little noise: no two rows have the same."""
+    who = random.permutation(np.repeat(np.arange(40), 6))
+    X, y = random.normal(size=(40, 8))[who] + 0.2 * random.normal(size=(240, 8)), random.normal(size=40)[who]
+    return X, y + 0.1 * random.normal(size=240), {"task": "regression"}
+
+
+def encoded(random: np.random.Generator) -> Made:
+    """Four categories, each encoded by the share of its rows that are "yes"."""
+    y, columns = coin(random, 400), {}
+    for j in range(4):
+        which = random.integers(130, size=400)
+        share = np.bincount(which, y == "yes", 130) / np.maximum(np.bincount(which, minlength=130), 1)
+        columns[f"shop{j}"] = share[which].tolist()
+    return frame_of(columns | {"x": random.normal(size=400).tolist(), "label": y}), None, {"label": "label"}
+
+
+def tied_groups(random: np.random.Generator) -> Made:
+    """Jittered copies in other groups of the user's than what they are copies of."""
+    X, y = written_twice(normal_rows(random, 150), coin(random, 150), 1e-3, random)
+    table = {f"x{j}": X[:, j].tolist() for j in range(5)} | {"site": [f"s{i}" for i in random.integers(15, size=300)]}
+    return frame_of(table | {"label": y}), None, {"label": "label", "group": "site"}
+
+
 def short_windows(random: np.random.Generator) -> Made:
     X = np.lib.stride_tricks.sliding_window_view(random.normal(size=243), 4).copy()
     return X, np.repeat(coin(random, 12), 20), {}

@@ -327,6 +327,11 @@ def test_what_is_learned_from_far_rows_stays_green(made):
     assert (tone, [one for one in error.doubts if one.kind == "nearest"]) == ("good", [])
 
 
+def test_a_table_of_all_there_is_stays_green(real_data):
+    error, tone, _ = estimated(op.load("uci/tic-tac-toe"))  # without the rows around one nothing is lost
+    assert (tone, error.doubt("nearest")) == ("good", None)
+
+
 def test_two_equal_classes_that_nothing_tells_apart_are_half_wrong_and_not_all():
     alone, told = [], []
     for seed in range(6):
