@@ -1,8 +1,8 @@
 """The worst that any W′ of radius ω can do to a small network, by trying all sets of units: exact, or a bound that no W′ passes.
 
 One output, weights b. With one trained layer g of a sample goes anywhere within its reach ω‖h‖, and turning a set S of units
-costs Σ_S g². With two, the reach of the second is at most ‖W_2‖ times the first one's and ω‖h_1‖ for what h_1 can become. Pairs of sets
-of two samples are left out where a Lagrange multiplier of a grid proves that no W′ turns both: what is left is a bound.
+costs Σ_S g². With two, the reach of the second is at most what W_2 passes on of the first one's and ω‖h_1‖ for what h_1 can become. Sets of the
+second of two layers, and pairs of sets of two samples, are left out where a multiplier proves that no W′ turns them: what is left is a bound.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,8 @@ from overparam.audits.convergence_c_residual import residual_stability
 from overparam.networks import Convolutional, FullyConnected, Residual
 
 RADII = (0.05, 0.2, 0.6)
+STEPS = 60
+"""Towards a proof that a set of units is too far away."""
 
 
 def all_sets(count):
@@ -75,7 +77,30 @@ class Small:
         if self.subject.depth == 1:
             return size
         first = omega * np.linalg.norm(self.below(), axis=1)
-        return size + omega * first + np.linalg.norm(self.last, 2) * first
+        passed = [np.linalg.norm(self.last[:, moving], 2) for moving in self.moving(omega)]
+        return size + (omega + np.array(passed)) * first
+
+    def moving(self, omega):
+        """(n, units): which h of layer 1 can move at all."""
+        return (self.positions() > -omega * self.below()[:, :, None]).reshape(len(self.g[1]), -1)
+
+    def turnable(self, i, omega):
+        """The sets of the last layer of two that no λ ≥ 0 of length 1 proves too far away.
+
+        With δ what h of layer 1 moves, W′ pays for what W δ leaves: ‖(|g| + s∘Wδ)_S‖ ≥ λᵀ|g| − ‖δ‖ ‖W_Sᵀ(s∘λ)‖, and has ω(‖h‖ + ‖δ‖).
+        """
+        sets, g, W = all_sets(self.g[-1].shape[1]), self.g[-1][i], self.last[:, self.moving(omega)[i]]
+        first = omega * np.linalg.norm(self.below()[i])
+        budget = omega * (np.linalg.norm(self.h[-2][i]) + first)
+        s, G = np.where(g >= 0, 1.0, -1.0), W @ W.T
+        proofs, proven = sets * np.abs(g), np.zeros(len(sets))
+        for step in range(STEPS):
+            proofs /= np.maximum(np.linalg.norm(proofs, axis=1, keepdims=True), 1e-300)
+            passed = (proofs * s) @ G * s
+            length = np.sqrt(np.maximum((passed * proofs).sum(axis=1), 1e-300))
+            proven = np.maximum(proven, proofs @ np.abs(g) - first * length)
+            proofs = np.maximum(proofs + sets * (np.abs(g) - first * passed / length[:, None]) / (1 + step), 0.0)
+        return sets[proven <= budget * (1 + 1e-9)]
 
     def positions(self):
         """g of layer 1, (n, positions, units)."""
@@ -84,25 +109,26 @@ class Small:
     def stability(self, omega):
         """By quantity: signs, signal of turned units, movement of g in the last layer and before it, change of B D_L W_L ⋯ D_a."""
         far, rows = self.reach(omega), range(len(self.h[0]))
-        found = {
-            "signs": max(most_turned(self.g[-1][i], far[i]) for i in rows),
-            "signal": (far - np.abs(self.g[-1]).min(axis=1)).max(),
-            "last": far.max(),
-            "back": max(np.sqrt((affordable(self.g[-1][i], far[i]) @ self.b**2).max()) for i in rows),
-        }
         if self.subject.depth == 1:
-            return found | {"moved": found["last"]} | self._alone(omega, far)
+            return {
+                "signs": max(most_turned(self.g[-1][i], far[i]) for i in rows),
+                "signal": (far - np.abs(self.g[-1]).min(axis=1)).max(),
+                "last": far.max(),
+                "moved": far.max(),
+                "back": max(np.sqrt((affordable(self.g[-1][i], far[i]) @ self.b**2).max()) for i in rows),
+            } | self._alone(omega, far)
+        sets = [self.turnable(i, omega) for i in rows]
         near, g = omega * self.below(), self.positions()
         turned = [sum(map(most_turned, g[i], near[i])) for i in rows]
         over = np.maximum(near - np.abs(g).min(axis=2), 0.0)
         hidden = np.linalg.norm(near, axis=1).max()
         return {
-            "signs": max(found["signs"], *turned),
-            "signal": max(found["signal"], np.linalg.norm(over, axis=1).max()),
-            "last": found["last"],
-            "moved": max(found["last"], hidden),
+            "signs": max(*(turned.sum(axis=1).max() for turned in sets), *turned),
+            "signal": max((far - np.abs(self.g[-1]).min(axis=1)).max(), np.linalg.norm(over, axis=1).max()),
+            "last": far.max(),
+            "moved": max(far.max(), hidden),
             "hidden": hidden,
-            "back": max(found["back"], *(self._longest(i, near[i], far[i], omega) for i in rows)),
+            "back": max(self._longest(i, near[i], sets[i], omega) for i in rows),
         }
 
     def _alone(self, omega, far):
@@ -129,14 +155,14 @@ class Small:
         W = np.asarray(Bases(subject, away=True).at(omega)[0]["W1"])
         return {"at the start": r * self._bent(self.g[-1][0], R, -1), "away": r * self._bent(W @ self.h[-2][0], R, -1)}
 
-    def _longest(self, i, near, far, omega):
-        """‖(b∘D_2)(W_2 + W′)D_1 − the same at the start‖ over sets that can turn, W′ adding ω‖b∘D_2‖ at most."""
+    def _longest(self, i, near, sets, omega):
+        """‖(b∘D_2)(W_2 + W′)D_1 − the same at the start‖, and of b∘D_2 alone, over sets that can turn, W′ adding ω‖b∘D_2‖ at most."""
         g = self.positions()[i]
         firsts = [np.concatenate(sets) for sets in product(*(affordable(*one) for one in zip(g, near, strict=True)))]
         on = self.g[1][i] >= 0
         gates = np.array(firsts) ^ on
-        most = 0.0
-        for turned in affordable(self.g[2][i], far):
+        most = np.sqrt((sets @ self.b**2).max())
+        for turned in sets:
             kept = self.b * ((self.g[2][i] >= 0) ^ turned)
             changes = (kept @ self.last) * gates - ((self.b * (self.g[2][i] >= 0)) @ self.last) * on
             most = max(most, np.linalg.norm(changes, axis=1).max() + omega * np.linalg.norm(kept))
