@@ -259,6 +259,18 @@ def test_a_verdict_that_is_none_is_one_line(saved: Path, tmp_path: Path) -> None
         assert not said or saved.parts[-2] != "study" or not kept  # others have theirs of their numbers
 
 
+def test_names_with_line_breaks_are_on_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('"a\nb","c\rd",y\n1,x,0\n2,z,1\n')
+    np.savez(tmp_path / "a.npz", **{"X\n": np.eye(2), "y": np.arange(2)})
+    for ask in (
+        lambda: op.load(tmp_path / "a.csv", label="none"), lambda: op.load(tmp_path / "a.npz"),
+        lambda: op.load({"X": np.eye(2), "y": [0, 1], "\nz": 1}, group="none"), lambda: op.load({"X": np.eye(2), "y": [0, 1], "\nz": 1}, label="none"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"column|array") as caught:
+            ask()
+        assert len(str(caught.value).splitlines()) == 1
+
+
 def test_a_bracket_has_numbers() -> None:
     for odd in ([], "1", True, {"a": 1}):
         with pytest.raises(ValueError, match="expected a number or an array"):

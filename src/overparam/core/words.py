@@ -244,13 +244,22 @@ def listed(words: Sequence[Any], most: int | None = None, last: str = "and") -> 
     >>> listed(["a"]), listed("abc"), listed("abcd", 2), listed(["a, b", "c", "d"]), listed("ab", last="or")
     ('a', 'a, b and c', 'a, b and 2 more', 'a, b; c and d', 'a or b')
     """
-    shown = [str(word) for word in words[:most]]
+    shown = [unbroken(word) for word in words[:most]]
     if most is not None and len(words) > most:
         shown.append(f"{len(words) - most:,} more")
     if len(shown) < 2:
         return "".join(shown)
     between = "; " if any("," in word for word in shown) else ", "  # names with commas in them
     return f"{between.join(shown[:-1])} {last} {shown[-1]}"
+
+
+def unbroken(name: Any) -> str:
+    """A name as it is, or quoted where it has line breaks, as names in files may.
+
+    >>> print(unbroken("a b"), unbroken("a" + chr(10)))
+    a b 'a\\n'
+    """
+    return name if "".join((name := str(name)).splitlines()) == name else repr(name)
 
 
 def quoted(value: Any, most: int = 40) -> str:

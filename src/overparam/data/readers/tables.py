@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from overparam.core.words import count_of, quoted
+from overparam.core.words import count_of, quoted, unbroken
 from overparam.data.column_notes import ColumnNote
 from overparam.data.readers.dates import Dates, dates_in
 
@@ -192,5 +192,5 @@ def find_column(names: Sequence[str], wanted: str | int, what: str, table: str) 
         return int(wanted) % len(names)
     close = difflib.get_close_matches(str(wanted), names, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
+    shown = ", ".join(map(unbroken, names[:12])) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
     raise MissingColumn(table, what, f"{wanted!r}{hint} Its columns: {shown}")
