@@ -12,7 +12,9 @@ from overparam.analysis.data_fit import fit_rows
 from overparam.analysis.data_held import held_rows
 from overparam.analysis.data_rows import prepare_rows
 from overparam.analysis.data_seen import seen_rows
+from overparam.analysis.data_telling import explained_words
 from overparam.analysis.data_verdict import opening
+from overparam.core.bracketed import Interval
 from overparam.core.words import measured
 from overparam.frame import Work
 
@@ -249,6 +251,19 @@ def test_two_walks_that_have_nothing_in_common_are_never_green(seed):
     doubts = [one for one in error.doubts if one.kind in ("in order", "nearest")]
     assert (tone != "good", len(doubts) > 0) == (True, True)
     assert "left out too R² is" in first or "left out together R² is" in first
+
+
+def test_runs_of_a_series_are_told_in_the_targets_own_words():
+    random = np.random.default_rng(1)
+    series = random.normal(size=(250, 7))
+    for i in range(1, 250):
+        series[i] = 0.95 * series[i - 1] + 0.3 * series[i]
+    found = op.analyze(series[:, :6], series[:, 6], task="regression", kinds=False)
+    doubt = found.error.doubt("in order")
+    said = next(words for words in found.verdict.sentences if "follow others in the file" in words)
+    assert "have their targets: with such runs left out together R² is" in said
+    assert explained_words(Interval(1 - doubt.error.value, 1 - doubt.error.upper, 1 - doubt.error.lower, 0.95)) in said
+    assert found.verdict.tone != "good"
 
 
 def test_targets_of_persons_are_found_by_what_is_left_of_them():

@@ -79,7 +79,7 @@ def give_verdict(
         *(() if kinds is None or error.cannot_tell else [kinds_sentence(kinds, s.classes)]),
         *_nor(error, kinds),
         *_uneven(s, error, tone),
-        *_copies(error, copies),
+        *_copies(s, error, copies),
         *_apart(s, error, copies),
         *(() if leads else _leaks(given_away)),
         *_decided(s),
@@ -285,8 +285,10 @@ def _uneven(s: PreparedRows, error: ErrorEstimate, tone: Tone) -> list[str]:
     return told
 
 
-def _copies(error: ErrorEstimate, copies: Copies) -> list[str]:
-    both = ""
+def _copies(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> list[str]:
+    both, alike = "", "the labels of a group agree too often"
+    if not s.classes:
+        alike = "what is left of the targets of a group is too much alike"
     if error.explained is None and error.together is not None and abs(error.together.value - error.alone.value) > 0.005:
         both = f" (one at a time {percent(error.alone.value)}, together {percent(error.together.value)})"
     if copies.verdict == "windows":
@@ -302,7 +304,7 @@ def _copies(error: ErrorEstimate, copies: Copies) -> list[str]:
         ]
     if copies.verdict == "dependent":
         return [
-            f"{count_of(copies.dependent, 'row')} lie in groups that all others are far from, and the labels of a group agree too often for rows of their own{both}: as rows of one person or one recording do. Name what belongs together with `group=`."
+            f"{count_of(copies.dependent, 'row')} lie in groups that all others are far from, and {alike} for rows of their own{both}: as rows of one person or one recording do. Name what belongs together with `group=`."
         ]
     if copies.verdict == "unclear":
         why = "copies and chance cannot be told apart in so few dimensions"
@@ -348,8 +350,8 @@ def _apart(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> list[str]:
     order = error.doubt("in order")
     if order is not None and order.error is not None:
         said.append(
-            f"{count_of(copies.in_order, 'row')} follow others in the file that are like them, and have their labels: with such runs left out together the error "
-            f"is {measured(order.error, level=True)}, as for rows of one person or one recording. Name what belongs together with `group=`."
+            f"{count_of(copies.in_order, 'row')} follow others in the file that are like them, and have their {'labels' if s.classes else 'targets'}: with such runs "
+            f"left out together {_of_rows(s, order.error)}, as for rows of one person or one recording. Name what belongs together with `group=`."
         )
     near = error.doubt("nearest")
     if near is not None and near.error is not None:
