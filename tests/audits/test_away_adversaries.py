@@ -231,11 +231,20 @@ def least_of_plain_steps(subject, omega, seed, steps=60):
     return least
 
 
-@pytest.mark.parametrize(("n", "depth", "outputs"), [(8, 3, 1), (12, 4, 3)])
-def test_plain_frank_wolfe_steps_find_no_lower_gradient(n, depth, outputs):
+@pytest.mark.parametrize(
+    ("width", "n", "depth", "outputs", "radii"),
+    [
+        (32, 8, 3, 1, (0.1, 0.3, 0.6)),
+        (32, 12, 4, 3, (0.1, 0.3, 0.6)),
+        pytest.param(
+            256, 20, 4, 1, (0.3,), marks=pytest.mark.slow
+        ),  # where the first adversaries were 14 times too high
+    ],
+)
+def test_plain_frank_wolfe_steps_find_no_lower_gradient(width, n, depth, outputs, radii):
     """Nor do they from several starts, at any radius, but for a few percent: sixty steps against the usual effort."""
-    net = FullyConnected(width=32, depth=depth, outputs=outputs)
-    subject = subject_of(net, unit_rows(n, 10), omegas=(0.1, 0.3, 0.6), effort=EFFORTS["usual"])
+    net = FullyConnected(width=width, depth=depth, outputs=outputs)
+    subject = subject_of(net, unit_rows(n, 10), omegas=radii, effort=EFFORTS["usual"])
     reported = of(gradient_bounds(subject), "no critical point", "adversarial")
     plain = [min(least_of_plain_steps(subject, omega, seed) for seed in range(3)) for omega in subject.omegas]
     assert (reported.values <= 1.03 * np.array(plain)).all()
