@@ -2,7 +2,7 @@
 
     python benchmarks/rivals/dropin.py CHECKOUT                    all of it; hours on a small machine
     python benchmarks/rivals/dropin.py CHECKOUT --only elementwise_test.ABRelu combinators_test --seconds 600
-    python benchmarks/rivals/dropin.py CHECKOUT --left --seconds 600      what no run has reached
+    python benchmarks/rivals/dropin.py CHECKOUT --left --seconds 600      what no run has reached, or failed
     python benchmarks/rivals/dropin.py CHECKOUT --large --only stax_test  with what the tests leave out on a CPU, for speed
     python benchmarks/rivals/dropin.py --table                     the page again, from the stored outcome
 
@@ -16,13 +16,16 @@ there as not run. NT_NUM_GENERATED_CASES says how many cases of a function are d
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import importlib
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import types
 import unittest
 from collections import Counter
@@ -134,6 +137,7 @@ def register() -> None:
         "_src.monte_carlo",
         "_src.predict",
         "_src.empirical",
+        "_src.utils.kernel",
     ):
         made = module(f"neural_tangents.{name}", __path__=[])
         made._DEFAULT_TESTING_NTK_IMPLEMENTATION = implementation  # pyright: ignore[reportAttributeAccessIssue]
@@ -149,17 +153,22 @@ def register() -> None:
         },
         "predict": {"_is_on_cpu": _on_cpu},
         "utils": {"utils": sys.modules["neural_tangents._src.utils.utils"]},
+        "utils.kernel": {"Kernel": ours.Kernel},
         "utils.utils": {"zip_flat": lambda one, two: [each for pair in zip(one, two, strict=True) for each in pair]},
     }
     for name, functions in supplied.items():
         vars(sys.modules[f"neural_tangents._src.{name}"]).update(functions)
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module("more_itertools")
+    if "more_itertools" not in sys.modules:
+        module("more_itertools", powerset=_powerset)
     jax.tree_map = jax.tree.map  # pyright: ignore[reportAttributeAccessIssue]
     module("examples", __path__=[str(Path(sys.path[0]) / "examples")])
     importlib.import_module("examples.util")
-    module("examples.datasets", get_dataset=functools.partial(_data, jnp), minibatch=_minibatches)
+    module("examples.datasets", get_dataset=functools.partial(rows_of_digits, jnp), minibatch=minibatches)
 
 
-def _data(jnp: Any, name: str, n_train: int | None = None, n_test: int | None = None, **options: Any) -> Any:
+def rows_of_digits(jnp: Any, name: str, n_train: int | None = None, n_test: int | None = None, **options: Any) -> Any:
     """Digits of scikit-learn, as large as the examples ask."""
     import numpy as np
     from sklearn.datasets import load_digits
@@ -173,11 +182,16 @@ def _data(jnp: Any, name: str, n_train: int | None = None, n_test: int | None = 
     return tuple(jnp.array(each, dtype=jnp.float32) for each in (X[:n], y[:n], X[n : n + p], y[n : n + p]))
 
 
-def _minibatches(x: Any, y: Any, batch_size: int, epochs: int) -> Any:
+def minibatches(x: Any, y: Any, batch_size: int, epochs: int) -> Any:
     """Rows in their order, again in every epoch."""
     for _ in range(epochs):
         for start in range(0, len(x) - batch_size + 1, batch_size):
             yield x[start : start + batch_size], y[start : start + batch_size]
+
+
+def _powerset(things: Any) -> Any:
+    things = tuple(things)
+    return (some for size in range(len(things) + 1) for some in itertools.combinations(things, size))
 
 
 def _one_draw(
@@ -226,11 +240,11 @@ def child(checkout: str, name: str, only: list[str], left: bool, large: bool) ->
         sys.modules["tests.test_utils"].skip_test = lambda *args, **options: None  # pyright: ignore[reportAttributeAccessIssue]
     every = _cases(unittest.defaultTestLoader.loadTestsFromModule(tests))
     found = dict(sorted(((_place(test), test) for test in every), key=lambda each: _number(each[0])))
-    print(FOUND + json.dumps(list(found)), flush=True)
     known = _stored()
+    print(FOUND + json.dumps(list(found)), flush=True)
     for place, test in found.items():
         before = known.get(place, {}).get("outcome", "not run")
-        wanted = before == "not run" or (large and before == "skipped") if left else True
+        wanted = before in ("failed", "not run") or (large and before == "skipped") if left else True
         if wanted and (not only or any(part in place for part in only)):
             _say(place, *_outcome(functools.partial(_run, test)))
 
@@ -294,26 +308,33 @@ def run(checkout: str, only: list[str], seconds: float, options: list[str]) -> N
             continue
         inside = [part for part in parts if part not in name]
         command = [sys.executable, __file__, "--child", name, checkout, *options, "--only", *inside]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-            text, said = done.stdout, done.stderr
-        except subprocess.TimeoutExpired as late:
-            text, said = (late.stdout or b"").decode(), "out of time"
-        found = [json.loads(line[len(MARK) :]) for line in text.splitlines() if line.startswith(MARK)]
-        stored = _stored()  # others may run beside this
-        every = [
-            place for line in text.splitlines() if line.startswith(FOUND) for place in json.loads(line[len(FOUND) :])
-        ]
-        reason = (said.strip().splitlines() or ["nothing was said"])[-1][:160]
-        unreached = {"outcome": "not run", "reason": "not reached in time" if every else reason}
-        if every:  # cases of other draws leave
-            stored = {
-                place: each for place, each in stored.items() if place in every or not place.startswith(f"{name}.")
-            }
-        stored = dict.fromkeys(every or [name] * (not found), unreached) | stored
-        stored |= {each["test"]: {"outcome": each["outcome"], "reason": each["reason"]} for each in found}
-        print(name, dict(Counter(each["outcome"] for each in found)), flush=True)
-        STORED.write_text(json.dumps(dict(sorted(stored.items())), indent=1) + "\n", encoding="utf-8")
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        late = threading.Timer(seconds, process.kill)
+        late.start()
+        counts, said = Counter[str](), "nothing was said"
+        with process:
+            for line in process.stdout or ():
+                if line.startswith(FOUND):
+                    _keep(name, json.loads(line[len(FOUND) :]), {})
+                elif line.startswith(MARK):
+                    each = json.loads(line[len(MARK) :])
+                    counts[each["outcome"]] += 1
+                    _keep(name, None, {each.pop("test"): each})
+                else:
+                    said = line.strip() or said
+        late.cancel()
+        print(name, dict(counts) or said, flush=True)
+
+
+def _keep(name: str, every: list[str] | None, found: dict[str, Any]) -> None:
+    """At once: a run may be stopped, and others may run beside it. Of a file whose cases are told, those of other draws leave."""
+    stored = _stored()
+    if every is not None:
+        stored = {
+            place: each for place, each in stored.items() if place in every or not f"{place}.".startswith(f"{name}.")
+        }
+        stored = {place: {"outcome": "not run", "reason": "not reached in time"} for place in every} | stored
+    STORED.write_text(json.dumps(dict(sorted((stored | found).items())), indent=1) + "\n", encoding="utf-8")
 
 
 def table() -> str:
@@ -333,11 +354,12 @@ def table() -> str:
         f"| {file} | " + " | ".join(str(count[o] or "") for o in OUTCOMES) + " |"
         for file, count in [*((f"`{file}`", count) for file, count in sorted(by_file.items())), ("together", every)]
     ]
-    offered = every["passed"] + every["failed"] + every["not run"]
+    run = every["passed"] + every["failed"]
     lines += [
         "",
-        f"Of {len(reached)} test functions {sum(reached.values())} were reached. Of the cases whose subject is offered and that are not left out "
-        f"by the tests themselves, {every['passed']} of {offered} pass ({every['passed'] / offered:.1%}).",
+        f"Of {len(reached)} test functions {sum(reached.values())} were reached by a case that the tests do not leave out themselves. Of the cases "
+        f"that were run and whose subject is offered, {every['passed']} of {run} pass ({every['passed'] / run:.1%}); {every['not run']} more were "
+        f"not run, so that {every['passed'] / (run + every['not run']):.1%} of all of them are known to pass.",
     ]
     for outcome, words in REASONS.items():
         counts = Counter(found["reason"] for found in stored.values() if found["outcome"] == outcome)
@@ -360,7 +382,7 @@ def main() -> None:
     arguments.add_argument("checkout", nargs="?", help="a copy of google/neural-tangents")
     arguments.add_argument("--only", nargs="*", default=[], help="parts of names of files or tests")
     arguments.add_argument("--seconds", type=float, default=3600, help="a file")
-    arguments.add_argument("--left", action="store_true", help="only what no run has reached")
+    arguments.add_argument("--left", action="store_true", help="only what no run has reached, or failed")
     arguments.add_argument("--large", action="store_true", help="also what the tests leave out on a CPU, for speed")
     arguments.add_argument("--table", action="store_true", help="write the page from the stored outcome")
     arguments.add_argument("--child", help=argparse.SUPPRESS)
