@@ -12,7 +12,7 @@ import numpy as np
 
 from overparam.core import checks, reading
 from overparam.core.machine import available_memory
-from overparam.core.words import count_of, listed
+from overparam.core.words import count_of, unbroken
 from overparam.data.column_notes import Notebook
 from overparam.data.labels import as_labels
 from overparam.data.readers.dates import is_temporal
@@ -148,11 +148,11 @@ def raw_from_mapping(
     train = _named_pair(arrays, None if label is None else str(label))
     if train is None:
         raise ValueError(
-            f"{name} has arrays {listed(list(arrays)) or 'none'}; expected X and y, or X_train, y_train, X_test, y_test"
+            f"{name} has arrays {', '.join(map(unbroken, arrays)) or 'none'}; expected X and y, or X_train, y_train, X_test, y_test"
         )
     X_name, y_name, test = train
     if group is not None and str(group) not in arrays:
-        raise ValueError(f"{name} has no group array {str(group)!r}; its arrays: {listed(list(arrays))}")
+        raise ValueError(f"{name} has no group array {str(group)!r}; its arrays: {', '.join(map(unbroken, arrays))}")
     groups = None if group is None else arrays[str(group)]
     raw = raw_from_arrays(arrays[X_name], arrays[y_name], missing=missing, groups=groups)
     held = None if test is None else raw_from_arrays(arrays[test[0]], arrays[test[1]], missing=missing)
@@ -161,7 +161,7 @@ def raw_from_mapping(
 
 def _named_pair(arrays: Mapping[str, Any], label: str | None) -> tuple[str, str, tuple[str, str] | None] | None:
     if label is not None and label not in arrays:
-        raise ValueError(f"there is no label array {label!r}; the arrays are {listed(list(arrays))}")
+        raise ValueError(f"there is no label array {label!r}; the arrays are {', '.join(map(unbroken, arrays))}")
     y_names = Y_NAMES if label is None else (label,)
     X = next((name for name in X_NAMES if name in arrays), None)
     y = next((name for name in y_names if name in arrays), None)
