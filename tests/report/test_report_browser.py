@@ -226,6 +226,10 @@ def test_on_paper_the_page_is_light_and_still(browser, address):
         assert visit.page.locator("#s4 .thumbnail").first.is_visible()  # folds are open, scripts or not
         assert visit.page.evaluate(CONTRAST)["low"] == []
         assert len(visit.page.pdf(format="A4")) > 20_000
+        # a long verdict is cut between its sentences, and does not leave the first page to the title
+        broken = visit.page.eval_on_selector(".verdict", "box => getComputedStyle(box).breakInside")
+        whole = visit.page.eval_on_selector(".verdict p", "words => getComputedStyle(words).breakInside")
+        assert (broken, whole) == ("auto", "avoid")
 
 
 def test_without_scripts_the_figures_are_there(browser, address):
