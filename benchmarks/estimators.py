@@ -255,6 +255,8 @@ def tuned(
     settings = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     folds = list((StratifiedKFold if classes else KFold)(3, shuffle=True, random_state=key).split(X, y))
     for setting in settings:
+        if setting.get("n_neighbors", 0) > min(len(fitted) for fitted, _ in folds):
+            continue  # fewer rows than neighbours
         if count and time.process_time() - start > budget * 0.75:
             break
         right = []
