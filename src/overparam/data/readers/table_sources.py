@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from array import array
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,8 +83,9 @@ def delimited_table(path: Path, named: tuple[Any, Any] = (None, None)) -> Table:
     _check_repeated(path, header, *named)
     places = lines[-len(records) :]
     decimal = [names[i] for i in with_points(records)] if commas_are_free else []
+    # a column at a time: zip(*records) holds an iterator a row
     columns = [
-        text_column(name, texts, places, "line") for name, texts in zip(names, zip(*records, strict=True), strict=True)
+        text_column(name, [fields[place] for fields in records], places, "line") for place, name in enumerate(names)
     ]
     if not header[-1] and columns[-1].missing.all():  # every line ends in a separator
         columns.pop()
@@ -152,7 +154,7 @@ def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str], bool]:
     need, fix = 3.0 * len(text) + 64.0 * cells, "use fewer rows, or save it as .parquet or .npz"
     checks.require_memory(need, available_memory(), f"{path}, {count_of(cells, 'field')} of text,", fix)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
-    records, lines = [], []
+    records, lines = [], array("q")
     try:
         for fields in reader:
             if len(fields) > 1 or any(field.strip() for field in fields):
