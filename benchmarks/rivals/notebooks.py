@@ -7,8 +7,9 @@
 CHECKOUT is a copy of google/neural-tangents; the environment is that of README.md with scikit-learn and absl-py in it. Cells are run
 as they stand there, but for those that its own tests leave out; figures are not drawn, data sets of TensorFlow are digits of
 scikit-learn, a cell that is timed runs once, and sizes that would take hours are smaller (`SMALLER`). Both sides draw the same random
-numbers (`jax_threefry_partitionable` off) and work in float64. Compared are all variables of numbers that a notebook has in the end;
-a difference is the largest of an array over its largest number. Outcomes are kept in benchmarks/results/notebooks.json.
+numbers (`jax_threefry_partitionable` off) and work in float64. Compared are all arrays of numbers that a notebook has in the end or
+gives to its figures, and what an example prints; a difference is the largest of an array over its largest number. Seconds are those of
+the processor. Outcomes are kept in benchmarks/results/notebooks.json.
 """
 
 from __future__ import annotations
@@ -229,7 +230,7 @@ def _stored() -> dict[str, Any]:
 
 def table() -> str:
     """Numbers and seconds of both sides."""
-    lines = ["| | numbers compared | largest difference | of | seconds before | after |", "|---|---|---|---|---|---|"]
+    lines = ["| | arrays compared | largest difference | of | seconds before | after |", "|---|---|---|---|---|---|"]
     for name, row in _stored().items():
         if "failed" in row:
             lines.append(f"| `{name}` | {row['failed']} | | | | |")
