@@ -33,8 +33,9 @@ PERSONS = (
     (30, 20, 5, 0.3),
     (15, 40, 8, 0.5),
     (15, 40, 20, 0.7),
+    (20, 30, 60, 2.0),
 )
-"""Persons, rows of each, columns, and how wide the rows of one person lie, 1 being as wide as persons."""
+"""Persons, rows of each, columns, and how wide the rows of one person lie, 1 being as wide as persons; the last lie among others' rows."""
 RULES = (
     "a plane",
     "two signs of five columns",
