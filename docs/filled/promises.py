@@ -46,7 +46,6 @@ def promises(result: Result) -> dict[str, str]:
         "engines": table(["matrices", "cases"], [[name, count] for name, count in sorted(made.items())]),
         "kills": table(["work", *SIGNALS, "was done before"], [[work, *_kills(killed, work)] for work in works]),
         "soaked": whole(found.get("soak", {"done": 0})["done"]),
-        "pages": whole(sum(count for name, count in found.get("pages", {"tally": {}})["tally"].items() if "shown" in name)),
     }  # fmt: skip
 
 
