@@ -13,12 +13,14 @@ from rounding import rounding
 from scipy import special
 
 from overparam.core.network import ReluRecorder
+from overparam.kernels.composed import Composed
 from overparam.layers import (
     Bias,
     Composition,
     Dense,
     Erf,
     Exponential,
+    Gaussian,
     Gelu,
     Identity,
     LeakyRelu,
@@ -26,6 +28,7 @@ from overparam.layers import (
     Relu,
     Sine,
     ZeroOrNormal,
+    standard,
 )
 from overparam.layers.kernel_pairs import Pairs, one_case
 
@@ -278,3 +281,21 @@ def test_special_cases_are_one_another():
     np.testing.assert_allclose(
         [a.apart, a.together, a.ntk], [b.apart, b.together, b.ntk], rtol=rounding(60, functions=8)
     )
+
+
+def test_a_gaussian_that_grows_has_its_moments_while_they_are_finite():
+    """Against a quadrature of the two units, b > 0 and 4b xx < 1; where the second moment is infinite one line says so."""
+    layers = (standard.dense(8, 1.0, 0.2), Gaussian(1.1, 0.1), standard.dense(1))
+    X = np.array([[0.6, -0.4], [-0.6, 0.4], [1.2, 1.0], [0.6, -0.4 + 1e-9]])
+    moments = X @ X.T / 2 + 0.04
+    t, weights = np.polynomial.hermite_e.hermegauss(80)
+    weights = weights / weights.sum()
+    found = Composed(layers)(X, get="nngp")
+    for i, j in np.ndindex(found.shape):
+        xx, zz, q = moments[i, i], moments[j, j], moments[i, j]
+        u = np.sqrt(xx) * t[:, None]
+        v = q / np.sqrt(xx) * t[:, None] + np.sqrt(max(zz - q * q / xx, 0.0)) * t
+        expected = weights @ (1.1**2 * np.exp(0.1 * (u * u + v * v))) @ weights
+        assert abs(found[i, j] - expected) <= 1e-12 * expected
+    with pytest.raises(ValueError, match="have no second moment through"):
+        Composed(layers)(4 * X)

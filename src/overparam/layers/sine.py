@@ -183,14 +183,14 @@ class Exponential(AbstractActivation):
 @final
 @dataclass(frozen=True)
 class Gaussian(AbstractActivation):
-    """φ(x) = a exp(bx²), b < 0.
+    """φ(x) = a exp(bx²); with b > 0 second moments are finite where 4b xx < 1.
 
     Kernel: with P = −2b xx, Q = −2b zz and D = 1 + P + Q + PQ(1 − ρ²), E[φφ] = a²/√D and E[φ′φ′] = 4a²b² q/D^{3/2}. The new cosine is
     (1 + δ)^{−¼}, δ = ((P − Q)² + PQ(1 − ρ²)(D + 1 + P + Q))/((1 + 2P)(1 + 2Q)), a sum of terms ≥ 0.
 
     Args:
         a: its value at 0.
-        b: below 0.
+        b: how it falls, or grows above 0.
 
     Independent units of variance 1 have E[φ]² = 1/(1 + 2):
 
@@ -204,8 +204,8 @@ class Gaussian(AbstractActivation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_traced(self.b) and self.b >= 0:
-            raise ValueError(f"`b` is {self.b!r}; expected a number below 0")
+        if not is_traced(self.b) and (self.b == 0 or self.b != self.b):
+            raise ValueError(f"`b` is {self.b!r}; expected a number below 0, or one above for small inputs")
 
     def function(self, x: Any) -> Any:
         """a exp(bx²)."""
@@ -213,7 +213,12 @@ class Gaussian(AbstractActivation):
 
     def square(self, xp: ModuleType, xx: Any) -> Any:
         """a²/√(1 + 2P)."""
-        return self.a**2 / xp.sqrt(1 - 4 * self.b * xx)
+        room = 1 - 4 * self.b * xx
+        if xp is np and np.any(room <= 0):
+            raise ValueError(
+                f"units of variance {np.max(xx):.3g} have no second moment through {self!r}; take smaller rows, weights or `b`"
+            )
+        return self.a**2 / xp.sqrt(room)
 
     def dual(self, xp: ModuleType, q: Any, xx: Any, zz: Any) -> tuple[Any, Any]:
         """By D = (1 + P)(1 + Q) − 4b²q²."""
@@ -224,6 +229,7 @@ class Gaussian(AbstractActivation):
     def kernel(self, xp: ModuleType, pairs: Pairs) -> Pairs:
         """The gap from δ."""
         require_gaussian(pairs, "a Gaussian function")
+        xx, zz = self.square(xp, pairs.xx), self.square(xp, pairs.zz)
         P, Q = -2 * self.b * pairs.xx, -2 * self.b * pairs.zz
         least, more = 1 + P + Q, P * Q * (pairs.apart * pairs.together)
         D = least + more
@@ -232,7 +238,7 @@ class Gaussian(AbstractActivation):
         delta = ((P - Q) / (1 + 2 * P)) * ((P - Q) / (1 + 2 * Q)) + across * (D + least)
         apart = -xp.expm1(-xp.log1p(delta) / 4)
         slope = 4 * (self.a * self.b) ** 2 * (pairs.second_moment(xp) / D / xp.sqrt(D))
-        return activated(xp, pairs, self.square(xp, pairs.xx), self.square(xp, pairs.zz), apart, 2 - apart, slope)
+        return activated(xp, pairs, xx, zz, apart, 2 - apart, slope)
 
 
 def _exp(xp: ModuleType, exponent: Any, activation: Exponential) -> Any:
