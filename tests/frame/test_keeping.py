@@ -1,6 +1,7 @@
 """What is kept comes back whole or not at all: every byte is checked, other settings are other files, kills leave no trace."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -196,3 +197,22 @@ def test_models_of_pytorch_are_told_apart_by_structure_and_weights() -> None:
     relu, tanh = torch.nn.ReLU, torch.nn.Tanh
     assert fingerprint(model(relu)) == fingerprint(model(relu))
     assert len({fingerprint(m) for m in (model(relu), model(tanh), model(relu, 1))}) == 3
+
+
+def test_a_state_is_kept_where_another_process_has_deleted_its_folder(tmp_path, monkeypatch):
+    """As the one does that finishes the same work first: before a write, or in the middle of it."""
+    state = State(tmp_path / "unfinished", "work", "mark")
+    shutil.rmtree(tmp_path / "unfinished")
+    state.save(Kept({"x": np.arange(3.0)}))
+    replace, times = os.replace, []
+
+    def late(source, target):
+        if len(times) < 2:
+            times.append(shutil.rmtree(tmp_path / "unfinished"))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    state.save(Kept({"x": np.arange(4.0)}))
+    np.testing.assert_array_equal(state.load().arrays["x"], np.arange(4.0))
+    assert len(times) == 2
+    assert [path.name for path in (tmp_path / "unfinished").iterdir()] == [state.path.name]

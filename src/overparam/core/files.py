@@ -54,6 +54,19 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
         staged.unlink(missing_ok=True)
 
 
+def write_kept(path: Path, content: bytes | memoryview) -> None:
+    """As `write_whole`, in a folder that is made; again where another process, which has finished the same work, deletes it meanwhile."""
+    for left in range(20, -1, -1):
+        make_folder(path.parent, "what is kept")
+        try:
+            write_whole(path, content)
+        except ValueError as error:
+            if not left or not isinstance(error.__context__, FileNotFoundError):
+                raise
+        else:
+            return
+
+
 def temporary(folder: Path) -> Path:
     """A name for a file that is not finished: it tells whose it is, and nobody else can guess it."""
     return folder / f".overparam-{HERE}-{os.getpid()}-{secrets.token_hex(8)}.part"

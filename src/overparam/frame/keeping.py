@@ -92,8 +92,7 @@ class Keeping:
     def keep(self, name: str, mark: str, kept: Kept) -> None:
         """Write a part."""
         if self.place is not None:
-            files.make_folder(self.place, "what is kept")
-            files.write_whole(self._path(name, mark), kept.to_bytes(compressed=True))
+            files.write_kept(self._path(name, mark), kept.to_bytes(compressed=True))
 
     def unfinished(self, name: str, mark: str) -> Path | None:
         """A folder for what a part has not finished: its own place, deleted by `discard`."""
@@ -139,7 +138,7 @@ class State:
     def save(self, kept: Kept) -> None:
         """Replace the state."""
         marked = Kept(kept.arrays, {**kept.about, "mark": self.mark})
-        files.write_whole(self.path, marked.to_bytes(compressed=False))
+        files.write_kept(self.path, marked.to_bytes(compressed=False))
 
     def load(self) -> Kept | None:
         """The state kept last; None where there is none, one line where it is damaged or of other work."""
