@@ -172,12 +172,12 @@ def notebook(checkout: str, name: str) -> dict[str, Any]:
 
 
 def example(name: str) -> dict[str, Any]:
-    """What it prints, but for its times and for what its own ways differ by, which is rounding."""
+    """What it prints, but for its times and for what it tells of its own ways: operations, and differences that are rounding."""
     importlib.import_module("absl.flags").FLAGS(["run"])
     dummy = {"use_dummy_data": True} if name == "imdb" else {}
     with contextlib.redirect_stdout(io.StringIO()) as said:
         importlib.import_module(f"examples.{name}").main(None, **dummy)
-    lines = [line for line in said.getvalue().splitlines() if not re.search("second|diff", line)]
+    lines = [line for line in said.getvalue().splitlines() if not re.search("second|diff|flops", line)]
     numbers = re.findall(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?", "\n".join(lines))
     return {"what it prints": np.array([float(each) for each in numbers])} if numbers else {}
 
@@ -238,6 +238,10 @@ def table() -> str:
         other = "".join(f"; `{each}` differs" for each in row["other"])
         rest = f"{row['seconds before']:g} | {row['seconds after']:g}"
         lines.append(f"| `{name}` | {row['variables']} | {row['difference']:.0e} | {row['where']}{other} | {rest} |")
+    every = [f"notebooks/{name}" for name in SMALLER] + [f"examples/{name}" for name in EXAMPLES]
+    left = ", ".join(f"`{name}`" for name in every if name not in _stored())
+    if left:
+        lines += ["", f"Not run yet: {left}."]
     lines += ["", *(f"Left out: `notebooks/{name}` ({why})." for name, why in LEFT_OUT.items())]
     return "\n".join(lines)
 
