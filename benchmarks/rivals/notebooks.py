@@ -228,21 +228,27 @@ def _stored() -> dict[str, Any]:
     return json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
 
 
+def _named(name: str) -> str:
+    """As the page has it: these are files of the other project, and no paths of this one."""
+    return f"`{name.replace('/', '.')}`"
+
+
 def table() -> str:
     """Numbers and seconds of both sides."""
     lines = ["| | arrays compared | largest difference | of | seconds before | after |", "|---|---|---|---|---|---|"]
     for name, row in _stored().items():
         if "failed" in row:
-            lines.append(f"| `{name}` | {row['failed']} | | | | |")
+            lines.append(f"| {_named(name)} | {row['failed']} | | | | |")
             continue
         other = "".join(f"; `{each}` differs" for each in row["other"])
         rest = f"{row['seconds before']:g} | {row['seconds after']:g}"
-        lines.append(f"| `{name}` | {row['variables']} | {row['difference']:.0e} | {row['where']}{other} | {rest} |")
+        apart = f"{row['difference']:.0e}" if row["variables"] else "–"
+        lines.append(f"| {_named(name)} | {row['variables']} | {apart} | {row['where']}{other} | {rest} |")
     every = [f"notebooks/{name}" for name in SMALLER] + [f"examples/{name}" for name in EXAMPLES]
-    left = ", ".join(f"`{name}`" for name in every if name not in _stored())
+    left = ", ".join(_named(name) for name in every if name not in _stored())
     if left:
         lines += ["", f"Not run yet: {left}."]
-    lines += ["", *(f"Left out: `notebooks/{name}` ({why})." for name, why in LEFT_OUT.items())]
+    lines += ["", *(f"Left out: {_named('notebooks/' + name)} ({why})." for name, why in LEFT_OUT.items())]
     return "\n".join(lines)
 
 
