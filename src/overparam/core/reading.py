@@ -81,7 +81,7 @@ def content_of(path: Path) -> bytes:
             raise ValueError(f"{path} cannot be read ({(error.strerror or str(error)).lower()})") from None
 
 
-def unpacked(packed: bytes, path: Path, most: int = 2**24) -> bytes:
+def unpacked(packed: bytes, path: Path, most: int = 2**23) -> bytes:
     """What gzip or xz packed, told by the first bytes, or the bytes as they are.
 
     `most`: bytes up to which any content is taken, however small it was packed.
