@@ -191,6 +191,21 @@ def test_what_cannot_be_reached_is_said() -> None:
         solve(np.diag([1.0, -2.0, 1.0]), [1.0, 1.0, 1.0], 0.5, method="conjugate gradients", columns=1)
 
 
+@pytest.mark.parametrize("method", ["Cholesky", "conjugate gradients"])
+def test_a_matrix_of_zeros_is_its_ridge_and_nothing_without(method: Any) -> None:
+    for H in (np.zeros((3, 3)), op.gram(op.kernels.Polynomial(1), np.zeros((3, 2)), device="jax")):
+        solved = op.solve(H, [1.0, 2.0, 3.0], ridge=2.0, method=method)
+        np.testing.assert_allclose(solved.values, [0.5, 1.0, 1.5], rtol=8 * np.finfo(float).eps)
+        assert solved.bracket.lower <= 7.0 <= solved.bracket.upper
+        with pytest.raises(ValueError, match="all of it is 0; use a ridge above 0"):
+            op.solve(H, [1.0, 2.0, 3.0], method=method)
+    some = np.diag([0.0, 0.0, 1.0])  # the one column that is drawn may be of zeros
+    found = [
+        op.solve(some, np.ones(3), 1.0, method="conjugate gradients", columns=1, key=key).values for key in range(4)
+    ]
+    np.testing.assert_allclose(found, [[1.0, 1.0, 0.5]] * 4, rtol=1e-12)
+
+
 def test_the_plan_says_how() -> None:
     small = solve_plan(np.eye(3), np.ones(3))
     assert small.method == "Cholesky"

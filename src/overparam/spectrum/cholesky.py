@@ -152,9 +152,12 @@ def smallest_estimate(made: Factor | DeviceFactor, steps: int = 30) -> float:
 
 def not_definite(H: AbstractGram, ridge: float) -> ValueError:
     """What is said where H + ridge cannot be inverted."""
+    least = 1e-10 * float(H.diagonal().mean())
+    why, enough = "repeated, opposite or near-parallel rows", f"of about {least:.1e} or more"
+    if not least:
+        why, enough = "all of it is 0", "above 0"
     return ValueError(
-        f"H + {ridge:g} is not positive definite to rounding: repeated, opposite or near-parallel rows; "
-        f"use a ridge of about {1e-10 * float(H.diagonal().mean()):.1e} or more, or drop those rows"
+        f"H + {ridge:g} is not positive definite to rounding: {why}; use a ridge {enough}, or drop those rows"
     )
 
 

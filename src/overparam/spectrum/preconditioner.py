@@ -12,6 +12,7 @@ import scipy.linalg
 from overparam.core.machine import available_memory, free_memory
 from overparam.core.progress import Progress
 from overparam.engines.matrix import AbstractGram
+from overparam.spectrum.cholesky import not_definite
 from overparam.spectrum.rules import EPS
 
 BLOCK = 8192
@@ -80,6 +81,8 @@ class Preconditioner:
             progress(stop, H.n, "preconditioner")
         left = (float(np.sum(H.diagonal())) - float(trace)) / H.n
         self.shift = ridge + max(left, 64 * EPS * float(H.diagonal().max()))
+        if not self.shift:
+            raise not_definite(H, ridge)
         whole = H.together(whole) + self.shift * H.xp.eye(self.columns)
         squares = [whole] if kept is None else [whole - H.together(square) for square in without]
         self._factors = [linalg.cho_factor(square, lower=True) for square in squares]
@@ -134,9 +137,9 @@ def _linalg(xp: ModuleType) -> ModuleType:
 
 
 def _square_root(W: Any, xp: ModuleType) -> Any:
-    """The Cholesky factor of W with as little on its diagonal as lets it have one: repeated rows make W singular."""
-    size = float(xp.max(xp.diagonal(W)))
-    jitter = 64 * len(W) * EPS * size
+    """The Cholesky factor of W with as little on its diagonal as lets it have one: repeated rows make W singular, zero rows 0."""
+    size = float(xp.max(xp.diagonal(W))) or 1.0
+    jitter = max(64 * len(W) * EPS * size, float(np.finfo(np.float64).tiny))
     while jitter <= size:
         try:
             root = _linalg(xp).cholesky(W + jitter * xp.eye(len(W)), lower=True)
