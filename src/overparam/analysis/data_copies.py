@@ -16,8 +16,9 @@ from overparam.data.copies import AlikeRows, RowCopies, group_numbers
 TOO_OFTEN = 3.0
 """Standard errors by which labels agree more often than by chance from which on equal rows are copies."""
 MOSTLY = 0.5
-"""Share of the way from chance to full agreement from which on labels do not speak against copies, and of the variance of residuals
-that rows of a group share from which on they belong together: of a smooth rule such groups share up to a third of it."""
+"""Share of the way from chance to full agreement from which on labels do not speak against copies."""
+SHARED = 0.5
+"""Share of the variance of residuals that rows of a group have in common from which on they belong together: of a smooth rule up to a third."""
 LISTED, LISTED_ROWS = 20, 8
 
 
@@ -74,7 +75,7 @@ def judge_copies(
         if alike.why in ("apart", "in order"):
             if residuals is not None:
                 share, z_shared = shared_residuals(alike.groups, residuals)
-                too_often = share >= MOSTLY and z_shared > limit
+                too_often = share >= SHARED and z_shared > limit
             dependent += [alike] if too_often else []
         elif too_often or (alike.why in ("a column", "a heap") and mostly):
             accepted.append(alike)
