@@ -293,7 +293,7 @@ def test_provenance_of_a_piece_of_work() -> None:
     made = watch.provenance({"a": 1}, seed=7, device="gpu")
     assert made.seconds > 0
     assert made.peak_memory is None or made.peak_memory > 1e6
-    assert "cores" in made.machine
+    assert "core" in made.machine
     assert made.numpy == np.__version__
     assert Provenance.from_json(json.loads(json.dumps(made.to_json()))) == made
     assert Provenance.from_json({"seed": 4, "of a later version": 1}).seed == 4
@@ -378,3 +378,30 @@ def test_a_folder_of_schema_1_is_read(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(document))
     found = folder.read(tmp_path)
     assert (found.schema, found.values["size"]) == (1, 1.0)
+
+
+def test_the_home_folder_is_filled_in_wherever_a_path_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import overparam as op
+    from overparam.cli import run
+    from overparam.frame.keeping import Keeping, Kept, State
+    from overparam.report import export_figures, write_page
+
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir(), here.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.chdir(here)
+    given = parts()
+    folder.write(given, "~/x")
+    assert folder.read("~/x").title == given.title
+    write_page("~/x")
+    export_figures(given, "~/x/figures", kind="svg")
+    Keeping("~/y").keep("part", "mark", Kept({}))
+    State("~/y", "name", "mark").save(Kept({}))
+    op.gram(op.kernels.TwoLayer(), np.eye(3), "stored", place="~/z").dense()
+    assert run(["report", "~/x"]) == 0
+    assert run(["gram", "wine", "--rows", "20", "--out=~/w"]) == 0  # no shell fills that in
+    assert sorted(path.name for path in home.iterdir()) == ["w", "x", "y", "z"]
+    assert not list(here.iterdir())
+    with pytest.raises(ValueError, match="a user who is not known here"):
+        folder.write(given, "~nosuchuserhere/x")

@@ -105,17 +105,36 @@ def test_what_a_killed_process_left_is_removed_and_what_a_running_one_writes_is_
     words = [sys.executable, "-c", "import os; print(os.getpid())"]
     dead = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     left = parts / f".overparam-{files.HERE}-{dead}-{'0' * 16}.part"
-    running = parts / f".overparam-{files.HERE}-{os.getpid()}-{'0' * 16}.part"
+    before_us = parts / f".overparam-{files.HERE}-{os.getpid()}-{'0' * 16}.part"  # of a process that had our number
+    running = parts / f".overparam-{files.HERE}-{os.getppid()}-{'0' * 16}.part"
     elsewhere = parts / f".overparam-{'0' * 8}-{dead}-{'0' * 16}.part"
     other = parts / ".overparam-notes.part"
-    for path in (left, running, elsewhere, other):
+    for path in (left, before_us, running, elsewhere, other):
         path.write_text("half")
     Keeping(tmp_path)
     assert not left.exists()
+    assert not before_us.exists()
     assert all(path.exists() for path in (running, elsewhere, other))
-    os.utime(elsewhere, (0, 0))
+    for path in (elsewhere, running):  # nothing is written for a day: its number is another's by now
+        os.utime(path, (0, 0))
     Keeping(tmp_path)
-    assert not elsewhere.exists()
+    assert [path.name for path in parts.iterdir()] == [other.name]
+
+
+def test_whoever_writes_removes_what_was_left_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever that is: figures and tables lie in folders that no part or state is kept in."""
+    words = [sys.executable, "-c", "import os; print(os.getpid())"]
+    dead = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    (tmp_path / f".overparam-{files.HERE}-{dead}-{'0' * 16}.part").write_text("half")
+    write = files._write_new
+
+    def looked_at(path: Path, content: bytes) -> None:
+        write(path, content)
+        files.remove_leftovers(tmp_path)  # as another thread of this process may, meanwhile
+
+    monkeypatch.setattr(files, "_write_new", looked_at)
+    files.write_whole(tmp_path / "figure.svg", b"new")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"figure.svg": b"new"}
 
 
 def test_a_link_in_the_place_of_a_temporary_file_is_not_followed(

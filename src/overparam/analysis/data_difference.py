@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -37,6 +36,7 @@ from overparam.core.checks import whole_number
 from overparam.core.folder import RESULT
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
+from overparam.core.reading import place_of
 from overparam.core.sections import Section, Verdict
 from overparam.core.words import count_of, listed, quoted
 from overparam.data import Dataset, as_dataset
@@ -204,7 +204,7 @@ diff = verb(prepare_diff)
 def _given(data: Any, by: str | None, key: int, reading: Mapping[str, Any]) -> Dataset | Analysis:
     if isinstance(data, Analysis):
         return data
-    if isinstance(data, str | os.PathLike) and (Path(data) / RESULT).is_file():
+    if isinstance(data, str | os.PathLike) and (place_of(data) / RESULT).is_file():
         found = read(data)
         if not isinstance(found, Analysis):
             raise ValueError(

@@ -86,7 +86,7 @@ def apply_decisions(data: Any, path: str | os.PathLike[str], *, new_labels: bool
         reading: as in `op.load`, the same as when the labels were scored.
     """
     data = as_dataset(data, **reading)
-    decided = _read(Path(path))
+    decided = _read(place_of(path))
     places = {int(row): place for place, row in enumerate(data.rows if data.rows is not None else range(data.n))}
     names = {str(value): value for value in data.classes}
     labels: list[Any] = data.labels.tolist()

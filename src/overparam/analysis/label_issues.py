@@ -21,6 +21,7 @@ from overparam.core import files
 from overparam.core.checks import one_of, whole_number
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
+from overparam.core.reading import place_of
 from overparam.core.sections import Figure, Section, Text, Verdict, series
 from overparam.core.words import count_of
 from overparam.data import as_dataset
@@ -72,8 +73,9 @@ class LabelIssues(AbstractAnswer):
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write the table as CSV; `apply_decisions` reads it back once its column `decision` is filled."""
-        files.write_whole(Path(path), csv_bytes(self.scored))
-        return Path(path)
+        target = place_of(path)
+        files.write_whole(target, csv_bytes(self.scored))
+        return target
 
     def tables(self) -> Mapping[str, bytes]:
         return {FILE: csv_bytes(self.scored)}

@@ -16,6 +16,7 @@ from overparam.core.checks import one_of, positive, whole_number
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.progress import Progress
 from overparam.core.provenance import Provenance
+from overparam.core.reading import place_of
 from overparam.core.sections import Section, Text, Verdict, table
 from overparam.core.spec import Spec, spec_of
 from overparam.core.words import byte_size, count_of, duration, number
@@ -174,7 +175,7 @@ def prepare_build_gram(
     X, name, notes = _rows(data, y, how, max_rows, key, made, {"key": key, **reading})
     made = made if isinstance(made, AbstractKernel) else made(X)
     cost = _cost(made, X, engine, get, dtype, device, place)
-    tiles = Path(place).absolute() if cost.engine == "stored" and place is not None else None
+    tiles = place_of(place).absolute() if cost.engine == "stored" and place is not None else None
     spec = spec_of(made)
     asked = {"data": name, "kernel": str(spec), "get": get, "preprocess": how, "max_rows": max_rows, "dtype": dtype}
 

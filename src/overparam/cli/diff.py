@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from overparam.cli.driver import Given, MaxRows, Preprocess, question
 from overparam.core.folder import RESULT
+from overparam.core.reading import place_of
 
 if TYPE_CHECKING:
     from overparam.analysis.data_difference import Difference
@@ -33,7 +33,7 @@ def command(
     reading = given.reading | ({} if key is None else {"group": key})
     with groups_are_keys():
         sides = [
-            source if (Path(source) / RESULT).is_file() else replace(given, data=source, reading=reading).read()
+            source if (place_of(source) / RESULT).is_file() else replace(given, data=source, reading=reading).read()
             for source in (before, given.data)
         ]
     return prepare_diff(*sides, by=key, preprocess=preprocess, max_rows=max_rows, **given.shared)

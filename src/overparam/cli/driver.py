@@ -31,7 +31,7 @@ from rich.text import Text
 from overparam.core.checks import parse_names, parse_numbers
 from overparam.core.folder import REPORT, RESULT
 from overparam.core.progress import Progress, silent
-from overparam.core.reading import content_of, json_from
+from overparam.core.reading import content_of, json_from, place_of
 from overparam.core.words import byte_size, duration, in_one_line
 from overparam.frame.answer import NOTE
 
@@ -211,6 +211,7 @@ def question(
 
         @functools.wraps(prepare)
         def command(**values: Any) -> None:
+            values = {name: place_of(each) if isinstance(each, Path) else each for name, each in values.items()}
             asked = {p.name: values.pop(p.name) for p in shared}
             found = {p.name: values.pop(p.name) for p in reading}
             source = values.pop("data", "")

@@ -20,8 +20,10 @@ def command(
 ) -> None:
     """Show what changes in a script of neural-tangents; it is not executed but with --run."""
     from overparam.core.files import write_whole
+    from overparam.core.reading import place_of
     from overparam.neural_tangents import migration
 
+    out = None if out is None else place_of(out)  # no shell fills in the ~ of --out=~/script.py
     found = migration.migrate_file(script)
     if out is not None and out.exists() and not overwrite:
         raise ValueError(f"{out} is there already; pass --overwrite, or another --out")

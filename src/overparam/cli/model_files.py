@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from overparam.core.reading import place_of
 from overparam.core.words import count_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def model_from(text: str, data: Dataset, seed: int) -> Any:
         seed: of PyTorch's draws inside the function; the random state is as before afterwards.
     """
     place, _, name = text.rpartition(":")
-    path = Path(place)
+    path = place_of(place)
     if not place or not name.isidentifier():
         raise ValueError(f"MODEL is {text!r}; expected a file and a function in it, such as model.py:make")
     if not path.is_file():

@@ -19,8 +19,10 @@ def command(
 ) -> None:
     """Render report.html from a result folder."""
     from overparam.core import folder as folders
+    from overparam.core.reading import place_of
     from overparam.report import export_figures, write_page
 
+    folder = place_of(folder)
     typer.echo(str(write_page(folder, samples=not no_samples)))
     if figures is not None:
         for path in export_figures(folders.read(folder), folder / "figures", kind=figures):

@@ -16,7 +16,9 @@ HERE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 """This machine in eight letters: several may write to one shared folder."""
 TEMPORARY = re.compile(r"\.overparam-(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{16}\.part")
 DAY = 86_400.0
-"""Seconds after which a temporary file of another machine is taken to be forgotten."""
+"""Seconds after which a temporary file is taken to be forgotten, whoever may still be running under its number."""
+_writing: set[str] = set()
+"""Names of the temporary files that this process is writing: a process before it may have had its number."""
 
 
 def sha256(content: bytes) -> str:
@@ -40,8 +42,13 @@ def make_folder(path: Path, what: str = "the result") -> Path:
 
 
 def write_whole(path: Path, content: bytes | memoryview) -> None:
-    """Write a file beside its place, then move it there: it is whole or as it was before, on a full disk too."""
+    """Write a file beside its place, then move it there: it is whole or as it was before, on a full disk too.
+
+    What killed processes left beside it is removed first: whoever does their work again comes here, whatever the folder is for.
+    """
+    remove_leftovers(path.parent)
     staged = temporary(path.parent)
+    _writing.add(staged.name)
     try:
         _write_new(staged, content)
         os.replace(staged, path)
@@ -52,6 +59,7 @@ def write_whole(path: Path, content: bytes | memoryview) -> None:
         ) from None
     finally:
         staged.unlink(missing_ok=True)
+        _writing.discard(staged.name)
 
 
 def write_kept(path: Path, content: bytes | memoryview) -> None:
@@ -94,10 +102,10 @@ def alone(folder: Path) -> Iterator[None]:
 def remove_leftovers(folder: Path) -> None:
     """Delete the temporary files that killed processes left in a folder; those of running ones stay."""
     with contextlib.suppress(OSError):
-        for path in list(folder.iterdir()):
-            found = TEMPORARY.fullmatch(path.name)
-            if found and _abandoned(path, found["machine"], int(found["process"])):
-                path.unlink(missing_ok=True)
+        for name in os.listdir(folder):
+            found = TEMPORARY.fullmatch(name)
+            if found and _abandoned(folder / name, found["machine"], int(found["process"])):
+                (folder / name).unlink(missing_ok=True)
 
 
 def _write_new(path: Path, content: bytes | memoryview) -> None:
@@ -110,9 +118,11 @@ def _write_new(path: Path, content: bytes | memoryview) -> None:
 
 
 def _abandoned(path: Path, machine: str, process: int) -> bool:
+    if (machine, process) == (HERE, os.getpid()):
+        return path.name not in _writing
+    if time.time() - path.stat().st_mtime > DAY:
+        return True
     if machine != HERE:
-        return time.time() - path.stat().st_mtime > DAY
-    if process == os.getpid():
         return False
     try:
         os.kill(process, 0)

@@ -52,8 +52,7 @@ class Parts:
 
 def write(parts: Parts, folder: str | os.PathLike[str]) -> Path:
     """Write result.json and arrays.npz into `folder`, which is made if it is not there."""
-    path = files.make_folder(Path(folder))
-    files.remove_leftovers(path)
+    path = files.make_folder(reading.place_of(folder))
     content = npz(parts.arrays, compressed=True)
     document = to_document(parts) | {"arrays_sha256": files.sha256(content)}
     document[CHECKSUM] = _checksum(document)
@@ -121,7 +120,7 @@ def to_document(parts: Parts) -> dict[str, Any]:
 
 def read(folder: str | os.PathLike[str]) -> Parts:
     """The `Parts` written by `write`, or one line saying what is missing or broken."""
-    path, left = Path(folder), AGAIN
+    path, left = reading.place_of(folder), AGAIN
     while True:
         generation = _generation(path)
         try:

@@ -6,14 +6,16 @@ import contextlib
 import functools
 import os
 import shutil
+import tempfile
 import time
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import final
 
 import numpy as np
 
-from overparam.core import files
+from overparam.core.reading import place_of
 from overparam.core.words import byte_size
 
 TRIED = 2**25
@@ -83,7 +85,7 @@ class DiskNeed:
 
 def free_disk(place: str | os.PathLike[str]) -> int:
     """Bytes that can be written at a place, which need not be there yet."""
-    return shutil.disk_usage(existing(Path(place))).free
+    return shutil.disk_usage(existing(place_of(place))).free
 
 
 def existing(path: Path) -> Path:
@@ -95,41 +97,45 @@ def existing(path: Path) -> Path:
 def disk_rates(folder: Path) -> DiskRates:
     """Measured once a process and folder, with a file that is deleted again; in a second or less."""
     content = np.random.default_rng(0).random(TRIED // 8).view(np.uint8)  # what a disk cannot make smaller
-    path = files.temporary(folder)
     written: list[float] = []
     read: list[list[float]] = []
     try:
-        for _ in range(REPEATS):
-            start = time.perf_counter()
-            files.write_whole(path, content.data)
-            written.append(time.perf_counter() - start)
-        again = min(seconds for _ in range(REPEATS) for seconds in _read(path, content))
-        for _ in range(REPEATS if hasattr(os, "posix_fadvise") else 0):
-            _let_go(path)
-            read.append(_read(path, content))
-    finally:
-        path.unlink(missing_ok=True)
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:  # without a name: a kill leaves nothing
+            for _ in range(REPEATS):
+                start = time.perf_counter()
+                file.seek(0)
+                file.truncate()
+                for piece in range(0, TRIED, PIECE):
+                    file.write(content[piece : piece + PIECE].data)
+                os.fsync(file.fileno())
+                written.append(time.perf_counter() - start)
+            again = min(seconds for _ in range(REPEATS) for seconds in _read(file, content))
+            for _ in range(REPEATS if hasattr(os, "posix_fadvise") else 0):
+                _let_go(file)
+                read.append(_read(file, content))
+    except OSError as error:
+        raise ValueError(
+            f"cannot write in {folder} ({error.strerror}); free some disk or name another folder"
+        ) from None
     anew = min((sum(seconds) for seconds in read), default=0.0)
     return DiskRates(TRIED / min(written), min(TRIED / max(anew, 1e-9), PIECE / again), PIECE / again)
 
 
-def _let_go(path: Path) -> None:
+def _let_go(file: FileIO) -> None:
     """Have the system forget what it holds of a file in memory, where it does as asked."""
-    number = os.open(path, os.O_RDONLY)
     with contextlib.suppress(OSError):
-        os.posix_fadvise(number, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(number)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _read(path: Path, buffer: np.ndarray) -> list[float]:
+def _read(file: FileIO, buffer: np.ndarray) -> list[float]:
     """As tiles are read, their checksums looked at; the seconds of each piece."""
     from overparam.engines.tile_folder import checksum
 
     times = []
-    with open(path, "rb", buffering=0) as file:
-        for start in range(0, len(buffer), PIECE):
-            began = time.perf_counter()
-            file.readinto(buffer[start : start + PIECE].data)
-            checksum(buffer[start : start + PIECE])
-            times.append(max(time.perf_counter() - began, 1e-6))
+    file.seek(0)
+    for start in range(0, len(buffer), PIECE):
+        began = time.perf_counter()
+        file.readinto(buffer[start : start + PIECE].data)
+        checksum(buffer[start : start + PIECE])
+        times.append(max(time.perf_counter() - began, 1e-6))
     return times

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -16,6 +15,7 @@ from overparam._version import __version__
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
 from overparam.core.machine import blas_threads
 from overparam.core.progress import Interrupted, Progress, silent
+from overparam.core.reading import place_of
 from overparam.core.spec import spec_of
 from overparam.engines.disk import DiskNeed, free_disk
 from overparam.engines.matrix import AbstractHostGram
@@ -296,6 +296,6 @@ def disk_need(kernel: AbstractKernel, X: Any, get: str, place: str | os.PathLike
     n, size = len(X), tile_rows(kernel, X, get)
     count = -(-n // size)
     whole = count * (count + 1) // 2 * (size**2 * np.dtype(dtype).itemsize + 4)
-    path = Path(place)
+    path = place_of(place)
     missing = max(0, whole - sum(held_bytes(path / NAME)))
     return DiskNeed(path, whole, missing, free_disk(path), size, dtype)

@@ -47,7 +47,7 @@ class TileFolder:
 
     def __init__(self, place: str | os.PathLike[str], n: int, size: int, manifest: Mapping[str, Any]) -> None:
         zarr_or_line()
-        self.path = Path(place) / NAME
+        self.path = reading.place_of(place) / NAME
         self.n, self.dtype = n, np.dtype(f"<{np.dtype(manifest['dtype']).str[1:]}")
         mark = files.sha256(json.dumps(dict(manifest), sort_keys=True).encode())
         if (self.path / HEAD).exists():

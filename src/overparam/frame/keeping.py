@@ -71,7 +71,7 @@ class Keeping:
     """
 
     def __init__(self, place: str | os.PathLike[str] | None) -> None:
-        self.place = None if place is None else Path(place) / PARTS
+        self.place = None if place is None else reading.place_of(place) / PARTS
         if self.place is not None and self.place.is_dir():
             files.remove_leftovers(self.place)
 
@@ -131,7 +131,7 @@ class State:
     """
 
     def __init__(self, place: str | os.PathLike[str], name: str, mark: str) -> None:
-        self.path = files.make_folder(Path(place), "what is kept") / f"{name}.state{ENDING}"
+        self.path = files.make_folder(reading.place_of(place), "what is kept") / f"{name}.state{ENDING}"
         self.mark = mark
         files.remove_leftovers(self.path.parent)
 

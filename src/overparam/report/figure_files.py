@@ -15,6 +15,7 @@ import numpy as np
 from overparam.core import checks
 from overparam.core.files import make_folder, write_whole
 from overparam.core.folder import Parts
+from overparam.core.reading import place_of
 from overparam.core.sections import Figure, Surface
 from overparam.core.words import RAISED
 from overparam.report import style, surface_drawing
@@ -34,7 +35,7 @@ def save_figure(
     figure: Figure | Surface, path: str | os.PathLike[str], *, size: tuple[float, float] | None = None
 ) -> Path:
     """Write one figure or surface; the end of the name says the format (png, svg or pdf), `size` is in inches."""
-    target = Path(path)
+    target = place_of(path)
     kind = target.suffix.lstrip(".").lower()
     if kind not in FORMATS:
         raise ValueError(f"{target.name!r} ends in {target.suffix!r}; expected .png, .svg or .pdf")
@@ -62,7 +63,7 @@ def export_figures(parts: Parts, folder: str | os.PathLike[str], *, kind: str = 
     """Write every figure and surface of a result into `folder`, numbered in the order of the page."""
     checks.one_of(kind, "kind", FORMATS)
     figures = [block for section in parts.sections for block in section.blocks if isinstance(block, Figure | Surface)]
-    where = make_folder(Path(folder), "the figures")
+    where = make_folder(place_of(folder), "the figures")
     return [
         save_figure(figure, where / f"{turn:02d}-{_slug(figure.title)}.{kind}")
         for turn, figure in enumerate(figures, start=1)

@@ -16,6 +16,7 @@ from typing import Any
 from overparam.core.files import write_whole
 from overparam.core.folder import REPORT, Parts, read
 from overparam.core.provenance import Provenance
+from overparam.core.reading import place_of
 from overparam.core.sections import Controls, Figure, Pictures, Section, Surface, Table, Text
 from overparam.core.words import MISSING, byte_size, duration, number
 from overparam.report import blocks, style
@@ -92,7 +93,7 @@ def write_page(folder: str | os.PathLike[str], *, samples: bool = True) -> Path:
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         words = " ".join(str(error).split())[:120]
         raise ValueError(f"the sections in {folder} do not fit together ({words}); make the result again") from None
-    target = Path(folder) / REPORT
+    target = place_of(folder) / REPORT
     write_whole(target, page.encode("utf-8", errors="replace"))
     return target
 
