@@ -174,9 +174,9 @@ def prepare_analyze(
             "none", "unit", "standardise", … as `op.data.preprocess`.
         max_rows: most training rows to use; more are subsampled with classes in proportion. None takes
             on a CPU what two cores analyse in about a quarter of an hour (70,000 images in ten classes; fewer where half of
-            their matrix in float32 does not fit in memory), and what fits on an accelerator.
-            Above 12,000 rows the error is that of five folds, by products with the matrix alone; above 10,000 on a CPU the
-            numbers of the theory are of 10,000 of the rows.
+            their matrix in float32 does not fit in memory), and on an accelerator as many as their matrix and two factors fit.
+            Above 12,000 rows the error is that of five folds, by products with the matrix alone; above 10,000 on a CPU, and
+            above what fits on an accelerator, the numbers of the theory are of so many of the rows.
         kinds: whether to compare kinds of model (a kernel, a network, trees, a linear model) in five folds.
         key: seed of subsampling, random labels and held-out rows.
         dtype: "float64" alone.
@@ -201,7 +201,7 @@ def prepare_analyze(
     )
     rows = prepare_rows(source, preprocess, limit, key)
     where = chosen_device(device)
-    few = rows if where != "cpu" else rows.some(max(LEAST_ROWS, factor_limit(device)))
+    few = rows if where in ("jax", "all") else rows.some(max(LEAST_ROWS, factor_limit(device)))
     cost = make_plan(TwoLayer(), few.n, few.data.d, engine="dense", device=where, threads=None, memory=None)
     used = f"{rows.n:,} of {count_of(source.n, 'row')}" if rows.n < source.n else count_of(rows.n, "row")
     about = {"data": source.name, "preprocess": preprocess, "max_rows": max_rows, "kernel": "TwoLayer"}

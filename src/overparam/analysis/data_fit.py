@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -21,8 +22,10 @@ from overparam.theory import TunedFit, tuned_fit
 
 CROSSING = 0.05
 """Share of overlapping neighbours in different groups of the user's up to which those keep series together."""
-MOST_ROWS, MOST_ON_DEVICE = 70_000, 10_000
-"""Rows fitted: every pair of them is looked at for copies; on an accelerator that would take longer than all the rest."""
+MOST_ROWS, MOST_ON_DEVICE = 70_000, 1_000_000
+"""Rows fitted: every pair of them is looked at for copies."""
+PAIRS_ON_DEVICE = 5_000
+"""Rows from which on an accelerator looks at their pairs; of fewer it would take longer to compile for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +47,7 @@ class Fitted:
 def fit_rows(work: Work, s: PreparedRows) -> Fitted:
     """One fit in which whatever may be a copy leaves together decides what is one; another where that is not all."""
     s = s.some(most_fitted(work.device))
-    found = row_copies(s.source, s.repeats[0])
+    found = row_copies(s.source, s.repeats[0], device=device_of_pairs(work.device, s.n))
     own = s.data.groups
     task = "classes" if s.classes else "regression"
 
@@ -66,7 +69,7 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
         kept = found.windows if found.windows.crossing(own) > CROSSING else None
         found = replace(found, windows=None if kept is None else replace(kept, blocks=np.arange(s.n)))
     if own is None and found.windows is None:
-        found = _with_dependent(s, found)
+        found = _with_dependent(s, found, device_of_pairs(work.device, s.n))
     wide = _several(joined(found.candidates, own), found.candidates)
     some = len(np.unique(wide)) < s.n
     cautious = fitted(wide, 0.0, 0.5 if some else 1.0)
@@ -90,7 +93,7 @@ def _several(*groups: np.ndarray) -> np.ndarray:
     return next((one for one in groups if len(np.unique(one)) > 1), np.arange(len(groups[0])))
 
 
-def _with_dependent(s: PreparedRows, found: RowCopies) -> RowCopies:
+def _with_dependent(s: PreparedRows, found: RowCopies, device: Any) -> RowCopies:
     """With groups of rows that may belong together though they are no copies, and without those that are whole classes."""
     strata = s.data.codes if s.classes else _parts(columns(s.y)[:, 0])
     alike = []
@@ -100,7 +103,7 @@ def _with_dependent(s: PreparedRows, found: RowCopies) -> RowCopies:
             groups = tuple(enough(not_whole_classes(groups, strata) if s.classes else groups, s.n))
         alike += [replace(one, groups=groups)] if groups else []
     found = replace(found, alike=tuple(alike))
-    runs = rows_in_order(comparable_rows(s.source), strata, found.candidates)
+    runs = rows_in_order(comparable_rows(s.source), strata, found.candidates, device)
     runs = enough(not_whole_classes(runs, strata) if s.classes else runs, s.n)
     return replace(found, alike=(*alike, AlikeRows("in order", tuple(runs)))) if runs else found
 
@@ -114,6 +117,16 @@ def _parts(targets: np.ndarray) -> np.ndarray:
 def most_fitted(device: str | None) -> int:
     """Rows that the fit takes where it computes."""
     return MOST_ROWS if chosen_device(device) == "cpu" else MOST_ON_DEVICE
+
+
+def device_of_pairs(device: str | None, n: int) -> Any:
+    """The JAX device that looks at all pairs of so many rows; None for the host."""
+    where = chosen_device(device)
+    if where == "cpu" or n < PAIRS_ON_DEVICE:
+        return None
+    from overparam.engines.device_gram import pick
+
+    return pick(where)
 
 
 def joined(one: np.ndarray, other: np.ndarray | None) -> np.ndarray:

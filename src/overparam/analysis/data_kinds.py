@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from overparam.analysis.folds import FOLDS, Folds, quiet_fits
 from overparam.analysis.host_networks import BATCH, FEW_FORMS, FORMS, LENGTHS, RATES, Forms, train_on_folds
 from overparam.core.bracketed import Interval
 from overparam.core.machine import blas_threads
+from overparam.core.provenance import usable_cores
 from overparam.core.sections import Block, Figure, Line, Table, Text, series
 from overparam.core.words import as_sure_as, count_of, listed, with_noun
 from overparam.data import generator
@@ -92,9 +94,7 @@ def compare_kinds(
     losses: dict[str, np.ndarray] = {"kernel": held.losses}
     what: dict[str, str] = {"kernel": "the best kernel and ridge of those above"}
     forms, width, steps = network_size(len(rows), X.shape[1])
-    few = weights(X.shape[1], forms, width) <= MOST_WEIGHTS
-    with blas_threads(1 if few else None):
-        runs = train_on_folds(X, y, folds, width=width, steps=steps, forms=forms, key=s.seed, progress=work.progress)
+    runs = train_on_folds(X, y, folds, width=width, steps=steps, forms=forms, key=s.seed, progress=work.progress)
     losses["network"] = s.losses(y, chosen_of(y, runs, folds))
     what["network"] = (
         f"{width} ReLU neurons, both layers trained, with and without a linear path beside them; {count_of(steps, 'step')} of SGD on "
@@ -158,14 +158,21 @@ def _linear(s: PreparedRows, X: np.ndarray, rows: np.ndarray, folds: Folds) -> t
 
     codes, k = s.data.codes[rows], len(s.data.classes)
     told = np.zeros((len(PENALTIES), len(rows), k))
-    for fitted, held in folds:
+
+    def fit(place: int, penalty: float, fitted: np.ndarray, held: np.ndarray) -> None:
         present = np.unique(codes[fitted])
-        for place, penalty in enumerate(PENALTIES):
-            shares: Any = 1.0
-            if len(present) > 1:
-                with quiet_fits():
-                    shares = LogisticRegression(C=penalty).fit(X[fitted], codes[fitted]).predict_proba(X[held])
-            told[place][np.ix_(held, present)] = shares
+        shares: Any = 1.0
+        if len(present) > 1:
+            shares = LogisticRegression(C=penalty).fit(X[fitted], codes[fitted]).predict_proba(X[held])
+        told[place][np.ix_(held, present)] = shares
+
+    with quiet_fits(), blas_threads(1), ThreadPoolExecutor(usable_cores()) as pool:
+        waiting = [pool.submit(fit, place, each, *fold) for place, each in enumerate(PENALTIES) for fold in folds]
+        try:
+            for one in waiting:
+                one.result()
+        finally:  # after ctrl-C none is begun
+            pool.shutdown(wait=False, cancel_futures=True)
     outputs = told - 1 / k if y.ndim == 2 else (told[..., :1] - told[..., 1:])
     return chosen_of(y, outputs, folds), f"logistic regression, the best of {len(PENALTIES)} penalties"
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import false_discovery_control, rankdata, t
 
 from overparam.analysis.data_estimate import share_interval
-from overparam.analysis.data_fit import Fitted, in_order_of_classes
+from overparam.analysis.data_fit import Fitted, device_of_pairs, in_order_of_classes
 from overparam.analysis.data_rows import PreparedRows, target_names
 from overparam.analysis.data_telling import heavy_tailed
 from overparam.analysis.folds import quiet_fits
@@ -122,14 +122,16 @@ def scored_labels(work: Work, s: PreparedRows, fitted: Fitted) -> ScoredLabels:
         forest = forest_probabilities(
             source.X, source.codes, fitted.groups, len(source.classes), key=s.seed, progress=work.progress
         )
-        return score_labels(source, combined_probabilities(source.codes, kernel, forest))
+        return score_labels(
+            source, combined_probabilities(source.codes, kernel, forest), device_of_pairs(work.device, source.n)
+        )
     # once more without what stands out, which would bend the predictions around it
     clipped = _clipped(s.y, fit.outputs)
     again = tuned_fit(
         s.X, clipped, groups=fitted.groups, task="regression", key=s.seed, device=work.device, progress=work.progress
     )
     middle, spread = target_scale(source.y)
-    return score_targets(source, again.outputs * spread + middle)
+    return score_targets(source, again.outputs * spread + middle, device_of_pairs(work.device, source.n))
 
 
 def _clipped(y: np.ndarray, outputs: np.ndarray) -> np.ndarray:
@@ -213,7 +215,7 @@ def worst_labels(scored: ScoredLabels, shown: int = 20) -> Table:
     )
 
 
-def score_labels(data: Dataset, probabilities: np.ndarray) -> ScoredLabels:
+def score_labels(data: Dataset, probabilities: np.ndarray, device: Any = None) -> ScoredLabels:
     """Every label of a classification scored.
 
     The score is the probability of the given label: the margin orders ties of the classes by chance, and found fewer
@@ -224,6 +226,7 @@ def score_labels(data: Dataset, probabilities: np.ndarray) -> ScoredLabels:
     Args:
         data: the rows as they were loaded.
         probabilities: (n, classes), in the order of `data.classes`, given with each row's group left out.
+        device: a JAX device that looks for the nearest rows; None for the host.
     """
     codes, k, each = data.codes, len(data.classes), np.arange(data.n)
     own = probabilities[each, codes]
@@ -236,7 +239,7 @@ def score_labels(data: Dataset, probabilities: np.ndarray) -> ScoredLabels:
     each_other = share / (k - 1)
     right = np.clip((own - each_other) / max(1 - share - each_other, 1e-9), 0.0, 1.0)
     wrong = np.clip(each_other * (1 - right) / np.maximum(own, 1e-12), 0.0, 1.0)
-    same, other = nearest_by_label(comparable_rows(data), codes)
+    same, other = nearest_by_label(comparable_rows(data), codes, device)
     order = np.argsort(own, kind="stable")
     return ScoredLabels(
         rows=data.rows[order] if data.rows is not None else order,
@@ -252,7 +255,7 @@ def score_labels(data: Dataset, probabilities: np.ndarray) -> ScoredLabels:
     )
 
 
-def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
+def score_targets(data: Dataset, outputs: np.ndarray, device: Any = None) -> ScoredLabels:
     """Every target of a regression scored by its left-out residual; of several targets by the largest.
 
     Residuals are divided by their robust standard deviation (1.4826 times the median size). `wrong` is 1 less the
@@ -264,6 +267,7 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
     Args:
         data: the rows as they were loaded.
         outputs: predictions in the units of `data.y`, given with each row's group left out.
+        device: a JAX device that looks for the nearest rows; None for the host.
     """
     residuals = (data.y - outputs).reshape(data.n, -1)
     scale = 1.4826 * np.median(np.abs(residuals), axis=0)
@@ -278,7 +282,7 @@ def score_targets(data: Dataset, outputs: np.ndarray) -> ScoredLabels:
     sure = np.clip(1 - false_discovery_control(chance), 0.0, 1.0)
     heavy = np.array([heavy_tailed(column) for column in data.y.reshape(data.n, -1).T])[worst][order]
     given, predicted = data.y.reshape(data.n, -1)[each, worst], outputs.reshape(data.n, -1)[each, worst]
-    same, _ = nearest_by_label(comparable_rows(data), np.zeros(data.n, dtype=np.int64))
+    same, _ = nearest_by_label(comparable_rows(data), np.zeros(data.n, dtype=np.int64), device)
     return ScoredLabels(
         rows=data.rows[order] if data.rows is not None else order,
         given=given[order],
@@ -417,12 +421,18 @@ def for_trees(X: Any) -> np.ndarray:
     return rows.astype(np.float32, order="C")
 
 
-def nearest_by_label(Z: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def nearest_by_label(Z: np.ndarray, codes: np.ndarray, device: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """The nearest other row of the same class, and the nearest of another; −1 where there is none.
+
+    device: a JAX device that looks at all pairs; None for the host.
 
     >>> nearest_by_label(np.array([[0.0], [1.0], [3.0], [9.0]]), np.array([0, 1, 0, 2]))
     (array([ 2, -1,  0, -1]), array([1, 0, 1, 2]))
     """
+    if device is not None:
+        from overparam.data.nearest_on_device import nearest_of_labels
+
+        return nearest_of_labels(Z, codes, device)
     n = len(Z)
     Z = Z if n <= FULL_PRECISION else Z.astype(np.float32)
     squares = np.einsum("ij,ij->i", Z, Z)

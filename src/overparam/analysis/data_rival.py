@@ -11,6 +11,7 @@ from overparam.analysis.data_held import HeldRows, taken_rows
 from overparam.analysis.data_labels import for_trees
 from overparam.analysis.data_rows import PreparedRows
 from overparam.analysis.folds import FOLDS, quiet_fits
+from overparam.core.provenance import usable_cores
 from overparam.frame import Work
 from overparam.theory import scores_of_new_rows
 
@@ -72,12 +73,11 @@ def _grown(s: PreparedRows, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np
 
     if not s.classes:
         units = np.sqrt(s.variances) if y.ndim == 2 else 1.0  # of several targets none decides the splits by its size
-        return (
-            RandomForestRegressor(TREES, random_state=s.seed % 2**32, n_jobs=None).fit(X, y / units).predict(new)
-            * units
-        )
+        regressor = RandomForestRegressor(TREES, random_state=s.seed % 2**32, n_jobs=usable_cores()).fit(X, y / units)
+        return regressor.set_params(n_jobs=None).predict(new) * units
     with quiet_fits():
-        grown = RandomForestClassifier(TREES, random_state=s.seed % 2**32, n_jobs=None).fit(X, y)
+        grown = RandomForestClassifier(TREES, random_state=s.seed % 2**32, n_jobs=usable_cores()).fit(X, y)
+    grown.set_params(n_jobs=None)  # threads would add up votes in any order, and so in other last digits
     votes = np.zeros((len(new), len(s.data.classes)))
     votes[:, grown.classes_] = grown.predict_proba(new)  # a class may be absent from the rows it was grown on
     return votes

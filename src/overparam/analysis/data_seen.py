@@ -6,7 +6,7 @@ import numpy as np
 
 from overparam.analysis.data_answers import SeenRows
 from overparam.analysis.data_copies import judge_copies
-from overparam.analysis.data_fit import Fitted, in_order_of_classes
+from overparam.analysis.data_fit import Fitted, device_of_pairs, in_order_of_classes
 from overparam.analysis.data_rows import PreparedRows
 from overparam.data import Dataset, row_copies
 from overparam.frame import Work
@@ -32,7 +32,8 @@ def seen_rows(work: Work, every: PreparedRows, fitted: Fitted) -> SeenRows | Non
     )
     nothing = np.zeros(len(both))
     joint = Dataset(both, nothing, labels=nothing, task="regression", kind=s.source.kind)
-    found = row_copies(joint, copies_alone=True)  # rows that overlap, or lie in one group, are none
+    # rows that overlap, or lie in one group, are none
+    found = row_copies(joint, copies_alone=True, device=device_of_pairs(work.device, len(both)))
     likely = [one for one in found.alike if one.why in ("a column", "a heap") or not one.columns]
     near = (*(rows for one in likely for rows in one.groups), *found.near)
     chances = None

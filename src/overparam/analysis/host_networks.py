@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from overparam.analysis.folds import Folds
+from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
+from overparam.core.provenance import usable_cores
 from overparam.data import generator
 
 RATES = (2.0, 0.5)
@@ -22,6 +26,8 @@ CURVATURE_ROWS, CURVATURE_STEPS = 300, 12
 """Rows and power iterations of the largest curvature: a few percent are enough for a grid of rates."""
 LENGTHS = 5
 """Lengths of training among which is chosen; the rate falls to a tenth after half the steps."""
+APART = 400_000
+"""Weights of all networks from which on every fold has a thread; with fewer, threads would wait for one another."""
 
 Forms = tuple[tuple[bool, float], ...]
 
@@ -40,7 +46,7 @@ def train_on_folds(
     """What A σ(W(x, 1)) + V(x, 1), trained by heavy-ball SGD on the mean squared loss, says of the rows it was not trained on.
 
     (settings, n, k): rates, forms and lengths of training, every row by the network of its fold; NaN where it diverged.
-    In single precision, all folds and settings at once, from the same W ~ N(0, 1/d), A ~ N(0, 1/width) and V = 0; V stays
+    In single precision, all settings at once and every fold of large networks in a thread, from the same W ~ N(0, 1/d), A ~ N(0, 1/width) and V = 0; V stays
     there where the form has no linear path, and has no decay where it has.
 
     Args:
@@ -51,7 +57,7 @@ def train_on_folds(
         steps: batches of 50 rows, drawn with return.
         forms: (whether V is trained, weight decay of W and A) tried.
         key: of the start and the batches.
-        progress: called with the steps done.
+        progress: called with the folds done.
 
     Labels linear in the row:
 
@@ -71,16 +77,33 @@ def train_on_folds(
     settings = [(share / curvature, decay, path) for share in RATES for path, decay in forms]
     marks = [round(steps * (i + 1) / LENGTHS) for i in range(LENGTHS)]
     size = min(BATCH, *(len(fit) for fit, _ in folds))
-    batches = (np.stack([fit[random.integers(len(fit), size=size)] for fit, _ in folds]) for _ in range(steps))
+    batches = np.stack([[fit[random.integers(len(fit), size=size)] for fit, _ in folds] for _ in range(steps)])
     found = np.empty((len(marks), len(settings), n, Y.shape[1]), dtype=np.float32)
-    with np.errstate(all="ignore"):
-        for step, now in enumerate(descend(rows, Y, W, A, settings, batches, falls=steps // 2), start=1):
-            if step in marks:
-                progress(float(step), float(steps), "networks")
-                for place, (_, held) in enumerate(folds):
-                    first, second, straight = (weights[place] for weights in now)
+    stopped = threading.Event()
+
+    def train(places: Sequence[int]) -> None:
+        descending = descend(rows, Y, W, A, settings, batches[:, places], falls=steps // 2)
+        with np.errstate(all="ignore"):
+            for step, now in enumerate(descending, start=1):
+                if stopped.is_set():
+                    return
+                if step not in marks:
+                    continue
+                for own, place in enumerate(places):
+                    held = folds[place][1]
+                    first, second, straight = (weights[own] for weights in now)
                     outputs = np.maximum(rows[held] @ first, 0.0) @ second + rows[held] @ straight
                     found[marks.index(step)][:, held] = outputs
+
+    apart = len(folds) * len(settings) * W.size >= APART
+    together = [[place] for place in range(len(folds))] if apart else [list(range(len(folds)))]
+    with blas_threads(1), ThreadPoolExecutor(min(len(together), usable_cores())) as pool:
+        try:
+            for done, _ in enumerate(pool.map(train, together), start=1):
+                progress(float(done), float(len(together)), "networks")
+        except BaseException:  # such as ctrl-C: threads end at their next step
+            stopped.set()
+            raise
     found[~np.isfinite(found)] = np.nan
     return found.swapaxes(0, 1).reshape(-1, n, Y.shape[1]).astype(np.float64)
 
@@ -91,7 +114,7 @@ def descend(
     W: np.ndarray,
     A: np.ndarray,
     settings: list[tuple[float, float, bool]],
-    batches: Iterator[np.ndarray],
+    batches: Iterable[np.ndarray],
     falls: int,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """W, A and V after every step, (folds, settings, …) each; the same arrays, changed in place.

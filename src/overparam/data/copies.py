@@ -90,7 +90,11 @@ def group_numbers(n: int, groups: Sequence[Any]) -> np.ndarray:
 
 
 def row_copies(
-    data: Dataset | Any, equal: Sequence[np.ndarray] | None = None, *, copies_alone: bool = False
+    data: Dataset | Any,
+    equal: Sequence[np.ndarray] | None = None,
+    *,
+    copies_alone: bool = False,
+    device: Any = None,
 ) -> RowCopies:
     """Equal rows, groups of rows that are one row with jitter, rows equal but for a column, and windows of a series.
 
@@ -111,6 +115,7 @@ def row_copies(
         data: a `Dataset`, or rows.
         equal: the groups of equal rows (`duplicate_groups`), where they are known.
         copies_alone: whether windows, and groups far from all others, are not looked for.
+        device: a JAX device that measures the distances; None for the host.
 
     >>> X = np.random.default_rng(0).standard_normal((300, 5))
     >>> found = row_copies(np.concatenate([X, X[:2] + 1e-6, X[:1]]))
@@ -126,7 +131,7 @@ def row_copies(
     steps = _steps(X, first, np.array([rows[0] for rows in equal])) if len(equal) else None
     table = not isinstance(data, Dataset) or data.kind == "table"
     Z = comparable_rows(data)[first]
-    around = neighbours(Z, min(NEIGHBOURS, len(Z) - 1), CLEAR) if len(Z) > FIRST + 1 else None
+    around = neighbours(Z, min(NEIGHBOURS, len(Z) - 1), CLEAR, device) if len(Z) > FIRST + 1 else None
     near, alike, dimension = _near(Z, column_blocks(X[first]) if table else [], around)
     if table:
         alike += altered_rows(X[first])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -124,7 +125,9 @@ def _outside(Z: np.ndarray, group: np.ndarray) -> float:
     return float(np.sqrt(max(least, 0.0)))
 
 
-def rows_in_order(Z: np.ndarray, strata: np.ndarray, known: np.ndarray) -> list[np.ndarray]:
+def rows_in_order(
+    Z: np.ndarray, strata: np.ndarray, known: np.ndarray, device: Any = None
+) -> list[np.ndarray]:
     """Runs of neighbours in the file that are alike, where rows are followed by their like far too often; else nothing.
 
     If rows of a class are in random order, the next row, where it is of the same class, is among the five nearest of n_c rows
@@ -134,6 +137,7 @@ def rows_in_order(Z: np.ndarray, strata: np.ndarray, known: np.ndarray) -> list[
         Z: rows whose distances mean something, in the order of the file.
         strata: (n,) classes, or parts of the targets.
         known: (n,) groups of rows that are known to belong together; such neighbours tell nothing new.
+        device: a JAX device that measures the distances; None for the host.
 
     >>> random = np.random.default_rng(0)
     >>> Z = np.repeat(random.normal(size=(40, 5)), 5, axis=0) + 0.3 * random.normal(size=(200, 5))
@@ -163,7 +167,7 @@ def rows_in_order(Z: np.ndarray, strata: np.ndarray, known: np.ndarray) -> list[
     beyond = followed - chance.sum()
     if followed < OFTEN * len(here) or beyond < CLEAR * np.sqrt((chance * (1 - chance)).sum()):
         return []
-    nearest = nearest_rows(Z, min(NEAR, n - 1))[0]
+    nearest = nearest_rows(Z, min(NEAR, n - 1), device=device)[0]
     one, other = [], []
     for step in (1, 2):
         row = np.arange(n - step)

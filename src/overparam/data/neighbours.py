@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from overparam.data.draws import generator
@@ -13,8 +15,12 @@ WIDE, DIRECTIONS, SAMPLE = 128, 72, 500
 PANEL = 500
 
 
-def nearest_rows(Z: np.ndarray, k: int, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def nearest_rows(
+    Z: np.ndarray, k: int, rows: np.ndarray | None = None, device: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest other rows of every row (or of these rows), one row each, and the distances to them, rising.
+
+    device: a JAX device that looks at all pairs; None for the host.
 
     >>> nearest_rows(np.array([[0.0], [1.0], [3.0]]), 1)[0].ravel()
     array([1, 0, 1])
@@ -25,6 +31,10 @@ def nearest_rows(Z: np.ndarray, k: int, rows: np.ndarray | None = None) -> tuple
 
         distances, nearest = KDTree(Z).query(Z[rows], k + 1)
         return _without_self(rows, np.asarray(distances), np.asarray(nearest))
+    if device is not None:
+        from overparam.data.nearest_on_device import nearest_on_device
+
+        return nearest_on_device(Z, k, rows, device)
     squares = np.einsum("ij,ij->i", Z, Z)
     near, far = np.empty((len(rows), k), dtype=np.int64), np.empty((len(rows), k))
     for start in range(0, len(rows), PANEL):
@@ -36,21 +46,25 @@ def nearest_rows(Z: np.ndarray, k: int, rows: np.ndarray | None = None) -> tuple
     return near, far
 
 
-def neighbours(Z: np.ndarray, k: int, clear: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `nearest_rows`, and rows for which it is exact: of many columns those with a gap, and some more.
+def neighbours(
+    Z: np.ndarray, k: int, clear: float, device: Any = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `nearest_rows`, and rows that tell of all: of many columns some, for which it is exact, as for those with a gap.
 
-    The others' are looked for in the directions in which rows differ most: what is near, is near there.
+    On a host the others' are looked for in the directions in which rows differ most: what is near, is near there.
 
     clear: a distance over the next one below which there is a gap.
     """
     everyone = np.arange(len(Z))
     if Z.shape[1] <= WIDE:
-        return *nearest_rows(Z, k), everyone
+        return *nearest_rows(Z, k, device=device), everyone
+    some = everyone[:: max(1, len(Z) // SAMPLE)]
+    if device is not None:
+        return *nearest_rows(Z, k, device=device), some
     start = generator(0).standard_normal((Z.shape[1], DIRECTIONS))
     directions = np.linalg.qr(Z.T @ (Z @ start))[0]
     near, far = _by_distance(Z, everyone, nearest_rows(Z @ directions, k)[0])
     exact = np.any(far[:, :-1] < clear * far[:, 1:], axis=1)
-    some = everyone[:: max(1, len(Z) // SAMPLE)]
     exact[some] = True
     near[exact], far[exact] = nearest_rows(Z, k, np.flatnonzero(exact))
     return near, far, some
