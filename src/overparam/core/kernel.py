@@ -206,7 +206,8 @@ class AbstractInnerProductKernel(AbstractKernel):
         Z = X if Z is None else traced.floats(Z)
         (U, size), (V, other) = traced.directions(X), traced.directions(Z)
         kernel = self.for_features(X.shape[-1])
-        return kernel.from_gaps(traced.smooth, *traced.gaps(U, V), size[..., :, None], other[..., None, :], get)
+        with traced.whole_products():
+            return kernel.from_gaps(traced.smooth, *traced.gaps(U, V), size[..., :, None], other[..., None, :], get)
 
     def directions(self, X: np.ndarray, name: str = "X") -> tuple[np.ndarray, np.ndarray]:
         """Rows divided by their norms, and the norms; a row of norm 0 stays, where the kernel allows it."""

@@ -6,6 +6,8 @@ directions, so that what multiplies it (the smooth part of a kernel) has its rig
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +20,16 @@ from overparam.core.angles import NEAR_PARALLEL
 def floats(X: Any) -> Any:
     """An array of JAX's floating-point numbers: float32, or float64 where the user has enabled it."""
     return jnp.asarray(X, dtype=jnp.result_type(float))
+
+
+@contextlib.contextmanager
+def whole_products() -> Iterator[None]:
+    """Matrix products with all digits of their arrays, unless the user has said how many: a GPU keeps three of float32 by itself."""
+    if jax.config.jax_default_matmul_precision is not None:
+        yield
+        return
+    with jax.default_matmul_precision("highest"):
+        yield
 
 
 @jax.custom_jvp

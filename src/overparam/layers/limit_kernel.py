@@ -14,7 +14,7 @@ import numpy as np
 
 from overparam.core import checks
 from overparam.core.kernel import KINDS, AbstractKernel
-from overparam.core.traced import floats, smooth
+from overparam.core.traced import floats, smooth, whole_products
 from overparam.layers.composition import Composition
 from overparam.layers.kernel_pairs import Pairs
 from overparam.layers.layer import Shape
@@ -126,6 +126,7 @@ class AbstractCompositionKernel(AbstractKernel):
         Z = X if Z is None else floats(Z)
         composition = self._read_from(X, get)
 
+        @whole_products()
         def of(X: Any, Z: Any) -> Any:
             out = composition.kernel(smooth, composition.traced_pairs(X, Z))
             return jnp.broadcast_to(_read(out, get, smooth), (len(X), len(Z)))
