@@ -20,7 +20,7 @@ from overparam.training.precision import chosen_device, computing
 
 DEGREE = 6
 RECORDS = 16
-KEPT_WEIGHTS = 2_000_000
+KEPT_WEIGHTS = 12_000_000
 """Runs of more weights than that, all together, keep nothing while they go: writing it would take longer."""
 EXISTING, COPIES = "networks that exist", "networks that exist, padded and copied"
 KEPT = ("runs", "epochs", "train", "test", "norm")
@@ -527,6 +527,9 @@ SETTINGS: dict[Scale, NormSettings] = {
             Cell(50_000, (16, 16), **SHORT, **CIFAR),
             Cell(200, (2_080, 320), (5.0, 7.0, 10.0, 14.0, 20.0, 30.0), (1e-5, 2e-5, 3e-5, 5e-5), **CIFAR),
             Cell(2_000, (2_080, 320), (5.0, 10.0, 20.0), (1e-5, 3e-5), **CIFAR),
+            Cell(10_000, (2_080, 320), (5.0, 10.0, 20.0), (3e-5,), **CIFAR, dtype="tf32"),
+            Cell(20_000, (2_080, 320), (5.0, 10.0), (3e-5,), **CIFAR, dtype="tf32"),
+            Cell(50_000, (2_080, 320), (5.0,), (3e-5,), **CIFAR, dtype="tf32"),
         ),
         test=10_000, cube_steps=20_000, cube_seeds=5,
     ),
