@@ -20,7 +20,7 @@ from record import RESULTS, processor, save
 
 import overparam as op
 
-TILE = 50
+TILE = 25
 """Rows and columns of pairs that are compiled together."""
 
 

@@ -22,6 +22,8 @@ from overparam.layers.standard import activates_after_pooling
 
 _CELLS = 2**18
 """Pairs times positions a piece holds: a layer keeps some thirty arrays of them, 70 MB."""
+_CELLS_ON_DEVICE = 2**25
+"""The same inside JAX on an accelerator, which small pieces would leave waiting: 4 GB in float32."""
 
 
 class AbstractCompositionKernel(AbstractKernel):
@@ -131,12 +133,13 @@ class AbstractCompositionKernel(AbstractKernel):
             out = composition.kernel(smooth, composition.traced_pairs(X, Z))
             return jnp.broadcast_to(_read(out, get, smooth), (len(X), len(Z)))
 
-        if composition.cells * len(X) * len(Z) <= _CELLS:
+        most = _CELLS if jax.default_backend() == "cpu" else _CELLS_ON_DEVICE
+        if composition.cells * len(X) * len(Z) <= most:
             return of(X, Z)
         one = jax.checkpoint(lambda x, z: of(x[None], z[None])[0, 0])
-        if composition.cells * len(Z) <= _CELLS:
+        if composition.cells * len(Z) <= most:
             one_row = jax.checkpoint(lambda x: of(x[None], Z)[0])
-            return jax.lax.map(one_row, X, batch_size=max(1, _CELLS // (composition.cells * len(Z))))
+            return jax.lax.map(one_row, X, batch_size=max(1, most // (composition.cells * len(Z))))
         return jax.lax.map(lambda x: jax.lax.map(lambda z: one(x, z), Z), X)
 
     def _read_from(self, X: np.ndarray, get: str) -> Composition:
