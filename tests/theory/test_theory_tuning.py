@@ -6,7 +6,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
 from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict
 
-from overparam.kernels import FullyConnected, Gaussian, Laplace
+from overparam.kernels import FullyConnected, Gaussian, Laplace, TwoLayer
 from overparam.theory import default_candidates, tuned_fit, tuned_rows, tuning
 from overparam.theory.left_out_folds import cut_into_folds
 
@@ -334,3 +334,15 @@ def test_random_features_stand_where_a_matrix_does_not_fit(monkeypatch):
     ):
         with pytest.raises(ValueError, match=said):
             tuned_fit(X, SIGNS, **{"candidates": KERNELS, **options})
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_new_rows_are_predicted_alike_on_a_device(outputs, monkeypatch):
+    monkeypatch.setattr(tuned_rows, "PAIRS_ON_DEVICE", 1_000)
+    random = np.random.default_rng(outputs)
+    X, Z = random.standard_normal((60, 4)), random.standard_normal((45, 4))
+    Z[3] = 2 * X[5]  # a parallel pair
+    y = np.eye(outputs)[random.integers(outputs, size=60)] - 1 / outputs if outputs > 1 else np.sign(X[:, 0])
+    host, device = (tuned_fit(X, y, candidates={"ntk": TwoLayer()}, device=where) for where in ("cpu", "jax"))
+    assert device._final._on_device(len(Z))
+    np.testing.assert_allclose(device.predict(Z), host.predict(Z), rtol=0, atol=1e-12 * np.abs(host.predict(Z)).max())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
@@ -13,6 +14,7 @@ from overparam.core.bracketed import Interval
 from overparam.core.kernel import AbstractKernel
 from overparam.core.machine import blas_threads
 from overparam.core.progress import Progress, silent
+from overparam.core.provenance import usable_cores
 from overparam.core.words import count_of
 from overparam.data import generator
 from overparam.engines import gram
@@ -196,7 +198,8 @@ class Parts:
                 continue
             sizes.append(round(float(np.mean([len(part) for part in parts]))))
             tell(0.8 * (sizes[-1] / largest) ** 2, 1.0, f"parts of {count_of(sizes[-1], 'row')}")
-            made = [self.fitted(part, ridge) for part in parts]
+            with ThreadPoolExecutor(min(len(parts), usable_cores())) as pool:
+                made = list(pool.map(lambda part: self.fitted(part, ridge), parts))
             losses.append([loss for loss, _ in made])
             ridges.append([used for _, used in made])
         return sizes, losses, ridges

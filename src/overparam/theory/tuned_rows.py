@@ -31,8 +31,8 @@ LEAST_RIDGE, MOST_RIDGE, RIDGES = 1e-7, 30.0, 16
 """Ridges tried, times the mean diagonal, and how many; the largest is n/10 where that is more."""
 STEP = 3.0
 """Where a ridge is guessed, one this much larger is tried, and one more beyond the better of the two."""
-NEW_ROWS = 4_096
-"""New rows at once."""
+NEW_ROWS, PAIRS_ON_DEVICE = 4_096, 30_000_000
+"""New rows at once; and new rows times known ones from which on an accelerator makes their kernel."""
 FOLDS = 5
 """That leave in turn where rows are fitted by products."""
 SINGLE_RIDGE = 1e-3
@@ -355,7 +355,15 @@ class ChosenFit:
             return self.in_units(
                 np.concatenate([self.kernel.features(Z[i : i + NEW_ROWS]) @ self._features for i in pieces])
             )
+        if self._on_device(len(Z)):
+            H = gram(self.kernel, self.known, "matrix_free", get=self.get, device=self.rows.device)
+            return self.in_units(H.cross_product(Z, self.coefficients))
         return self.in_units(np.concatenate([K @ self.coefficients for _, K in self._new(Z)]))
+
+    def _on_device(self, new: int) -> bool:
+        """Whether an accelerator makes the kernel with so many new rows: of few pairs the host does it sooner than they travel."""
+        some = new * len(self.known) >= PAIRS_ON_DEVICE and isinstance(self.kernel, AbstractInnerProductKernel)
+        return some and chosen_device(self.rows.device) != "cpu"
 
     def deviations(self, Z: Any) -> np.ndarray:
         """As `TunedFit.deviations`."""
