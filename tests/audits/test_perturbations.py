@@ -1,6 +1,7 @@
 """Perturbations have the radius they say, and ascent finds what is known in closed form."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from away_cases import deep
@@ -16,6 +17,7 @@ from overparam.audits.perturbations import (
     steepest,
 )
 from overparam.audits.subject import EFFORTS, Subject
+from overparam.core.inside import DeviceWeights
 from overparam.networks import FullyConnected
 
 RNG = np.random.default_rng(0)
@@ -156,3 +158,60 @@ def test_the_training_direction_is_the_displacement():
         np.testing.assert_allclose(again[name], moved[name], rtol=1e-9, atol=1e-14)
     norms = [spectral_norms(moved[name])[0] for name in moved]
     assert max(norms) > 1.05 * min(norms)  # or scaling layer by layer would do as well
+
+
+@pytest.mark.parametrize(("rank", "below"), [(8, 3.0), (8, 9.0), (40, 2.0), (40, 4.0), (40, 9.0)])
+def test_polar_factors_by_products_are_in_the_ball_and_gain_what_is_there(rank, below):
+    # Singular values fall by 10^below over 40 of them; a second matrix of the same shape has three alone, and a third is 0.
+    rng = np.random.default_rng(3)
+    U, V = (np.linalg.qr(rng.standard_normal((size, 40)))[0] for size in (130, 170))
+    matrices = [U * 10.0 ** (-below * np.arange(40) / 39) @ V.T, U[:, :3] @ V[:, :3].T, np.zeros((130, 170))]
+    with jax.enable_x64(True):
+        stacks = [jnp.asarray(np.stack(matrices[:2])), jnp.asarray(matrices[2])[None]]
+        found = [np.asarray(polars) for polars in perturbations._placed_polars(stacks, rank, np.uint32(0))]
+        tiny = np.asarray(perturbations._placed_polars([1e-200 * stacks[0]], rank, np.uint32(0))[0])
+    for matrix, own in zip(matrices, np.concatenate(found), strict=True):
+        assert np.linalg.norm(own, 2) <= 1 + 1e-13
+        s = np.linalg.svd(matrix, compute_uv=False)
+        # What a randomised range of four columns more may miss is below what is left out.
+        missed = 10 * s[rank:].sum() + 1e-5 * s[0]
+        assert float((matrix * own).sum()) >= s[:rank].sum() - missed
+    assert np.concatenate(found)[1] == pytest.approx(matrices[1], abs=1e-12)
+    assert tiny == pytest.approx(found[0], abs=1e-9)
+
+
+def test_layers_in_any_order_and_on_a_device_keep_their_numbers(monkeypatch):
+    shapes = {"W2": (60, 70), "A": (60, 70), "W1": (5, 4)}
+    rng = np.random.default_rng(4)
+    plain = {
+        name: rng.standard_normal((rows, 2)) @ rng.standard_normal((2, columns))
+        for name, (rows, columns) in shapes.items()
+    }
+    with jax.enable_x64(True):
+        placed = DeviceWeights({name: jnp.asarray(W) for name, W in plain.items()})
+    monkeypatch.setattr(perturbations, "_away", lambda array: isinstance(array, jax.Array))  # as on an accelerator
+    for of in (
+        lambda W: steepest(W, 2),
+        lambda W: perturbations.combined(2.0, W, -0.5, steepest(W, 2)),
+        lambda W: perturbations.scaled(3.0, W),
+    ):
+        here, there = of(plain), of(placed)
+        assert list(here) == list(there) == list(shapes)
+        for name, W in here.items():
+            assert there[name] == pytest.approx(W, abs=1e-9)
+    assert perturbations.products(placed, plain) == pytest.approx(perturbations.products(plain, plain))
+    assert list(perturbations.products(placed, placed)) == list(shapes)
+    assert perturbations.moving(perturbations.only(placed, ["A"])) == ["A"]
+
+
+def test_asking_for_a_name_does_not_fetch_the_array():
+    class Fetched:
+        shape = (2, 2)
+
+        def __array__(self, *_, **__):
+            raise AssertionError("the array was brought from its device")
+
+    weights = DeviceWeights({"W": Fetched()})
+    assert "W" in weights
+    assert "V" not in weights
+    assert weights.shapes == {"W": (2, 2)}

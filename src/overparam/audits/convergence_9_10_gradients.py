@@ -6,6 +6,7 @@ F_i = ½‖f(x_i) − y_i‖², F = Σ_i F_i. Ratios ‖∇F‖²/F are shown, s
 from __future__ import annotations
 
 from functools import partial, reduce
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -144,6 +145,8 @@ SINGLE_ROWS = 4
 """Samples looked at one by one where gradients do not come in factors: those with the largest F_i."""
 FITTED = 1e-20
 """A sample with this share of the largest F_i is fitted to rounding."""
+_LAST: WeakKeyDictionary[Subject, tuple[Weights, tuple[np.ndarray, np.ndarray, Weights]]] = WeakKeyDictionary()
+
 SECANT = 0.05
 """Second derivatives are secants over this share of ω."""
 
@@ -260,8 +263,8 @@ def _carried(subject: Subject, place: int) -> np.ndarray:
 
 def measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.ndarray]:
     """All ratios at these weights. A sample whose F_i is 0 has no gradient and is left out."""
-    losses, residual = objective(subject, weights)
-    by_layer = _squares(subject, weights, residual)
+    losses, residual, slope = descended(subject, weights)
+    by_layer = squares(slope)
     whole = np.array([sum(by_layer.values())]) / _positive(losses.sum())
     return {
         UPPER.name: whole,
@@ -274,8 +277,8 @@ def measured(subject: Subject, weights: Weights, omega: float) -> dict[str, np.n
 
 def gradient_ratio(subject: Subject, weights: Weights, omega: float) -> np.ndarray:
     """‖∇F‖²/F."""
-    losses, residual = objective(subject, weights)
-    return np.array([sum(_squares(subject, weights, residual).values())]) / _positive(losses.sum())
+    losses, _, slope = descended(subject, weights)
+    return np.array([sum(squares(slope).values())]) / _positive(losses.sum())
 
 
 def sample_ratio(subject: Subject, weights: Weights, omega: float) -> np.ndarray:
@@ -286,8 +289,8 @@ def sample_ratio(subject: Subject, weights: Weights, omega: float) -> np.ndarray
 
 def last_ratio(subject: Subject, weights: Weights, omega: float) -> np.ndarray:
     """‖∇_{W_L}F‖²/max_i F_i."""
-    losses, residual = objective(subject, weights)
-    by_layer = _squares(subject, weights, residual)
+    losses, _, slope = descended(subject, weights)
+    by_layer = squares(slope)
     return np.array([sum(by_layer[name] for name in last_layer(subject))]) / _positive(losses.max())
 
 
@@ -297,6 +300,15 @@ def objective(subject: Subject, weights: Weights) -> tuple[np.ndarray, np.ndarra
     return 0.5 * (residual**2).sum(axis=1), residual
 
 
+def descended(subject: Subject, weights: Weights) -> tuple[np.ndarray, np.ndarray, Weights]:
+    """F_i, loss vectors and ∇F; those of the last weights are kept, since a quantity and its gradient ask for the same."""
+    kept = _LAST.get(subject)
+    if kept is None or kept[0] is not weights:
+        losses, residual = objective(subject, weights)
+        _LAST[subject] = kept = weights, (losses, residual, subject.inside.gradient(weights, of_output(residual)))
+    return kept[1]
+
+
 def last_layer(subject: Subject) -> list[str]:
     """Names of the weights that go straight into the last ReLU layer, the paper's W_L."""
     return [name for name, place in subject.places.items() if place == subject.inside.count - 1]
@@ -304,8 +316,7 @@ def last_layer(subject: Subject) -> list[str]:
 
 def towards_large_gradient(subject: Subject, weights: Weights) -> Weights:
     """The gradient of ‖∇F‖²/F: (2 H∇F − (‖∇F‖²/F) ∇F)/F, H∇F from a secant."""
-    losses, residual = objective(subject, weights)
-    slope = subject.inside.gradient(weights, of_output(residual))
+    losses, _, slope = descended(subject, weights)
     F = _positive(losses.sum())
     bent = _secant(subject, weights, slope, slope)
     ratio = inner(slope, slope) / F
@@ -327,8 +338,7 @@ def towards_large_sample(subject: Subject, weights: Weights) -> Weights:
 
 def towards_large_last(subject: Subject, weights: Weights) -> Weights:
     """The gradient of ‖∇_{W_L}F‖²/max_i F_i."""
-    losses, residual = objective(subject, weights)
-    slope = subject.inside.gradient(weights, of_output(residual))
+    losses, residual, slope = descended(subject, weights)
     part = only(slope, last_layer(subject))
     bent = _secant(subject, weights, slope, part)
     row = int(losses.argmax())
@@ -361,11 +371,6 @@ def _by_sample(
     found, rows = sample_squares(subject, weights, residual, SINGLE_ROWS)
     own = losses[rows]
     return np.where(own > FITTED * losses.max(), found / np.maximum(own, np.finfo(float).tiny), 0.0), rows
-
-
-def _squares(subject: Subject, weights: Weights, residual: np.ndarray) -> dict[str, float]:
-    """‖∇_{W_ℓ}F‖² by layer."""
-    return squares(subject.inside.gradient(weights, of_output(residual)))
 
 
 def _positive(value: float) -> float:

@@ -26,7 +26,9 @@ def combined(a: float, first: Weights, b: float, second: Weights) -> Weights:
         return {name: a * W + b * second[name] for name, W in first.items()}
     others = raw(second)
     with jax.enable_x64(True):
-        return DeviceWeights({name: _combined(a, W, b, others[name]) for name, W in raw(first).items()})
+        own = raw(first)
+        made = _combined(a, list(own.values()), b, [others[name] for name in own])
+        return DeviceWeights(dict(zip(own, made, strict=True)))
 
 
 def added(weights: Weights, direction: Weights, times: float = 1.0) -> Weights:
@@ -56,7 +58,7 @@ def scaled(number: float, weights: Weights) -> Weights:
     if not isinstance(weights, DeviceWeights):
         return {name: number * W for name, W in weights.items()}
     with jax.enable_x64(True):
-        return DeviceWeights({name: number * W for name, W in weights.arrays.items()})
+        return DeviceWeights(dict(zip(weights, _multiple(number, list(weights.arrays.values())), strict=True)))
 
 
 def only(weights: Weights, names: Collection[str]) -> Weights:
@@ -81,7 +83,9 @@ def products(first: Weights, second: Weights) -> dict[str, float]:
         return {name: float(np.einsum("i,i->", np.ravel(W), np.ravel(second[name]))) for name, W in first.items()}
     others = raw(second)
     with jax.enable_x64(True):
-        return {name: float(_product(W, others[name])) for name, W in raw(first).items()}
+        own = raw(first)
+        found = _products(list(own.values()), [others[name] for name in own])
+        return dict(zip(own, np.asarray(found).tolist(), strict=True))
 
 
 def inner(first: Weights, second: Weights) -> float:
@@ -114,17 +118,27 @@ def moving(weights: Weights) -> list[str]:
     ['b']
     """
     with jax.enable_x64(True):
-        return [name for name, W in raw(weights).items() if bool((W != 0).any())]
+        own = raw(weights)
+        there = (
+            np.asarray(_moved(list(own.values()))) if isinstance(weights, DeviceWeights) else map(np.any, own.values())
+        )
+        return [name for name, moved in zip(own, there, strict=True) if moved]
 
 
-_combined = jax.jit(lambda a, W, b, V: a * W + b * V)
-_product = jax.jit(lambda W, V: jnp.sum(W * V))
+# One program for all layers, and one array back: a device is waited for once.
+_combined = jax.jit(lambda a, W, b, V: [a * own + b * other for own, other in zip(W, V, strict=True)])
+_multiple = jax.jit(lambda number, W: [number * own for own in W])
+_products = jax.jit(lambda W, V: jnp.stack([jnp.sum(own * other) for own, other in zip(W, V, strict=True)]))
+_moved = jax.jit(lambda W: jnp.stack([jnp.any(own != 0) for own in W]))
 
 
 LEAST_SHARE, MOST_LAYERS = 2.0**-10, 3
 """Of a step of an ascent: how short it may be, and how many layers are tried one by one."""
 MEMORY, LATE = 0.8, 4
 """Of a sweep: the share of the average that stays, and how late its steps get short: 1, 4/5, 4/6, …"""
+MORE, FEW, GROWING, SHIFT, LOST = 4, 32, 32, 1e-15, 1e-12
+"""Of a polar factor on a device: columns beyond its rank; how many of them eigenvectors are asked for; steps that grow small
+singular values; what Gram matrices get beside them; and squares of singular values that are lost beside the largest."""
 DENSE = 48
 """Up to this many rows or columns singular values come from LAPACK, beyond from Lanczos. LAPACK's threads wait for each
 other on a busy machine: 128 by 128 then takes seconds."""
@@ -193,13 +207,19 @@ def steepest(gradient: Weights, rank: int, stacked: Collection[str] = ()) -> Wei
     >>> steepest({"W": np.diag([5.0, -2.0])}, rank=2)["W"].round(12).tolist()
     [[1.0, 0.0], [0.0, -1.0]]
     """
-    found = {}
+    found: dict[str, Any] = {}
     with jax.enable_x64(True):
-        for name, G in raw(gradient).items():
-            polars = [_polar(matrix, rank) for matrix in as_matrices(G, stacked=name in stacked)]
-            stack = jnp.stack if isinstance(G, jax.Array) else np.stack
-            found[name] = stack(polars).reshape(G.shape)
-    return like(gradient, found)
+        own, large = raw(gradient), {}
+        for name, G in own.items():
+            matrices = as_matrices(G, stacked=name in stacked)
+            if _away(G) and min(matrices.shape[1:]) > max(DENSE, 2 * rank):
+                large.setdefault(matrices.shape, {})[name] = matrices
+            else:
+                found[name] = _stack(G)([_polar(matrix, rank) for matrix in matrices]).reshape(G.shape)
+        for alike in large.values():
+            polars = _placed_polars(list(alike.values()), rank, np.uint32(0))
+            found |= {name: U.reshape(own[name].shape) for name, U in zip(alike, polars, strict=True)}
+        return like(gradient, {name: found[name] for name in own})
 
 
 def climb(
@@ -237,18 +257,20 @@ def climb(
     [[0.5, 0.0], [0.0, -0.5]]
     """
     here, share = start, 1.0
-    height = value(added(center, here))
+    moved = added(center, here)  # the same weights for value and gradient: what these share is made once
+    height = value(moved)
     if sweeps:
-        here, height = _swept(center, omega, gradient, value, (here, height), sweeps, rank, stacked)
+        here, moved, height = _swept(center, omega, gradient, value, (here, moved, height), sweeps, rank, stacked)
     for _ in range(steps):
-        slope = gradient(added(center, here))
+        slope = gradient(moved)
         if not moving(slope):
             break
         target = scaled(omega, steepest(slope, rank, stacked))
         for there, part in _towards(here, target, slope, min(1.0, 4 * share)):
-            reached = value(added(center, there))
+            weights = added(center, there)
+            reached = value(weights)
             if reached > height + 1e-9 * abs(height):
-                here, height, share = there, reached, part
+                here, moved, height, share = there, weights, reached, part
                 break
         else:
             break
@@ -260,23 +282,25 @@ def _swept(
     omega: float,
     gradient: Callable[[Weights], Weights],
     value: Callable[[Weights], float],
-    begun: tuple[Weights, float],
+    begun: tuple[Weights, Weights, float],
     steps: int,
     rank: int,
     stacked: Collection[str],
-) -> tuple[Weights, float]:
-    """The highest place that steps of fixed lengths pass, with its height: the gradient at a kink says little, their average more."""
-    best, here, average = begun, begun[0], None
+) -> tuple[Weights, Weights, float]:
+    """The highest place that steps of fixed lengths pass, the weights there, and its height: the gradient at a kink says little,
+    their average more."""
+    best, (here, moved, _), average = begun, begun, None
     for step in range(steps):
-        slope = gradient(added(center, here))
+        slope = gradient(moved)
         if not moving(slope):
             break
         slope = scaled(1 / length(slope), slope)
         average = slope if average is None else combined(MEMORY, average, 1 - MEMORY, slope)
         here = _between(here, scaled(omega, steepest(average, rank, stacked)), LATE / (LATE + step))
-        reached = value(added(center, here))
-        if reached > best[1]:
-            best = here, reached
+        moved = added(center, here)
+        reached = value(moved)
+        if reached > best[2]:
+            best = here, moved, reached
     return best
 
 
@@ -338,25 +362,102 @@ def _largest_singular_value(matrix: Any) -> float:
     return largest * float(found[0])
 
 
-def _polar(matrix: Any, rank: int) -> Any:
-    """U Vᵀ of the leading singular vectors, by a randomised range and a power step where the matrix is large.
+def _away(array: Any) -> bool:
+    """On a device of its own, from which every number has to be fetched, and where LAPACK's steps are slow."""
+    return isinstance(array, jax.Array) and any(device.platform != "cpu" for device in array.devices())
 
-    Products with the matrix are taken where it is; what is thin is NumPy's.
-    """
+
+def _stack(array: Any) -> Any:
+    return jnp.stack if isinstance(array, jax.Array) else np.stack
+
+
+def _polar(matrix: Any, rank: int) -> Any:
+    """U Vᵀ of the leading singular vectors, by a randomised range and a power step where the matrix is large."""
     size = _largest_entry(matrix)
     if not size > 0:
         return 0 * matrix
-    G = matrix if 1e-100 < size < 1e100 else matrix / size  # squares of its entries neither vanish nor overflow
+    G = np.asarray(
+        matrix if 1e-100 < size < 1e100 else matrix / size
+    )  # squares of its entries neither vanish nor overflow
     if min(G.shape) <= max(DENSE, 2 * rank):
-        U, s, Vt = thin_svd(np.asarray(G))
+        U, s, Vt = thin_svd(G)
     else:
-        sample = np.asarray(G @ np.random.default_rng(0).standard_normal((G.shape[1], rank + 4)))
-        Q = np.linalg.qr(np.asarray(G @ (G.T @ np.linalg.qr(sample)[0])))[0]
-        U, s, Vt = thin_svd(np.asarray(G.T @ Q).T)
+        sample = G @ np.random.default_rng(0).standard_normal((G.shape[1], rank + MORE))
+        Q = np.linalg.qr(G @ (G.T @ np.linalg.qr(sample)[0]))[0]
+        U, s, Vt = thin_svd((G.T @ Q).T)
         U = Q @ U
     kept = np.flatnonzero(s > 1e-10 * s[0])[:rank]
     U, Vt = U[:, kept], Vt[kept]
     return jnp.matmul(U, Vt) if isinstance(matrix, jax.Array) else U @ Vt
+
+
+@partial(jax.jit, static_argnums=1)
+def _placed_polars(stacks: list[Any], rank: int, seed: Any) -> list[Any]:
+    """The same of large matrices of one shape, on the device: one program of products, for all of them side by side."""
+    counts = np.cumsum([len(stack) for stack in stacks])[:-1]
+    polars = jax.vmap(partial(_placed_polar, rank=rank, key=jax.random.key(seed)))(jnp.concatenate(stacks))
+    return jnp.split(polars, counts)
+
+
+def _placed_polar(matrix: Any, rank: int, key: Any) -> Any:
+    """Q (CCᵀ)^{−1/2} C for C = QᵀG, Q an orthonormal basis of the range.
+
+    Gram matrices lose singular values below about 1e-5 of the largest, and what these add to ⟨G, W′⟩ is nothing. The last steps,
+    of Newton and Schulz, make every singular value of both factors at most 1, and those that are near it 1 to rounding, so
+    that the product is in the ball.
+    """
+    size = jnp.max(jnp.abs(matrix))
+    G = matrix / jnp.where(size > 0, size, 1.0)
+    sample = G @ jax.random.normal(key, (G.shape[1], rank + MORE), G.dtype)
+    Q = _orthonormal(G @ (G.T @ _orthonormal(sample, 2)), 3)
+    thin = Q.T @ G
+    root = _leading_root(thin @ thin.T, rank) if rank + MORE <= FEW else _root(thin @ thin.T)
+    return Q @ _contracted((root @ thin).T, 2).T
+
+
+def _orthonormal(Y: Any, rounds: int) -> Any:
+    """Columns that span what those of Y do, by Cholesky factors, again and again: once leaves what is short too short.
+
+    A little is added to the Gram matrix, without which it would have no factor where columns depend on each other.
+    """
+    for _ in range(rounds):
+        gram = Y.T @ Y
+        extra = SHIFT * jnp.trace(gram) + jnp.finfo(Y.dtype).tiny
+        factor = jnp.linalg.cholesky(gram + extra * jnp.eye(len(gram), dtype=Y.dtype))
+        Y = jax.scipy.linalg.solve_triangular(factor, Y.T, lower=True).T
+    return _contracted(Y, 1)
+
+
+def _leading_root(gram: Any, rank: int) -> Any:
+    """Σ v vᵀ/√λ over the `rank` largest eigenvalues."""
+    squares, vectors = jnp.linalg.eigh(gram)
+    kept = (squares > LOST * squares[-1]) & (jnp.arange(len(squares)) >= len(squares) - rank)
+    return vectors * jnp.where(kept, 1 / jnp.sqrt(jnp.where(kept, squares, 1.0)), 0.0) @ vectors.T
+
+
+def _root(gram: Any) -> Any:
+    """Nearly the inverse root of all but the least eigenvalues, by products alone: eigenvectors take a device long.
+
+    Newton and Schulz in two sequences, A → gram^{1/2} and Z → gram^{−1/2}, without which rounding grows: each step makes a singular value
+    s of what the Gram matrix belongs to s (3 − s²)/2, a small one half as large again, none above 1.
+    """
+    size = jnp.trace(gram)
+    eye = jnp.eye(len(gram), dtype=gram.dtype)
+
+    def step(_: Any, both: Any) -> Any:
+        A, Z = both
+        T = 1.5 * eye - 0.5 * Z @ A
+        return A @ T, T @ Z
+
+    Z = jax.lax.fori_loop(0, GROWING, step, (gram / jnp.where(size > 0, size, 1.0), eye))[1]
+    return Z / jnp.sqrt(jnp.where(size > 0, size, 1.0))
+
+
+def _contracted(Y: Any, steps: int) -> Any:
+    """Singular values s below √3 to s (3 − s²)/2: at most 1 whatever they were, and nearer to it."""
+    for _ in range(steps):
+        Y = 1.5 * Y - 0.5 * Y @ (Y.T @ Y)
+    return Y
 
 
 def _largest_entry(matrix: Any) -> float:

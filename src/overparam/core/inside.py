@@ -41,6 +41,10 @@ class DeviceWeights(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         return np.asarray(self.arrays[name])
 
+    def __contains__(self, name: object) -> bool:
+        """Without reading it, which would bring the array from the device."""
+        return name in self.arrays
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.arrays)
 
