@@ -29,6 +29,7 @@ from overparam.analysis.data_cost import (
     factor_limit,
     fit_memory,
     fit_seconds,
+    forest_seconds,
     growth_seconds,
     labels_seconds,
     pace,
@@ -219,12 +220,12 @@ def prepare_analyze(
         many = classes_seconds(n, outputs)
         own = {
             "fit": fit_seconds(n, d, outputs, device) + 0.3 * many,
-            "forest": pace() * (0.5 + 2 * min(n / 1000, 3.0)) + 0.5 * many,
+            "forest": forest_seconds(n) + 0.5 * many,
             "folds": pace() * (0.1 + 1.2e-10 * min(n, 3_000) ** 3),
             "kinds": pace() * kinds_seconds(min(n, 3_000), d) if kinds else 0.0,
             "labels": labels_seconds(n, d, device),
             "error": error_seconds(n, d, tested) + 0.2 * many,
-            "seen": seen_seconds(n, tested),
+            "seen": seen_seconds(n, tested, device),
             "growth": growth_seconds(n),
         }
         return {"matrix": cost.gram_seconds} | {name: share * beyond for name, share in SHARES.items()} | own

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from overparam.analysis.data_fit import most_fitted
+from overparam.analysis.data_fit import most_fitted, pairs_on_device
 from overparam.core.machine import available_memory, free_memory
 from overparam.core.provenance import usable_cores
 from overparam.engines.matrix import chosen_device
@@ -103,17 +103,30 @@ def fit_seconds(n: int, d: int, outputs: int, device: str | None) -> float:
     where = chosen_device(device)
     plan = make_plan(TwoLayer(), n, d, engine="auto", device=where, threads=None, memory=None)
     rates = plan.measure()
-    seconds = pace() * (8.0 + 1e-8 * n**2) + fit_operations(n, d, outputs) / rates.flops + 1.5 * n**2 / rates.entries
+    pairs = 1e-4 * n if pairs_on_device(device, n) else 1e-8 * n**2
+    seconds = pace() * (8.0 + pairs) + fit_operations(n, d, outputs) / rates.flops + 1.5 * n**2 / rates.entries
     if plan.engine == "matrix_free" and not (where == "cpu" and rough_fits(n)):  # made anew in every step
         seconds += 2.0 * n**0.3 * plan.product_seconds
     return seconds
 
 
+def at_once(parts: int) -> int:
+    """Of so many parts that have a thread each, how many run at once."""
+    return min(usable_cores(), parts)
+
+
+def forest_seconds(n: int) -> float:
+    """Of a random forest in five folds of up to 3,000 rows."""
+    return pace() * (0.5 + 2 * min(n / 1000, 3.0) * (0.2 + 0.8 / at_once(16)))
+
+
 def labels_seconds(n: int, d: int, device: str | None) -> float:
     """Of scoring labels: a forest on up to 12,000 rows a tree, and the nearest rows of every row."""
-    few = min(n, most_fitted(device)) / 1000
-    forest = 0.5 + min(few, 12.0) * 0.8 + 0.4 * max(few - 12, 0.0)
-    return pace() * (forest + 1.5e-3 * few**2 * (4 + d / 80))
+    n = min(n, most_fitted(device))
+    few = n / 1000
+    forest = 0.5 + (min(few, 12.0) * 1.6 + 0.8 * max(few - 12, 0.0)) / at_once(16)
+    pairs = 0.02 * few if pairs_on_device(device, n) else 1.5e-3 * few**2 * (4 + d / 80)
+    return pace() * (forest + pairs)
 
 
 def error_seconds(n: int, d: int, tested: int) -> float:
@@ -125,11 +138,12 @@ def error_seconds(n: int, d: int, tested: int) -> float:
     return cross + pace() * (0.1 + 2e-4 * n)
 
 
-def seen_seconds(n: int, tested: int) -> float:
+def seen_seconds(n: int, tested: int, device: str | None) -> float:
     """Of test rows among training rows: the nearest rows of all of both."""
-    return pace() * 1.1e-8 * (n + tested) ** 2 if tested else 0.0
+    both = n + tested
+    return pace() * (1e-4 * both if pairs_on_device(device, both) else 1.1e-8 * both**2) if tested else 0.0
 
 
 def growth_seconds(n: int) -> float:
     """Of exact fits to parts of up to 5,000 rows."""
-    return pace() * (0.1 + 6.0 * (min(n, 5_000) / 5_000) ** 2.5)
+    return pace() * (0.1 + 6.0 * (min(n, 5_000) / 5_000) ** 2.5 / at_once(2))

@@ -121,12 +121,16 @@ def most_fitted(device: str | None) -> int:
 
 def device_of_pairs(device: str | None, n: int) -> Any:
     """The JAX device that looks at all pairs of so many rows; None for the host."""
-    where = chosen_device(device)
-    if where == "cpu" or n < PAIRS_ON_DEVICE:
+    if not pairs_on_device(device, n):
         return None
     from overparam.engines.device_gram import pick
 
-    return pick(where)
+    return pick(chosen_device(device))
+
+
+def pairs_on_device(device: str | None, n: int) -> bool:
+    """Whether an accelerator looks at all pairs of so many rows."""
+    return n >= PAIRS_ON_DEVICE and chosen_device(device) != "cpu"
 
 
 def joined(one: np.ndarray, other: np.ndarray | None) -> np.ndarray:

@@ -18,7 +18,16 @@ from overparam.analysis.data_rival import TREES
 from overparam.analysis.data_rows import PreparedRows
 from overparam.analysis.data_telling import cut, sides
 from overparam.analysis.folds import FOLDS, Folds, quiet_fits
-from overparam.analysis.host_networks import BATCH, FEW_FORMS, FORMS, LENGTHS, RATES, Forms, train_on_folds
+from overparam.analysis.host_networks import (
+    APART,
+    BATCH,
+    FEW_FORMS,
+    FORMS,
+    LENGTHS,
+    RATES,
+    Forms,
+    train_on_folds,
+)
 from overparam.core.bracketed import Interval
 from overparam.core.machine import blas_threads
 from overparam.core.provenance import usable_cores
@@ -131,10 +140,11 @@ def network_size(rows: int, features: int) -> tuple[Forms, int, int]:
 
 
 def kinds_seconds(rows: int, features: int) -> float:
-    """Of one core: networks by their weights, logistic regressions by their data."""
+    """Networks by their weights, logistic regressions by their data; large networks of a fold, and regressions, have a core each."""
     forms, width, steps = network_size(rows, features)
-    networks = steps * (4e-4 + 3.5e-9 * weights(features, forms, width))
-    return 0.1 + networks + 2e-7 * rows**2 + 1e-6 * rows * features
+    count, cores = weights(features, forms, width), usable_cores()
+    networks = steps * (4e-4 + 3.5e-9 * count) / (min(cores, FOLDS) if count >= APART else 1)
+    return 0.1 + networks + (2e-7 * rows**2 + 1e-6 * rows * features) / min(cores, FOLDS)
 
 
 def chosen_of(y: np.ndarray, outputs: np.ndarray, folds: Folds) -> np.ndarray:

@@ -125,9 +125,7 @@ def _outside(Z: np.ndarray, group: np.ndarray) -> float:
     return float(np.sqrt(max(least, 0.0)))
 
 
-def rows_in_order(
-    Z: np.ndarray, strata: np.ndarray, known: np.ndarray, device: Any = None
-) -> list[np.ndarray]:
+def rows_in_order(Z: np.ndarray, strata: np.ndarray, known: np.ndarray, device: Any = None) -> list[np.ndarray]:
     """Runs of neighbours in the file that are alike, where rows are followed by their like far too often; else nothing.
 
     If rows of a class are in random order, the next row, where it is of the same class, is among the five nearest of n_c rows

@@ -46,9 +46,7 @@ def nearest_rows(
     return near, far
 
 
-def neighbours(
-    Z: np.ndarray, k: int, clear: float, device: Any = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def neighbours(Z: np.ndarray, k: int, clear: float, device: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `nearest_rows`, and rows that tell of all: of many columns some, for which it is exact, as for those with a gap.
 
     On a host the others' are looked for in the directions in which rows differ most: what is near, is near there.
