@@ -132,7 +132,7 @@ def prepare_find_label_issues(
         data, y: a name or path that `op.load` knows, a `Dataset`, `X` and `y`, `(X, y)`, or a frame.
         preprocess: as in `op.analyze`.
         max_rows: most rows to score; more are subsampled with classes in proportion. None takes
-            as many on a CPU as `op.analyze`, and 10,000 on an accelerator.
+            as many as `op.analyze` does.
         key: seed of subsampling and of the forest.
         dtype: "float64" alone.
         device: "cpu", "gpu", "jax", "all" or None for the best there is, for more than 4,000 rows.
