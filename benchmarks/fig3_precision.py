@@ -1,7 +1,7 @@
 """What tf32 does to the errors of Fig. 3's networks: `python benchmarks/fig3_precision.py OUT [EPOCHS]`.
 
 Widths 200 and 2,000 at d = 100, N = 50,000, the same rates, decays, starts and batches in float32 and in tf32, which
-the wide networks are trained in. The errors and norms at the end go to OUT, a JSON file.
+the wide networks are trained in. The errors and norms at the end go to OUT, benchmarks/results/fig3_precision.json.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from overparam.frame import Work
 from overparam.studies.beyond_kernels_fig3 import CIFAR, Cell, trained
+from overparam.training.precision import device_name
 
 WIDTHS, RATES, DECAYS, TEST = (200, 2_000), (5.0, 10.0), (2e-5, 5e-5), 10_000
 
@@ -39,6 +40,6 @@ if __name__ == "__main__":
     out, epochs = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 96
     rows = [compared(m, epochs) for m in WIDTHS]
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(rows, indent=1) + "\n")
+    out.write_text(json.dumps({"machine": device_name(None), "note": f"{epochs} epochs", "rows": rows}, indent=1) + "\n")
     for row in rows:
         print({name: value for name, value in row.items() if name[:5] in ("m", "apart", "milli")}, flush=True)

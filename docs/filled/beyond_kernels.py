@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from filled.committed import Result, all_of, digits, fixed, only, scientific, spread, table, whole
+from filled.committed import ROOT, Result, all_of, digits, fixed, only, scientific, spread, table, whole
 
 
 def theorem1(result: Result) -> dict[str, str]:
@@ -224,26 +225,32 @@ def norms(result: Result) -> dict[str, str]:
         ["largest rate tried", *(f"{max(tried[cell['m']]):g}" for cell in cells)],
         ["2,400 epochs", *(fixed(longer[cell["m"]]["fresh"], 3) if cell["m"] in longer else "" for cell in cells)],
     ]
-    wide = all_of(values["cells"], d=100, longer=False)
+    wide = {cell["m"]: cell for cell in all_of(values["cells"], d=100, longer=False)}
     wide_longer = {cell["m"]: cell for cell in all_of(values["cells"], d=100, longer=True)}
+    columns = sorted(wide | wide_longer)
+
+    def across(of: dict[int, Any], written: Callable[[Any], str]) -> list[str]:
+        return [written(of[m]) if m in of else "" for m in columns]
+
     rows_wide = [
-        ["epochs", *(whole(sum(cell["epochs"])) for cell in wide)],
-        ["best test error", *(fixed(cell["fresh"], 3) for cell in wide)],
-        ["its training error", *(fixed(cell["train"], 3) for cell in wide)],
-        ["2,400 epochs", *(fixed(wide_longer[c["m"]]["fresh"], 3) if c["m"] in wide_longer else "" for c in wide)],
-        [
-            "its training error",
-            *(fixed(wide_longer[c["m"]]["train"], 3) if c["m"] in wide_longer else "" for c in wide),
-        ],
+        ["epochs", *across(wide, lambda cell: whole(sum(cell["epochs"])))],
+        ["best test error", *across(wide, lambda cell: fixed(cell["fresh"], 3))],
+        ["its training error", *across(wide, lambda cell: fixed(cell["train"], 3))],
+        ["2,400 epochs", *across(wide_longer, lambda cell: fixed(cell["fresh"], 3))],
+        ["its training error", *across(wide_longer, lambda cell: fixed(cell["train"], 3))],
+        ["its rate, decay", *across(wide_longer, lambda cell: f"{cell['rate']:g}, {cell['decay']:g}")],
     ]
     small, large, long = values["by_inputs"]["40"], values["by_inputs"]["100"], longer[200]
     starts = sorted([long["test"], *long["others"]])
     inside = [cell for cell in cells if min(tried[cell["m"]]) < cell["rate"] < max(tried[cell["m"]])]
     longest = [wide_longer[m] for m in (200, 2_000)]
+    widest = [cell for m, cell in wide_longer.items() if m >= 10_000]
+    changes = [_last_change(result, cell) for cell in widest]
+    precision = json.loads((ROOT / "benchmarks/results/fig3_precision.json").read_text(encoding="utf-8"))["rows"]
     return {
         "existing": table(first, existing),
         "widths": table(["d = 40, N = 5,000", *(f"m = {whole(cell['m'])}" for cell in cells)], rows),
-        "wide": table(["d = 100, N = 50,000", *(f"m = {whole(cell['m'])}" for cell in wide)], rows_wide),
+        "wide": table(["d = 100, N = 50,000", *(f"m = {whole(m)}" for m in columns)], rows_wide),
         "runs": whole(sum(cell["runs"] for cell in values["cells"])),
         "minutes": fixed(result.minutes, 1),
         "by_hand": fixed(values["smallest_norm"], 2),
@@ -251,8 +258,8 @@ def norms(result: Result) -> dict[str, str]:
         "grid_runs": str(small["grid_runs"]),
         "large_runs": str(large["grid_runs"]),
         "large_better": str(large["grid_better"]),
-        "large_least": str(min(sum(cell["epochs"]) for cell in wide)),
-        "large_most": str(max(sum(cell["epochs"]) for cell in wide)),
+        "large_least": str(min(sum(cell["epochs"]) for cell in wide.values())),
+        "large_most": str(max(sum(cell["epochs"]) for cell in wide.values())),
         "long_fresh": fixed(long["fresh"], 3),
         "long_least": fixed(starts[0], 3),
         "long_next": fixed(starts[1], 3),
@@ -267,7 +274,27 @@ def norms(result: Result) -> dict[str, str]:
         "large_long_wide": fixed(longest[1]["fresh"], 3),
         "large_long_runs": str(longest[0]["runs"]),
         "large_long_wide_runs": str(longest[1]["runs"]),
+        "widest_least": fixed(min(cell["fresh"] for cell in widest), 3),
+        "widest_most": fixed(max(cell["fresh"] for cell in widest), 3),
+        "widest_train": fixed(max(cell["train"] for cell in widest), 3),
+        "widest_change": digits(max(change for change, _, _ in changes), 1),
+        "widest_change_train": digits(max(change for _, change, _ in changes), 1),
+        "widest_last": whole(changes[0][2]),
+        "widest_runs": str(sum(cell["runs"] for cell in widest)),
+        "tf32_test": digits(max(row["apart, test"] for row in precision), 1),
+        "tf32_train": digits(max(row["apart, train"] for row in precision), 1),
+        "tf32_epochs": str(precision[0]["epochs"]),
     }
+
+
+def _last_change(result: Result, cell: Any) -> tuple[float, float, float]:
+    """How far the errors of the best run, on test and training rows, moved between the last two records, and epochs between these."""
+    first, second = cell["epochs"]
+    start = f"d = {cell['d']}, N = {cell['N']}, m = {cell['m']}, {first} + {second} epochs"
+    (name,) = {key.rpartition("/")[0] for key in result.arrays.files if key.startswith(start)}
+    runs, test, train, epochs = (result.arrays[f"{name}/{what}"] for what in ("runs", "test", "train", "epochs"))
+    (own,) = [i for i, run in enumerate(runs) if (run[0], run[1]) == (cell["rate"], cell["decay"])]
+    return abs(test[own, -1] - test[own, -2]), abs(train[own, -1] - train[own, -2]), epochs[-1] - epochs[-2]
 
 
 NAMES = {"3resnet": "three-layer ResNet", "3layer": "three layers", "2layer": "two layers"}
