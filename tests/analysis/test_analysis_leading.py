@@ -194,7 +194,7 @@ def test_a_target_that_does_not_vary_is_named():
         op.analyze((X, np.column_stack([y, np.ones(30)])), task="regression")
 
 
-def test_copies_that_moved_leave_together():
+def test_copies_that_moved_leave_together(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 10)), rng.integers(0, 2, 100)
     found = op.analyze(np.concatenate([X, X + 0.3]), np.concatenate([y, y]), kinds=False)
@@ -202,6 +202,8 @@ def test_copies_that_moved_leave_together():
     assert found.copy_groups.dependent > 150
     assert found.error.value > 0.3
     assert any("the labels of a group agree too often" in sentence for sentence in found.verdict.sentences)
+    page = found.save(tmp_path / "out").joinpath("report.html").read_text(encoding="utf-8")
+    assert f"{found.copy_groups.dependent} rows in groups far from all others" in page
 
 
 def test_test_rows_of_groups_that_training_has_are_no_test(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from overparam.analysis.data_answers import Copies, CopyVerdict
 from overparam.analysis.data_controls import make_controls
 from overparam.analysis.data_growth import growth_blocks
 from overparam.analysis.data_kinds import kinds_blocks
@@ -219,7 +220,7 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
     checks = [
         ("equal rows with different labels", c["contradictions"], _groups(p.contradictions)),
         ("groups of repeated rows", c["duplicate_groups"], _groups(p.duplicate_rows)),
-        ("rows that are copies of others", a.copies, _copied(a)),
+        ("rows that are copies of others", a.copies, copies_words(a.copy_groups)),
         ("pairs almost parallel (|cos| > 0.9999)", c["near_parallel"], near),
         ("test rows equal to training rows", *leaked[0]),
         ("test rows nearly equal to training rows", *leaked[1]),
@@ -263,17 +264,17 @@ def _columns(notes: Sequence[ColumnNote]) -> tuple[tuple[str, str, str], ...]:
     return (", ".join(names), "constant", count_of(len(names), "constant column")), *others
 
 
-def _copied(a: Analysis) -> str:
-    found = a.copy_groups
-    words = {
+def copies_words(found: Copies) -> str:
+    """What was found, where that is more than the rows themselves; those of copies are listed."""
+    words: dict[CopyVerdict, str] = {
         "none": "",
-        "copies": "",
+        "copies": _groups(found.listed),
         "coincidences": "equal rows are coincidences of a few discrete columns",
         "unclear": "cannot be told apart from chance or clusters",
+        "dependent": f"{count_of(found.dependent, 'row')} in groups far from all others: of one person or recording",
         "windows": f"{count_of(found.overlapping, 'row')} overlap others: windows of a series",
-    }[found.verdict]
-    listed = _groups(found.listed) if found.verdict == "copies" else ""
-    return words or listed
+    }
+    return words[found.verdict]
 
 
 def _groups(groups: tuple[tuple[int, ...], ...]) -> str:
