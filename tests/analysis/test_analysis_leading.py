@@ -363,3 +363,14 @@ def test_two_equal_classes_that_nothing_tells_apart_are_half_wrong_and_not_all()
         assert ("a fifth of the rows in turn" in opening(ready, error)[1]) == in_folds
     assert np.mean([one.value for one in alone]) > 0.6, "of the class of the row that left there are fewer"
     assert abs(np.mean(told) - 0.5) < 0.1  # six draws of sixty tosses: a standard error of 0.03
+
+
+def test_units_of_several_targets_change_nothing():
+    random = np.random.default_rng(3)
+    X = random.normal(size=(80, 3))
+    Y = np.column_stack([X[:, 0] + 0.1 * random.normal(size=80), X[:, 1] + X[:, 2] + 0.3 * random.normal(size=80)])
+    one, other = (op.analyze((X, Y * units), task="regression") for units in ([1.0, 1.0], [1e5, 1.0]))
+    assert other.error.value == pytest.approx(one.error.value, rel=1e-6)
+    for kind in one.kinds.tried:
+        assert other.kinds.of(kind.name).error.value == pytest.approx(kind.error.value, rel=0.02)  # single precision
+    assert other.kinds.of("network").error.value < 0.3

@@ -230,10 +230,10 @@ def _scores(s: PreparedRows, found: RowScores, error: Interval, codes: np.ndarra
     """All that is told of an error, on the rows it was measured on."""
     n = len(found.y)
     if codes is None:
-        unit, around = target_scale(s.source.y)[1], columns(found.y).var(axis=0)
+        units = np.ravel(target_scale(s.source.y)[1]) * np.sqrt(columns(found.y).var(axis=0))
         targets = tuple(
-            TargetError(name, explained, _in_units(explained, unit * float(np.sqrt(variance))))
-            for name, explained, variance in zip(target_names(s.source), found.parts(), around, strict=True)
+            TargetError(name, explained, _in_units(explained, float(unit)))
+            for name, explained, unit in zip(target_names(s.source), found.parts(), units, strict=True)
             if explained is not None
         )
         residual = targets[0].residual if len(targets) == 1 else None
