@@ -133,18 +133,18 @@ def _doubts(
     if unknown:
         found += [Doubt("one at a time", each) for each in alone]
     if fitted.copies.in_order and together is not None and clearly_more(together, led):
-        found.append(Doubt("in order", together, fitted.copies.in_order))
+        found.append(Doubt("in order", together, fitted.copies.in_order, bounds=False))
     elif together is not None and together is not led and (unknown or fitted.copies.doubtful):
         found.append(Doubt("near rows", together))
     if fitted.copies.verdict == "windows":
-        found.append(Doubt("windows", None))
+        found.append(Doubt("windows", None, bounds=False))
     elif led.value < WELL * inside.guess:
         nearest = without_nearest(fitted)
         if nearest is not None:
             count, losses, groups = nearest
-            found.append(Doubt("nearest", group_interval(losses, groups, s.seed), count))
+            found.append(Doubt("nearest", group_interval(losses, groups, s.seed), count, bounds=False))
     if len(fitted.made_up):
-        found.append(Doubt("made up", _without_made_up(s, fitted), len(fitted.made_up)))
+        found.append(Doubt("made up", _without_made_up(s, fitted), len(fitted.made_up), bounds=False))
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ BINS = 30
 SHORT = {
     "the rows nearest to each left out too": "far rows",
     "a fifth of the rows left out at once": "in folds",
-    "rows left out one at a time": "alone",
+    "rows left out one at a time": "one at a time",
     "equal and near rows left out together": "together",
     "runs of like rows in the file left out together": "runs",
     "copies left out together": "together",
@@ -69,7 +69,9 @@ def _answer(a: Analysis, title: str) -> str:
         return "Cannot be told from these rows." if a.error.cannot_tell else "The lower the better, with 95% intervals."
     if title == "Is the data right?":
         what = "label" if a.labels.classes else "target"
-        told = f"{count_of(a.labels.issues, what) if a.labels.issues else f'No {what}'} rather wrong than right."
+        told = f"No {what} rather wrong than right."
+        if a.labels.issues:
+            told = f"{count_of(a.labels.issues, what)} rather wrong than right{a.labels.unless}."
         return f"Left of 0 another label is likelier. {told}" if a.labels.classes else told
     if title == "Is more data worth it?":
         if a.error.left_out_error.value <= 0:

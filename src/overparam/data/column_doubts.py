@@ -124,7 +124,7 @@ def label_notes(order: Sequence[object], asked: bool) -> list[ColumnNote]:
     words = []
     if not asked and len(order) > 2 and all(isinstance(value, int) and not isinstance(value, bool) for value in order):
         words.append(
-            f"the labels are {len(order)} whole numbers and taken for classes: for counts or grades give the task 'regression'"
+            f"the labels are {len(order)} whole numbers and taken for classes: for counts or grades say `task='regression'`"
         )
     known: dict[str, str] = {}
     for value in order:
