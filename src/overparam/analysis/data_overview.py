@@ -78,7 +78,10 @@ def _answer(a: Analysis, title: str) -> str:
             return "There is little to improve."
         return {"helps": "It should help.", "hardly helps": "Hardly."}.get(a.growth.verdict, "Cannot be told.")
     if title == "Which kind of model?" and a.kinds is not None:
-        words = {"none": "No kind is clearly better than guessing.", "cannot tell": "Cannot be told."}
+        words = {
+            "none": f"No kind {'gets clearly fewer wrong than' if a.labels.classes else 'is clearly better than'} guessing.",
+            "cannot tell": "Cannot be told.",
+        }
         return words.get(a.kinds.best, f"Best: {'trees' if a.kinds.best == 'trees' else f'the {a.kinds.best}'}.")
     return "Of a very wide network, on these labels and on others."
 
