@@ -17,7 +17,7 @@ from overparam.analysis.data_thumbnails import show
 from overparam.analysis.data_verdict import WAYS
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
-from overparam.core.words import count_of, measured, number
+from overparam.core.words import count_of, listed, measured, number
 from overparam.data import ColumnNote
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 MANY_CLASSES = 40
 """Classes whose recall the page lists."""
+MANY_NOTES = 50
+"""Lines on columns that the page has; what is done to most tables gives way to what is found in them."""
+ORDINARY = ("category", "boolean", "missing", "converted")
 FAR = 3.0
 """Guessing is drawn where it is at most this many times the highest error."""
 
@@ -252,16 +255,19 @@ def _columns(notes: Sequence[ColumnNote]) -> tuple[tuple[str, str, str], ...]:
 
     >>> notes = [ColumnNote(name, "constant", f"{name} is 0") for name in ("p0", "p8", "p9")]
     >>> _columns([*notes, ColumnNote(None, "scaled", "rows scaled to norm 1")])
-    (('p0, p8, p9', 'constant', '3 constant columns'), ('all', 'scaled', 'rows scaled to norm 1'))
+    (('p0, p8 and p9', 'constant', '3 constant columns'), ('all', 'scaled', 'rows scaled to norm 1'))
     """
     names = [note.column for note in notes if note.kind == "constant" and note.column is not None]
-    told = tuple((note.column or "all", note.kind, note.words) for note in notes)
-    if len(names) < 2:
-        return told
-    others = tuple(
-        line for note, line in zip(notes, told, strict=True) if note.column not in names or note.kind != "constant"
-    )
-    return (", ".join(names), "constant", count_of(len(names), "constant column")), *others
+    if len(names) > 1:
+        notes = [note for note in notes if note.kind != "constant" or note.column is None]
+    told = [(note.column or "all", note.kind, note.words) for note in notes]
+    if len(told) > MANY_NOTES:
+        grave = sorted(notes, key=lambda note: note.kind in ORDINARY)[:MANY_NOTES]  # of others the first
+        told = [line for note, line in zip(notes, told, strict=True) if note in grave]
+        told.append(("…", "", f"and {count_of(len(notes) - len(told), 'more line')} in result.json"))
+    if len(names) > 1:
+        told.insert(0, (listed(names, MANY_NOTES), "constant", count_of(len(names), "constant column")))
+    return tuple(told)
 
 
 def copies_words(found: Copies) -> str:

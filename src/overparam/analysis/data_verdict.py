@@ -417,7 +417,8 @@ def _columns(s: PreparedRows) -> list[str]:
 def _prepared(s: PreparedRows) -> list[str]:
     """How words became numbers, and how these and images were scaled, in one line."""
     notes = s.data.column_notes
-    texts = list(dict.fromkeys(quoted(note.column) for note in notes if note.kind == "category"))
+    names = dict.fromkeys(note.column for note in notes if note.kind == "category")
+    texts = [quoted(name) for name in names]
     done = [f"words of {listed(texts, 4)} as columns of 0 and 1"] if texts else []
     done += [note.words for kind in ("image", "scaled") for note in notes if note.kind == kind]
     return [f"Prepared: {'; '.join(done)}."] if done else []
