@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from analysis_cases import SETS, checked, same
 
@@ -168,3 +169,18 @@ def test_a_folder_of_something_else(tmp_path):
     (place / "result.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="another version"):
         op.read(place)
+
+
+def test_the_page_of_a_wide_table_is_small_too(tmp_path):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({f"a_rather_long_name_of_a_column_{i}": random.choice(list("uvw"), 90) for i in range(150)})
+    table["what it is"] = [f"a class with a long name {i % 30}" for i in range(90)]
+    found = op.analyze(table, label="what it is", kinds=False)
+    assert sum(len(note.words) for note in found.columns) > 5_000
+    columns = next(b for s in found.sections() for b in s.blocks if getattr(b, "columns", ())[:2] == ("column", "what"))
+    assert len(columns.rows) == 51
+    assert columns.rows[-1][2] == f"and {len(found.columns) - 50} more lines in result.json"
+    assert any(
+        "as columns of 0 and 1" in line and "and 146 more as columns" in line for line in found.verdict.sentences
+    )
+    assert found.save(tmp_path).joinpath("report.html").stat().st_size < 2e6

@@ -60,9 +60,12 @@ def test_sparse_matrices_loaders_images_and_features_are_analysed(tmp_path):
         assert finite(op.analyze(source)).complexity.value == plain.complexity.value
     for i, label in enumerate(SIGNS):
         (tmp_path / str(label)).mkdir(exist_ok=True)
-        pixels = np.random.default_rng(i).integers(100 * label, 120 + 100 * label, (5, 4), dtype=np.uint8)
+        size = (10, 8) if i == 3 else (5, 4)
+        pixels = np.random.default_rng(i).integers(100 * label, 120 + 100 * label, size, dtype=np.uint8)
         Image.fromarray(pixels).save(tmp_path / str(label) / f"{i:02}.png")
-    assert finite(op.analyze(tmp_path)).classes == ("0", "1")
+    images = finite(op.analyze(tmp_path))
+    assert images.classes == ("0", "1")
+    assert "Prepared: 1 of 40 images resized to 5 × 4; rows scaled to norm 1." in images.verdict.sentences
     order = np.argsort(SIGNS, kind="stable")  # as the files stand: by class, then by name
     by_features = finite(op.analyze(tmp_path, features=X40[order]))
     assert by_features.complexity.value == pytest.approx(plain.complexity.value, rel=1e-6)

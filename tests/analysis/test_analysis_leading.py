@@ -194,7 +194,7 @@ def test_a_target_that_does_not_vary_is_named():
         op.analyze((X, np.column_stack([y, np.ones(30)])), task="regression")
 
 
-def test_copies_that_moved_leave_together():
+def test_copies_that_moved_leave_together(tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 10)), rng.integers(0, 2, 100)
     found = op.analyze(np.concatenate([X, X + 0.3]), np.concatenate([y, y]), kinds=False)
@@ -202,6 +202,8 @@ def test_copies_that_moved_leave_together():
     assert found.copy_groups.dependent > 150
     assert found.error.value > 0.3
     assert any("the labels of a group agree too often" in sentence for sentence in found.verdict.sentences)
+    page = found.save(tmp_path / "out").joinpath("report.html").read_text(encoding="utf-8")
+    assert f"{found.copy_groups.dependent} rows in groups far from all others" in page
 
 
 def test_test_rows_of_groups_that_training_has_are_no_test(tmp_path):
@@ -236,9 +238,10 @@ def test_neighbours_in_the_file_that_answer_for_each_other_take_green_away():
     random = np.random.default_rng(2)
     who = np.repeat(np.arange(60), 4)
     X, y = random.normal(size=(60, 8))[who] + 0.4 * random.normal(size=(240, 8)), random.integers(2, size=60)[who]
-    error, tone, _ = estimated(op.load((X, NAMES[y])))
+    error, tone, first = estimated(op.load((X, NAMES[y])))
     assert (error.leading, tone) == ("rows left out one at a time", "warning")
-    assert [one.kind for one in error.doubts] == ["in order", "nearest"]
+    assert first.startswith("These labels can be learned if rows are independent: expect")
+    assert [(one.kind, one.bounds) for one in error.doubts] == [("in order", False), ("nearest", False)]
     assert error.upper < 0.2 < 0.35 < error.doubts[0].error.value
 
 
@@ -361,3 +364,14 @@ def test_two_equal_classes_that_nothing_tells_apart_are_half_wrong_and_not_all()
         assert ("a fifth of the rows in turn" in opening(ready, error)[1]) == in_folds
     assert np.mean([one.value for one in alone]) > 0.6, "of the class of the row that left there are fewer"
     assert abs(np.mean(told) - 0.5) < 0.1  # six draws of sixty tosses: a standard error of 0.03
+
+
+def test_units_of_several_targets_change_nothing():
+    random = np.random.default_rng(3)
+    X = random.normal(size=(80, 3))
+    Y = np.column_stack([X[:, 0] + 0.1 * random.normal(size=80), X[:, 1] + X[:, 2] + 0.3 * random.normal(size=80)])
+    one, other = (op.analyze((X, Y * units), task="regression") for units in ([1.0, 1.0], [1e5, 1.0]))
+    assert other.error.value == pytest.approx(one.error.value, rel=1e-6)
+    for kind in one.kinds.tried:
+        assert other.kinds.of(kind.name).error.value == pytest.approx(kind.error.value, rel=0.02)  # single precision
+    assert other.kinds.of("network").error.value < 0.3

@@ -220,6 +220,9 @@ def test_rare_positives_that_are_ranked_well_are_not_called_little(random):
     assert result.error.auc.lower > 0.6
     assert result.verdict.tone == "warning"
     assert "Little of these labels" not in words
+    chance = result.error.lower < result.error.guess <= result.error.upper
+    ranked = f"the difference may be chance, how rows are ranked is not: AUC {measured(result.error.auc, share=False)}."
+    assert (ranked in result.verdict.sentences[0]) == chance
 
 
 def test_several_targets_count_alike_whatever_their_units(random):
@@ -228,3 +231,27 @@ def test_several_targets_count_alike_whatever_their_units(random):
     result = op.analyze((X, Y), task="regression")
     assert result.error.explained.value == pytest.approx(0.5, abs=0.15)  # all of the first, nothing of the second
     assert result.verdict.tone != "good"
+
+
+ASSUMED = "This takes rows to be independent"
+
+
+def test_that_rows_are_taken_to_be_independent_is_said_once_where_nothing_else_says_it(random):
+    X = random.normal(size=(120, 4))
+    clean = op.load((X, X[:, 0] + X[:, 1] > 0))
+    found = op.analyze(clean, kinds=False)
+    assert found.verdict.tone == "good"
+    assert found.verdict.sentences[1].startswith(ASSUMED)
+    assert found.verdict.sentences[1].endswith("`group=`.")
+    assert sum(ASSUMED in sentence for sentence in found.verdict.sentences) == 1
+    named = op.analyze(clean.replace(groups=np.arange(120) // 4), kinds=False)
+    coins = op.analyze((X, random.integers(2, size=120)), kinds=False)
+    assert not any(ASSUMED in sentence for one in (named, coins) for sentence in one.verdict.sentences)
+
+
+def test_where_rows_do_not_seem_independent_that_is_said_and_not_assumed(random):
+    who = np.repeat(np.arange(60), 4)
+    X, y = random.normal(size=(60, 8))[who] + 0.4 * random.normal(size=(240, 8)), random.integers(2, size=60)[who]
+    found = op.analyze((X, y), kinds=False)
+    words = " ".join(found.verdict.sentences)
+    assert (ASSUMED in words, "Name what belongs together with `group=`" in words) == (False, True)

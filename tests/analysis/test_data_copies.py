@@ -1,11 +1,16 @@
 """Which equal and near rows are copies, judged by rows and labels."""
 
+from dataclasses import replace
+from typing import get_args
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
+from overparam.analysis.data_answers import CopyVerdict
 from overparam.analysis.data_copies import agreement, judge_copies, shared_residuals
+from overparam.analysis.data_page import copies_words
 from overparam.data import load, row_copies, standardise
 
 
@@ -187,3 +192,10 @@ def test_what_does_not_fit_is_one_line():
         with pytest.raises(ValueError, match=r"`(labels|probabilities)`") as error:
             judge_copies(found, *arguments)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("verdict", get_args(CopyVerdict))
+def test_the_page_has_words_for_every_verdict_on_copies(verdict):
+    found, _ = judged(np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 2)
+    told = copies_words(replace(found, verdict=verdict, listed=((0, 1),), dependent=7, overlapping=9))
+    assert bool(told) == (verdict != "none")

@@ -110,7 +110,7 @@ def test_a_lead_by_chance_is_rarely_called_one():
         if not seed:
             nothing = judge_kinds(losses, WHAT, np.arange(n), 0.3, classes=True, seed=seed)
             assert nothing.best == "none"
-            assert "none of 4 does clearly better than guessing" in kinds_sentence(nothing, True)
+            assert "none of 4 gets clearly fewer rows wrong than guessing" in kinds_sentence(nothing, True)
     assert wrong <= binom.ppf(0.999, draws, 0.05)
 
 

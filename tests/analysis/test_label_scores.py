@@ -9,10 +9,12 @@ from sklearn.neighbors import NearestNeighbors
 from overparam.analysis.data_labels import (
     combined_probabilities,
     forest_probabilities,
+    labels_say,
     nearest_by_label,
     noise_rate,
     score_labels,
     score_targets,
+    worst_labels,
 )
 from overparam.data import load
 from overparam.data.copies import comparable_rows
@@ -52,6 +54,17 @@ def test_where_classes_overlap_the_rate_is_a_bound(k):
     assert found.kind == "at most"
     assert found.rate >= flipped.mean()
     assert found.clean_error >= 0.05
+
+
+@pytest.mark.parametrize(("sharp", "kind"), [(40.0, "rate"), (3.0, "at most")])
+def test_where_noise_and_overlap_look_alike_no_label_is_said_to_be_wrong_without_that(sharp, kind):
+    _, given, p, _ = simulated(4_000, 2, 0.1, sharp)
+    scored = score_labels(as_data(given), p)
+    assert (scored.noise.kind, scored.issues > 10) == (kind, True)
+    told, heads = labels_say(scored)[-1], worst_labels(scored).columns
+    assert ("rather wrong than right, unless classes overlap there; row" in told) == (kind == "at most")
+    assert (worst_labels(scored).file, worst_labels(scored).sortable) == ("worst-labels.csv", True)
+    assert ("wrong, if no overlap" in heads, "wrong with probability" in heads) == (kind == "at most", kind == "rate")
 
 
 @pytest.mark.parametrize("share", [0.5, 0.09])

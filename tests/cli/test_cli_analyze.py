@@ -233,7 +233,7 @@ def _kinds_claim(kinds):
     one = next(one for one in kinds["tried"] if one["name"] == kinds["leading"])
     share = as_sure_as(one["error"]["upper"] - one["error"]["lower"])(one["error"]["value"])
     if kinds["best"] == "none":
-        return f"does clearly better than guessing; {SAID[kinds['leading']]} has {share} wrong in five folds"
+        return f"gets clearly fewer rows wrong than guessing; {SAID[kinds['leading']]} has {share} wrong in five folds"
     if kinds["best"] == "cannot tell":
         return f"Best kind of model: cannot tell. In five folds {SAID[kinds['leading']]} has {share} wrong"
     return f"Best kind of model: {SAID[kinds['best']]}, {share} wrong in five folds"
@@ -351,3 +351,32 @@ def test_they_say_the_same_of_several_targets(tmp_path, capsys):
         claims.append(f"'{one['name']}' has R² = {r2} and an error of about {about}")
         assert f"{one['name']} {r2} {about}" in tables
     _same(claims, terminal, page)
+
+
+def test_they_say_the_same_of_what_they_rest_on(tmp_path, capsys):
+    """That rows are independent, that classes do not overlap where labels are called wrong, that ranks tell where the error does not."""
+    random = np.random.default_rng(8)
+    frame = pd.DataFrame(random.normal(size=(300, 4)), columns=list("abcd"))
+    frame["left"] = np.where(random.random(300) < 1 / (1 + np.exp(2.0 - 1.8 * frame["a"])), "yes", "no")
+    frame.loc[np.argsort(-frame["a"])[:3], "left"] = "no"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    terminal, page, tables, values = _all_three([tmp_path / "t.csv", "--label", "left"], tmp_path / "o", capsys)
+    assumed = "This takes rows to be independent: where several are of one person, machine or place, say which with "
+    assert (assumed + "--group." in terminal, assumed + "group= ." in page) == (True, True)
+    listed = pd.read_csv(tmp_path / "o" / "labels.csv")
+    assert values["labels"]["noise"]["kind"] == "at most"
+    count = int((listed["wrong"] > 0.5).sum())
+    assert count > 1
+    claims = [
+        f"labels.csv lists {count} rows that are rather wrong than right, unless classes overlap there; row {listed['row'][0]} first",
+        f"t most {percent(values['labels']['noise']['upper'])} of the labels are wrong",
+        _kinds_claim(values["kinds"]),
+        f"the AUC is {_said(values['error']['auc'], share=False)}",
+    ]
+    _same(claims, terminal, page)
+    assert f"{count} labels rather wrong than right, unless classes overlap there." in page
+    assert "wrong, if no overlap" in tables
+    error = values["error"]
+    chance = error["lower"] < error["guess"] <= error["upper"]
+    ranked = f"the difference may be chance, how rows are ranked is not: AUC {_said(error['auc'], share=False)}."
+    assert (ranked in terminal, ranked in page) == (chance, chance)

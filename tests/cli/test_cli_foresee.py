@@ -66,6 +66,14 @@ def test_a_model_of_a_file_is_drawn_from_the_seed(folder: Path, capsys: pytest.C
     assert op.read("b").lambda_max != one["lambda_max"]
 
 
+def test_the_model_is_made_for_the_columns_it_will_get(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    np.savez("constant.npz", X=np.column_stack([X, np.ones(20)]), y=np.where(X[:, 0] > 0, 1, -1))
+    words = ["foresee", "model.py:make", "constant.npz", "--no-probe", "--out", "a"]
+    assert run([*words, "--preprocess", "standardise"]) == 0, capsys.readouterr().err
+    assert run([*words, "--max-rows", "10"]) == 0, capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["optional", "sized", "named", "model"])
 def test_the_data_are_given_where_they_are_asked_for(folder: Path, name: str) -> None:
     data = op.load("table.npz")

@@ -191,7 +191,7 @@ def test_asymmetric_flips():
         flip_labels(load((np.eye(3), [0.5, 1.5, 2.25])), {(0, 1): 0.1}, key=0)
 
 
-def test_several_targets_are_centred_each_and_scaled_together():
+def test_several_targets_are_centred_each_and_scaled_together_or_each():
     rng = np.random.default_rng(0)
     y, new = (rng.standard_normal((rows, 2)) * [3.0, 0.5] + [100.0, -7.0] for rows in (50, 20))
     test = Dataset(np.ones((20, 1)), new, labels=new, task="regression")
@@ -203,6 +203,12 @@ def test_several_targets_are_centred_each_and_scaled_together():
     )  # of numbers near 100
     np.testing.assert_allclose(found.test.y, (new - y.mean(axis=0)) / size, atol=100 * 4 * np.finfo(float).eps)
     assert "scaled together" in found.notes[-1]
+    found = standardise_targets(data, each=True)
+    np.testing.assert_allclose(found.y.std(axis=0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(
+        found.test.y, (new - y.mean(axis=0)) / y.std(axis=0), atol=100 * 4 / 0.5 * np.finfo(float).eps
+    )
+    assert found.notes[-1] == "targets were centred and scaled to variance 1, each"
     same = data.replace(y=np.tile([1.0, 2.0], (50, 1)))
     with pytest.raises(ValueError, match="every training target is 1"):
         standardise_targets(same)

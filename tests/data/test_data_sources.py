@@ -39,7 +39,7 @@ def test_a_folder_of_images(tmp_path):
     for row, name in zip(data.pictures, data.row_names, strict=True):
         assert np.array_equal(row, images[name].transpose(2, 0, 1))
     assert data.labels.tolist() == [name.split("/")[0] for name in data.row_names]
-    assert "1 file that are no images ignored" in data.notes
+    assert "1 file ignored: no image" in data.notes
     assert set(load(tmp_path, train=4, test=2).labels) == {"cat", "dog"}, "rows are drawn, not cut"
     assert load(tmp_path, key=1).rows.tolist() != data.rows.tolist()
 
@@ -57,6 +57,7 @@ def test_sizes_and_colours(tmp_path):
     assert data.image_shape == (4, 4), "the commonest size"
     assert np.abs(data.X[data.labels != 0] - 77).max() <= 1, "one grey stays that grey, JPEG to within one"
     assert "3 of 6 images resized to 4 × 4" in data.notes
+    assert [note.words for note in data.column_notes if note.kind == "image"] == ["3 of 6 images resized to 4 × 4"]
     for size, shape in ((3, (3, 3)), ("3x2", (3, 2)), ((5, 7), (5, 7)), ("2", (2, 2))):
         assert load(tmp_path, image_size=size).image_shape == shape
     save(tmp_path / "2" / "f.png", pixels(4, 4, 4))

@@ -162,6 +162,9 @@ class Doubt:
     """That way, which green needs to be as good as the leading one has to be; None where there is no number to it, and no green."""
     rows: int = 0
     """Rows it is about, where that is known."""
+    bounds: bool = True
+    """Whether new rows fare no worse than this error. If not, as where nobody knows how many rows are of one person, it makes a
+    verdict neither good nor bad."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,13 +62,22 @@ def _change_words(d: Difference) -> str:
     return f"{rows.changed:,} of the {count_of(rows.kept, 'kept row')} {have} other features now: {where}."
 
 
+def _named(column: str) -> str:
+    """A column as sentences call it; what is learned is no column of that name.
+
+    >>> _named("age"), _named("(label)")
+    ("'age'", 'the label')
+    """
+    return f"the {column[1:-1]}" if column in ("(label)", "(target)") else quoted(column)
+
+
 def _drift_words(d: Difference) -> list[str]:
     """Columns by their tests, then those that were rewritten without another distribution."""
     tested = [each.column for each in d.drift if each.q <= FOUND]
     others = [name for name in d.drifted if name not in tested]
     sentences = []
     if tested:
-        what = "New values differ from the old ones in " + listed([quoted(name) for name in tested], 5)
+        what = "New values differ from the old ones in " + listed([_named(name) for name in tested], 5)
         sentences.append(f"{what}: {count_of(len(tested), 'column')} at a false discovery rate of {FOUND:.0%}.")
     if others:
         named = listed([quoted(name) for name in others], 5)

@@ -133,18 +133,18 @@ def _doubts(
     if unknown:
         found += [Doubt("one at a time", each) for each in alone]
     if fitted.copies.in_order and together is not None and clearly_more(together, led):
-        found.append(Doubt("in order", together, fitted.copies.in_order))
+        found.append(Doubt("in order", together, fitted.copies.in_order, bounds=False))
     elif together is not None and together is not led and (unknown or fitted.copies.doubtful):
         found.append(Doubt("near rows", together))
     if fitted.copies.verdict == "windows":
-        found.append(Doubt("windows", None))
+        found.append(Doubt("windows", None, bounds=False))
     elif led.value < WELL * inside.guess:
         nearest = without_nearest(fitted)
         if nearest is not None:
             count, losses, groups = nearest
-            found.append(Doubt("nearest", group_interval(losses, groups, s.seed), count))
+            found.append(Doubt("nearest", group_interval(losses, groups, s.seed), count, bounds=False))
     if len(fitted.made_up):
-        found.append(Doubt("made up", _without_made_up(s, fitted), len(fitted.made_up)))
+        found.append(Doubt("made up", _without_made_up(s, fitted), len(fitted.made_up), bounds=False))
     return tuple(found)
 
 
@@ -230,10 +230,10 @@ def _scores(s: PreparedRows, found: RowScores, error: Interval, codes: np.ndarra
     """All that is told of an error, on the rows it was measured on."""
     n = len(found.y)
     if codes is None:
-        unit, around = target_scale(s.source.y)[1], columns(found.y).var(axis=0)
+        units = np.ravel(target_scale(s.source.y)[1]) * np.sqrt(columns(found.y).var(axis=0))
         targets = tuple(
-            TargetError(name, explained, _in_units(explained, unit * float(np.sqrt(variance))))
-            for name, explained, variance in zip(target_names(s.source), found.parts(), around, strict=True)
+            TargetError(name, explained, _in_units(explained, float(unit)))
+            for name, explained, unit in zip(target_names(s.source), found.parts(), units, strict=True)
             if explained is not None
         )
         residual = targets[0].residual if len(targets) == 1 else None

@@ -252,8 +252,8 @@ def kinds_sentence(k: Kinds, classes: bool) -> str:
 
     wrong = f"{has(first)} wrong" if classes else has(first)
     if k.best == "none":
-        few = f"none of {len(k.tried)} does clearly better than guessing"
-        return f"Best kind of model: {few}; {SAID[k.leading]} {HAVE.get(k.leading, 'has')} {wrong} in five folds."
+        none = "gets clearly fewer rows wrong than" if classes else "does clearly better than"
+        return f"Best kind of model: none of {len(k.tried)} {none} guessing; {SAID[k.leading]} {HAVE.get(k.leading, 'has')} {wrong} in five folds."
     behind = _behind(k.difference, classes)
     if k.best != "cannot tell":
         words = (

@@ -28,6 +28,9 @@ from overparam.theory import tuned_fit
 FILE = "labels.csv"
 """Every row with its scores, and a column for decisions."""
 
+WORST = "worst-labels.csv"
+"""What the page offers of it."""
+
 TREES = 400
 """Of the forest; a row is judged by those that did not see its group, about one in three."""
 SURELY = 0.01
@@ -79,7 +82,7 @@ class ScoredLabels:
     rows: numbers in the source, from 0. given, suggested: class numbers, or targets of a regression (the suggestion is
     what the other rows predict). margin: the probability of the given label less that of the likeliest other; of a
     regression minus the size of the residual, in robust standard deviations. wrong: the probability that the label is
-    wrong. same, other: the nearest row of the same label and of another (regression: nearest row; none), −1 for none.
+    wrong; where noise and overlap of the classes look alike, if these do not overlap there. same, other: the nearest row of the same label and of another (regression: nearest row; none), −1 for none.
     noise: None for regression. names: what the rows are called in the source, such as files of images; None for tables.
     target: which of several targets `given` and `suggested` are of, by name; None where there is one.
     """
@@ -100,6 +103,11 @@ class ScoredLabels:
     def issues(self) -> int:
         """How many labels are rather wrong than right; of a regression, outliers."""
         return int(np.sum(self.wrong > LIKELY))
+
+    @property
+    def unless(self) -> str:
+        """What `wrong` rests on: where noise and overlap of the classes cannot be told apart, that these do not overlap."""
+        return "" if self.noise is None or self.noise.kind == "rate" else ", unless classes overlap there"
 
     @property
     def choices(self) -> str:
@@ -177,7 +185,7 @@ def labels_say(scored: ScoredLabels, decided: bool = False) -> list[str]:
         both = [word for word in ("keep", "drop") if word in scored.classes]
         how = f" (the class {quoted(both[0])} is written label:{both[0]})" if both else ""
         lines.append(
-            f"{FILE} lists {issues:,} {what}, row {scored.rows[0]} first: fill its column `decision` with {scored.choices}{how}."
+            f"{FILE} lists {issues:,} {what}{scored.unless}{';' if scored.unless else ','} row {scored.rows[0]} first: fill its column `decision` with {scored.choices}{how}."
         )
     return lines
 
@@ -186,9 +194,10 @@ def worst_labels(scored: ScoredLabels, shown: int = 20) -> Table:
     """The table of a page."""
     numbers = scored.noise is None
     target = () if scored.target is None else ("target",)
+    wrong = "wrong, if no overlap" if scored.unless else "wrong with probability"
     columns = (
         *("row", *target, "given", "predicted" if numbers else "suggested"),
-        *(("off, in robust σ", "rather wrong", "nearest") if numbers else ("margin", "wrong with probability", "nearest alike", "nearest other")),
+        *(("off, in robust σ", "rather wrong", "nearest") if numbers else ("margin", wrong, "nearest alike", "nearest other")),
     )  # fmt: skip
 
     def place(row: int) -> int | None:
@@ -198,8 +207,7 @@ def worst_labels(scored: ScoredLabels, shown: int = 20) -> Table:
         (
             int(scored.rows[i]),
             *(() if scored.target is None else (str(scored.target[i]),)),
-            scored.label(scored.given[i]),
-            scored.label(scored.suggested[i]),
+            *(float(each[i]) if numbers else scored.label(each[i]) for each in (scored.given, scored.suggested)),
             decimal(float(-scored.margin[i] if numbers else scored.margin[i])),
             decimal(float(scored.wrong[i])),
             *([place(scored.same[i])] if numbers else [place(scored.same[i]), place(scored.other[i])]),
@@ -209,9 +217,10 @@ def worst_labels(scored: ScoredLabels, shown: int = 20) -> Table:
     return Table(
         columns,
         rows,
-        f"The first {len(rows)} of {len(scored.rows):,}; {FILE} has all.",
+        f"The first {len(rows)} of {len(scored.rows):,}; {FILE}, beside this page, has all.",
         has_samples=True,
         sortable=True,
+        file=WORST,
     )
 
 

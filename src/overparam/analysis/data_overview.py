@@ -18,7 +18,7 @@ BINS = 30
 SHORT = {
     "the rows nearest to each left out too": "far rows",
     "a fifth of the rows left out at once": "in folds",
-    "rows left out one at a time": "alone",
+    "rows left out one at a time": "one at a time",
     "equal and near rows left out together": "together",
     "runs of like rows in the file left out together": "runs",
     "copies left out together": "together",
@@ -69,14 +69,19 @@ def _answer(a: Analysis, title: str) -> str:
         return "Cannot be told from these rows." if a.error.cannot_tell else "The lower the better, with 95% intervals."
     if title == "Is the data right?":
         what = "label" if a.labels.classes else "target"
-        told = f"{count_of(a.labels.issues, what) if a.labels.issues else f'No {what}'} rather wrong than right."
+        told = f"No {what} rather wrong than right."
+        if a.labels.issues:
+            told = f"{count_of(a.labels.issues, what)} rather wrong than right{a.labels.unless}."
         return f"Left of 0 another label is likelier. {told}" if a.labels.classes else told
     if title == "Is more data worth it?":
         if a.error.left_out_error.value <= 0:
             return "There is little to improve."
         return {"helps": "It should help.", "hardly helps": "Hardly."}.get(a.growth.verdict, "Cannot be told.")
     if title == "Which kind of model?" and a.kinds is not None:
-        words = {"none": "No kind is clearly better than guessing.", "cannot tell": "Cannot be told."}
+        words = {
+            "none": f"No kind {'gets clearly fewer wrong than' if a.labels.classes else 'is clearly better than'} guessing.",
+            "cannot tell": "Cannot be told.",
+        }
         return words.get(a.kinds.best, f"Best: {'trees' if a.kinds.best == 'trees' else f'the {a.kinds.best}'}.")
     return "Of a very wide network, on these labels and on others."
 

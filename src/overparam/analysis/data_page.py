@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from overparam.analysis.data_answers import Copies, CopyVerdict
 from overparam.analysis.data_controls import make_controls
 from overparam.analysis.data_growth import growth_blocks
 from overparam.analysis.data_kinds import kinds_blocks
@@ -16,7 +17,7 @@ from overparam.analysis.data_thumbnails import show
 from overparam.analysis.data_verdict import WAYS
 from overparam.core.bracketed import Interval
 from overparam.core.sections import Block, Figure, Line, Section, Table, Text, series
-from overparam.core.words import count_of, measured, number
+from overparam.core.words import count_of, listed, measured, number
 from overparam.data import ColumnNote
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 MANY_CLASSES = 40
 """Classes whose recall the page lists."""
+MANY_NOTES = 50
+"""Lines on columns that the page has; what is done to most tables gives way to what is found in them."""
+ORDINARY = ("category", "boolean", "missing", "converted")
 FAR = 3.0
 """Guessing is drawn where it is at most this many times the highest error."""
 
@@ -219,7 +223,7 @@ def _problems(a: Analysis) -> tuple[Block, ...]:
     checks = [
         ("equal rows with different labels", c["contradictions"], _groups(p.contradictions)),
         ("groups of repeated rows", c["duplicate_groups"], _groups(p.duplicate_rows)),
-        ("rows that are copies of others", a.copies, _copied(a)),
+        ("rows that are copies of others", a.copies, copies_words(a.copy_groups)),
         ("pairs almost parallel (|cos| > 0.9999)", c["near_parallel"], near),
         ("test rows equal to training rows", *leaked[0]),
         ("test rows nearly equal to training rows", *leaked[1]),
@@ -251,29 +255,32 @@ def _columns(notes: Sequence[ColumnNote]) -> tuple[tuple[str, str, str], ...]:
 
     >>> notes = [ColumnNote(name, "constant", f"{name} is 0") for name in ("p0", "p8", "p9")]
     >>> _columns([*notes, ColumnNote(None, "scaled", "rows scaled to norm 1")])
-    (('p0, p8, p9', 'constant', '3 constant columns'), ('all', 'scaled', 'rows scaled to norm 1'))
+    (('p0, p8 and p9', 'constant', '3 constant columns'), ('all', 'scaled', 'rows scaled to norm 1'))
     """
     names = [note.column for note in notes if note.kind == "constant" and note.column is not None]
-    told = tuple((note.column or "all", note.kind, note.words) for note in notes)
-    if len(names) < 2:
-        return told
-    others = tuple(
-        line for note, line in zip(notes, told, strict=True) if note.column not in names or note.kind != "constant"
-    )
-    return (", ".join(names), "constant", count_of(len(names), "constant column")), *others
+    if len(names) > 1:
+        notes = [note for note in notes if note.kind != "constant" or note.column is None]
+    told = [(note.column or "all", note.kind, note.words) for note in notes]
+    if len(told) > MANY_NOTES:
+        grave = sorted(notes, key=lambda note: note.kind in ORDINARY)[:MANY_NOTES]  # of others the first
+        told = [line for note, line in zip(notes, told, strict=True) if note in grave]
+        told.append(("…", "", f"and {count_of(len(notes) - len(told), 'more line')} in result.json"))
+    if len(names) > 1:
+        told.insert(0, (listed(names, MANY_NOTES), "constant", count_of(len(names), "constant column")))
+    return tuple(told)
 
 
-def _copied(a: Analysis) -> str:
-    found = a.copy_groups
-    words = {
+def copies_words(found: Copies) -> str:
+    """What was found, where that is more than the rows themselves; those of copies are listed."""
+    words: dict[CopyVerdict, str] = {
         "none": "",
-        "copies": "",
+        "copies": _groups(found.listed),
         "coincidences": "equal rows are coincidences of a few discrete columns",
         "unclear": "cannot be told apart from chance or clusters",
+        "dependent": f"{count_of(found.dependent, 'row')} in groups far from all others: of one person or recording",
         "windows": f"{count_of(found.overlapping, 'row')} overlap others: windows of a series",
-    }[found.verdict]
-    listed = _groups(found.listed) if found.verdict == "copies" else ""
-    return words or listed
+    }
+    return words[found.verdict]
 
 
 def _groups(groups: tuple[tuple[int, ...], ...]) -> str:

@@ -140,7 +140,7 @@ def prepare_rows(source: Dataset, how: str, limit: int, seed: int) -> PreparedRo
         source, taken = _some(source, limit, seed)
         notes.append(f"{limit:,} of {total:,} rows were used, {taken}; `max_rows` sets how many")
     source = source.in_source_order()  # a table, a frame and an array of the same rows give the same numbers
-    data = standardise_targets(preprocess(source, how))
+    data = standardise_targets(preprocess(source, how), each=True)
     if source.task == "regression":
         _require_variety(source)
     notes.extend(note for note in data.notes if note not in notes)

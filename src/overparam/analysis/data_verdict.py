@@ -51,8 +51,8 @@ WAYS = {
     "folds": "a fifth of the rows left out at once",
 }
 """Other ways of leaving rows out, in words."""
-OF_OTHERS = ("in order", "nearest")
-"""What is told of rows of another person or place, if there are persons or places: that is always said, and makes a verdict neither good nor bad."""
+BELONGING = ("in order", "nearest", "windows")
+"""Doubts on whether rows are independent."""
 
 
 def give_verdict(
@@ -74,6 +74,7 @@ def give_verdict(
         first,
         *_used(s),
         *_targets(error),
+        *(_assumed(s, error, copies) if tone != "bad" and not leads else ()),
         *_beside(s, error),
         *(_rival(s, error) if (kinds is None or error.left_out is not None) and not error.cannot_tell else ()),
         *(() if kinds is None or error.cannot_tell else [kinds_sentence(kinds, s.classes)]),
@@ -105,13 +106,16 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
     if error.left_out is not None and found == ["bad"] and not _unlike(error):
         # few test rows do not prove that nothing carries over where training rows left out say that something does
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
-    but, first = "", found[0]
+    but, first, belonging = "", found[0], False
     for doubt in error.doubts:
-        judged = None if doubt.kind in ("made up", *OF_OTHERS) else doubt.error
-        found.append("warning" if judged is None else _tone(s, error, judged, error.rival))
+        judged: Tone = "warning"
+        if doubt.bounds and doubt.error is not None:
+            judged = _tone(s, error, doubt.error, error.rival)
+        found.append(judged)
+        belonging |= doubt.kind in BELONGING
         if doubt.kind not in WAYS or doubt.error is None or doubt.error.value <= error.value:
             continue
-        if doubt.kind in OF_OTHERS or TONES.index(found[-1]) < TONES.index(first):
+        if not doubt.bounds or TONES.index(judged) < TONES.index(first):
             but = f"; with {WAYS[doubt.kind]} {_of_rows(s, doubt.error)}"
     tone = min(found, key=TONES.index)
     what = "labels" if s.classes else "targets"
@@ -120,13 +124,22 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
         "warning": f"These {what} can be learned in part",
         "bad": f"Little of these {what} carries over to new rows",
     }[tone]
-    return tone, f"{said}: {_expected(error)}{but}."
+    if tone == "warning" and first == "good" and belonging:
+        said = f"These {what} can be learned if rows are independent"
+    return tone, f"{said}: {_expected(error, ranked=tone == 'warning' and is_uneven(s, error.guess))}{but}."
 
 
-def _expected(error: ErrorEstimate) -> str:
-    """What to expect of new rows, how that was found, and what guessing would give."""
+def _expected(error: ErrorEstimate, ranked: bool = False) -> str:
+    """What to expect of new rows, how that was found, and what guessing would give.
+
+    ranked: whether the AUC may say that something is learned where the error does not.
+    """
     if error.explained is None:
-        chance = "; the difference may be chance" if error.lower < error.guess <= error.upper else ""
+        chance = ""
+        if error.lower < error.guess <= error.upper:
+            chance = "; the difference may be chance"
+            if ranked and error.auc is not None and error.auc.lower > RANKED:
+                chance += f", how rows are ranked is not: AUC {measured(error.auc, share=False)}"
         guess = f"always naming the commonest class is wrong {percent(error.guess)} of the time{chance}"
         return f"expect {measured(error.interval, level=True)} of new rows wrong, {_basis(error)}; {guess}"
     told = explained_words(error.explained, level=True)
@@ -198,6 +211,16 @@ def _least_found(error: ErrorEstimate | Scores) -> tuple[ClassFound, Interval] |
     """The class of which the smallest share of rows is put into it."""
     there = [(one, one.recall) for one in error.recalls if one.recall is not None]
     return min(there, key=lambda pair: pair[1].value, default=None)
+
+
+def _assumed(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> list[str]:
+    """That rows are taken to be independent, where nothing else says what to do if they are not."""
+    told = copies.verdict in ("windows", "dependent") or any(one.kind in BELONGING for one in error.doubts)
+    if s.data.groups is not None or told or error.cannot_tell:
+        return []
+    return [
+        "This takes rows to be independent: where several are of one person, machine or place, say which with `group=`."
+    ]
 
 
 def _used(s: PreparedRows) -> list[str]:
@@ -392,11 +415,12 @@ def _columns(s: PreparedRows) -> list[str]:
 
 
 def _prepared(s: PreparedRows) -> list[str]:
-    """How words became numbers, and how these were scaled, in one line."""
+    """How words became numbers, and how these and images were scaled, in one line."""
     notes = s.data.column_notes
-    texts = list(dict.fromkeys(quoted(note.column) for note in notes if note.kind == "category"))
+    names = dict.fromkeys(note.column for note in notes if note.kind == "category")
+    texts = [quoted(name) for name in names]
     done = [f"words of {listed(texts, 4)} as columns of 0 and 1"] if texts else []
-    done += [note.words for note in notes if note.kind == "scaled"]
+    done += [note.words for kind in ("image", "scaled") for note in notes if note.kind == kind]
     return [f"Prepared: {'; '.join(done)}."] if done else []
 
 

@@ -226,7 +226,7 @@ def prepare_foresee(
     one_of(dtype, "dtype", ("float64",), "derivatives are computed in float64 only")
     lr, momentum, convention = _from_optimizer(optimizer, lr, momentum)
     key = whole_number(key, "key")
-    rows, whole = _rows(as_dataset(data, y, key=key, **reading), preprocess, max_rows, key)
+    rows, whole = rows_of_model(as_dataset(data, y, key=key, **reading), preprocess, max_rows, key)
     with within_memory(rows.n):
         subject = subject_of(model, rows, params, key, device)
         subject.outputs  # noqa: B018  computed once, here, where there may be too little memory
@@ -329,8 +329,8 @@ def _as_mean(convention: str, objective: str, targets: np.ndarray) -> float:
     return loss_scale(convention, n) / loss_scale("mse" if objective == "squared" else "mean", n, k)
 
 
-def _rows(data: Dataset, how: str, max_rows: int | None, key: int) -> tuple[Dataset, int]:
-    """The rows to use, and how many there were."""
+def rows_of_model(data: Dataset, how: str, max_rows: int | None, key: int) -> tuple[Dataset, int]:
+    """The rows as the model sees them, constant columns gone where they are scaled, and how many there were."""
     whole = data.n
     most = MOST_ROWS if max_rows is None else whole_number(max_rows, "max_rows", least=1)
     if whole > most:

@@ -200,7 +200,7 @@ def _without_law(f: Forecast) -> list[str]:
     )
     return [
         *high,
-        f"{told}; lowest after that many steps at {_rate(best or 0.0)}, from {number(f.first_loss, 3)} to {number(least, 3)}.",
+        f"{told}; lowest at the end at a rate of {_rate(best or 0.0)}, from {number(f.first_loss, 3)} to {number(least, 3)}.",
         f"{curvature}.",
     ]
 

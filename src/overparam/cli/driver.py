@@ -107,7 +107,8 @@ def _shared_options(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="Folder for result.json, arrays.npz and report.html; overparam-out/COMMAND-DATA if not given."
+            "--out",
+            help="Folder for result.json, arrays.npz and report.html; if not given, in overparam-out, called COMMAND-DATA.",
         ),
     ] = None,
     overwrite: Annotated[
@@ -127,7 +128,7 @@ def _shared_options(
     cluster: Annotated[
         str | None,
         typer.Option(
-            "--cluster", help="A dask scheduler such as tcp://10.0.0.1:8786, or local: its workers share the work."
+            "--cluster", help="A dask scheduler such as tcp://host:8786, or local: its workers share the work."
         ),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show what it will cost and stop.")] = False,
@@ -137,7 +138,7 @@ def _shared_options(
     no_samples: NoSamples = False,
     fail_if: Annotated[
         str | None,
-        typer.Option("--fail-if", help="Exit with 3 where one of these is so, such as 'error>0.1,copies>0,leak'."),
+        typer.Option("--fail-if", help="Exit with 3 where one of these is so, such as 'error>0.1,leak'."),
     ] = None,
 ) -> None:
     """The options of every question; a signature alone."""

@@ -44,10 +44,12 @@ def command(
 ) -> Job[Forecast]:
     """Stable rates, the loss curve and until when to believe it, for a PyTorch, Flax or Equinox MODEL on DATA. Writes a page."""
     from overparam.analysis import prepare_foresee
+    from overparam.analysis.model_forecast import rows_of_model
 
     data = given.read()
+    seen, _ = rows_of_model(data, preprocess, max_rows, given.seed)  # has the columns that the model will get
     return prepare_foresee(
-        model_from(model, data, given.seed),
+        model_from(model, seen, given.seed),
         data,
         objective=objective,
         lr=lr,

@@ -124,7 +124,7 @@ def label_notes(order: Sequence[object], asked: bool) -> list[ColumnNote]:
     words = []
     if not asked and len(order) > 2 and all(isinstance(value, int) and not isinstance(value, bool) for value in order):
         words.append(
-            f"the labels are {len(order)} whole numbers and taken for classes: for counts or grades give the task 'regression'"
+            f"the labels are {len(order)} whole numbers and taken for classes: for counts or grades say `task='regression'`"
         )
     known: dict[str, str] = {}
     for value in order:
@@ -145,7 +145,7 @@ def _leaks(raw: Raw, rows: np.ndarray, targets: np.ndarray, k: int) -> list[Colu
     if not np.isfinite(X).all():  # an error of the Dataset
         return []
     found: dict[str, str] = {}
-    holes = [(name, mask[rows].astype(np.float64)) for name, mask in raw.holes]
+    holes = [(hole.column, hole.where[rows].astype(np.float64)) for hole in raw.holes]
     if k:  # classes of a few rows cannot be told from others
         enough = np.bincount(targets, minlength=k)[targets] >= 4
         there, targets = np.unique(targets[enough], return_inverse=True)

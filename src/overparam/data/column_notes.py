@@ -24,6 +24,7 @@ KINDS = (
     "constant",  # the same value in every training row
     "task",  # labels that may be meant otherwise: whole numbers taken for classes, classes that differ in capitals alone
     "leak",  # gives the target away
+    "image",  # images resized, made colour, or freed of transparency
     "decided",  # labels changed and rows left out by people
     "order",  # rows, or a column that counts them, in the order of the target
 )

@@ -46,7 +46,7 @@ def choose_task(labels: np.ndarray, task: str | None = None) -> tuple[str, str]:
         return "classes", count_of(k, "distinct whole number")
     return (
         "regression",
-        f"{count_of(k, 'distinct whole number')} in {count_of(len(labels), 'row')}; if they are classes, give the task 'classes'",
+        f"{count_of(k, 'distinct whole number')} in {count_of(len(labels), 'row')}; if they are classes, say `task='classes'`",
     )
 
 

@@ -286,10 +286,11 @@ def preprocess(data: Dataset, how: str = "auto") -> Dataset:
     return data
 
 
-def standardise_targets(data: Dataset) -> Dataset:
+def standardise_targets(data: Dataset, *, each: bool = False) -> Dataset:
     """Regression targets centred and scaled to variance 1, test targets as those of the training rows; classes stay as they are.
 
-    Several targets are centred each, and scaled together, to a mean variance of 1.
+    Several targets are centred each, and scaled together, to a mean variance of 1; or each to a variance of its own of 1, so that
+    units do not decide which of them counts.
 
     >>> standardise_targets(Dataset(np.ones((2, 1)), np.array([1.0, 3.0]), labels=np.array([1.0, 3.0]), task="regression")).y
     array([-1.,  1.])
@@ -298,27 +299,31 @@ def standardise_targets(data: Dataset) -> Dataset:
         return data
     if float(np.ptp(data.y, axis=0).max()) == 0:
         raise ValueError(f"{data.name}: every training target is {np.ravel(data.y)[0]:g}; there is nothing to learn")
-    top, mean, spread = _scale(data.y)
+    top, mean, spread = _scale(data.y, each)
     test = data.test and data.test.replace(y=(data.test.y / top - mean) / spread)
-    several = "each, and scaled together to a mean variance of 1" if data.y.ndim > 1 else "and scaled to variance 1"
+    several = "and scaled to variance 1"
+    if data.y.ndim > 1:
+        several = "and scaled to variance 1, each" if each else "each, and scaled together to a mean variance of 1"
     return data.replace(y=(data.y / top - mean) / spread, test=test, note=f"targets were centred {several}")
 
 
-def target_scale(y: np.ndarray) -> tuple[np.ndarray, float]:
-    """What `standardise_targets` subtracts and divides by, in the units of the targets.
+def target_scale(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What `standardise_targets` subtracts and divides by, in the units of the targets, each by its own.
 
-    >>> target_scale(np.array([1.0, 3.0]))
-    (np.float64(2.0), 1.0)
+    >>> target_scale(np.array([[1.0, 10.0], [3.0, 30.0]]))
+    (array([ 2., 20.]), array([ 1., 10.]))
     """
-    top, mean, spread = _scale(y)
+    top, mean, spread = _scale(y, each=True)
     return mean * top, spread * top
 
 
-def _scale(y: np.ndarray) -> tuple[float, np.ndarray, float]:
+def _scale(y: np.ndarray, each: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The largest size, and mean and spread of targets over it, so that squares neither over- nor underflow."""
-    top = float(np.abs(y).max()) or 1.0
+    top = np.abs(y).max(axis=0 if each else None)
+    top = np.where(top > 0, top, 1.0)
     mean = (y / top).mean(axis=0)
-    return top, mean, float(np.sqrt(np.mean((y / top - mean) ** 2))) or 1.0
+    spread = np.sqrt(np.mean((y / top - mean) ** 2, axis=0 if each else None))
+    return top, mean, np.where(spread > 0, spread, 1.0)
 
 
 def _both(

@@ -20,6 +20,9 @@ MOST_POINTS = 4000
 NUMBERS_A_PAGE = 80_000
 """About 0.8 MB of JSON: with the 1.6 MB of plotly, packed, a page of the largest results stays under 3 MB."""
 
+POINTS_OF_SMALL = 100
+"""Of a series in a small figure, which is 270 pixels wide: those of the large one below it are all there."""
+
 _SYMBOLS = {"circle": "circle", "square": "square", "triangle": "triangle-up", "diamond": "diamond", "cross": "x"}
 _ORDER = {"bars": 0, "points": 1, "line": 2}
 FILTER = {"id": 0x4000000000000001, "preset": 1, "dict_size": 1 << 23, "lc": 3, "lp": 0, "pb": 0}

@@ -22,7 +22,14 @@ from overparam.core.words import MISSING, byte_size, duration, number
 from overparam.report import blocks, style
 from overparam.report.axes import Canvas, canvas
 from overparam.report.drawing import render_svg
-from overparam.report.interactive import embedded, plotly_bundle, plotly_of, points_a_series, surface_json
+from overparam.report.interactive import (
+    POINTS_OF_SMALL,
+    embedded,
+    plotly_bundle,
+    plotly_of,
+    points_a_series,
+    surface_json,
+)
 from overparam.report.surface_drawing import render_surface_svg, thinned
 
 CARD_POINTS, CARD_ROWS = 200, 20
@@ -42,7 +49,7 @@ def render_page(parts: Parts, *, samples: bool = True) -> str:
     live = [block for block in every if isinstance(block, Controls)]
     plotly = plotly_bundle() if figures or surfaces else None
     limit = points_a_series(figures)
-    canvases = [canvas(figure, limit) for figure in figures]
+    canvases = [canvas(figure, min(limit, POINTS_OF_SMALL) if figure.small else limit) for figure in figures]
     numbered, reliefs, dials = enumerate(canvases), enumerate(surfaces), itertools.count()
 
     def draw(block: Figure | Surface | Controls) -> str:

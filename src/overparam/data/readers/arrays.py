@@ -17,7 +17,7 @@ from overparam.data.column_notes import Notebook
 from overparam.data.labels import as_labels
 from overparam.data.readers.dates import is_temporal
 from overparam.data.readers.encoding import mean_of
-from overparam.data.readers.reader import MISSING_VALUES, Raw
+from overparam.data.readers.reader import MISSING_VALUES, Hole, Raw
 from overparam.data.readers.table_sources import frame_kind, read_frame, read_object_array
 from overparam.data.readers.tables import is_number
 
@@ -73,8 +73,7 @@ def raw_from_arrays(
         total=len(labels),
         notes=tuple(book.words),
         column_notes=tuple(book.columns),
-        holes=tuple((f"column {column}", gone) for column, gone in filled.items()),
-        fills=tuple((f"column {column}", float(X[gone, column][0])) for column, gone in filled.items()),
+        holes=tuple(Hole(f"column {column}", gone, float(X[gone, column][0])) for column, gone in filled.items()),
     )
 
 

@@ -15,7 +15,7 @@ from overparam.data.labels import whole_numbers
 from overparam.data.readers.encoders import Chosen, Encoder, given_labels, values_as
 from overparam.data.readers.held_out_tables import like_training, tell_unknown
 from overparam.data.readers.identifiers import LEAST_IDS, counted_words, looks_counted, looks_grouped
-from overparam.data.readers.reader import IDS, MISSING_VALUES, Raw
+from overparam.data.readers.reader import IDS, MISSING_VALUES, Hole, Raw
 from overparam.data.readers.tables import Column, Table, amount, find_column
 
 MANY_TEXTS = 50
@@ -62,9 +62,10 @@ def table_to_raw(
         tell_unknown(test, held, encoders, kept, book)
         raw = replace(raw, test=_encoded(test, held, encoders, kept))
     identifiers = tuple((column.name, column.values[rows]) for column in chosen.features if column.name in numbered)
-    holes = tuple((c.name, c.missing[rows]) for c in features if c.missing[rows].any())
-    fills = tuple((one.column, one.fill) for one in encoders if one.kind != "text" and one.column in dict(holes))
-    raw = replace(raw, identifiers=identifiers, holes=holes, fills=fills)
+    numbers = {one.column: one.fill for one in encoders if one.kind != "text"}
+    gaps = ((column.name, column.missing[rows]) for column in features)
+    holes = tuple(Hole(name, where, numbers.get(name)) for name, where in gaps if where.any())
+    raw = replace(raw, identifiers=identifiers, holes=holes)
     return replace(raw, notes=tuple(book.words), column_notes=tuple(book.columns))
 
 

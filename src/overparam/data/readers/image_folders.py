@@ -16,6 +16,7 @@ from overparam.core import checks
 from overparam.core.machine import available_memory
 from overparam.core.reading import MOST_TIMES, one_line
 from overparam.core.words import byte_size, count_of
+from overparam.data.column_notes import ColumnNote
 from overparam.data.readers.reader import Raw
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
@@ -103,14 +104,15 @@ def _read(folder: Path, size: tuple[int, ...] | None, colour: bool | None) -> Ra
             pass
     resized = len(paths) - sizes[(height, width)]
     notes = [f"{count_of(len(paths), 'image')} in {count_of(len(classes), 'folder')}, {'colour' if colour else 'grey'}"]
+    changed = []
     if resized:
-        notes.append(f"{resized:,} of {count_of(len(paths), 'image')} resized to {height} × {width}")
+        changed.append(f"{resized:,} of {count_of(len(paths), 'image')} resized to {height} × {width}")
     if colour and any(mode in GREY for mode in modes):
-        notes.append("grey images among them repeated in three colours")
+        changed.append("grey images among them repeated in three colours")
     if sum(modes[mode] for mode in ("RGBA", "LA", "PA")):
-        notes.append("transparency left out")
+        changed.append("transparency left out")
     if others:
-        notes.append(f"{count_of(others, 'file')} that are no images ignored")
+        changed.append(f"{count_of(others, 'file')} ignored: no {'image' if others == 1 else 'images'}")
     return Raw(
         X=X.reshape(len(paths), -1),
         labels=_label_array(labels),
@@ -118,7 +120,8 @@ def _read(folder: Path, size: tuple[int, ...] | None, colour: bool | None) -> Ra
         kind="image",
         image_shape=shape,
         row_names=np.array([path.relative_to(folder).as_posix() for path in paths]),
-        notes=tuple(notes),
+        notes=(*notes, *changed),
+        column_notes=tuple(ColumnNote(None, "image", words) for words in changed),
         shuffle=True,
         task="classes",
     )

@@ -18,6 +18,14 @@ IDS = ("auto", "drop", "keep")
 """What can be done with columns that count: left out of tables and kept in arrays, left out, or kept."""
 
 
+class Hole(NamedTuple):
+    """A column with missing values: where they were, (n,), and the number that stands for them; None where they are a category."""
+
+    column: str
+    where: np.ndarray
+    fill: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class Raw:
     """Features and labels as read, before any row is chosen.
@@ -28,7 +36,7 @@ class Raw:
     shown: the rows to look at where X holds features computed of them. total: rows of the source, those dropped included.
     label_names: of the columns that the labels are, where they have names.
     identifiers: names and values of columns that number or name the rows, whether they are features or not.
-    holes: names of columns with missing values that were filled, and where. fills: those of them that are numbers, and with which.
+    holes: columns with missing values, which were filled.
     """
 
     X: np.ndarray
@@ -47,11 +55,15 @@ class Raw:
     sources: tuple[str, ...] | None = None
     total: int | None = None
     identifiers: tuple[tuple[str, np.ndarray], ...] = ()
-    holes: tuple[tuple[str, np.ndarray], ...] = ()
-    fills: tuple[tuple[str, float], ...] = ()
+    holes: tuple[Hole, ...] = ()
     shuffle: bool = False
     task: str | None = None
     label_names: tuple[str, ...] | None = None
+
+    @property
+    def fills(self) -> tuple[tuple[str, float], ...]:
+        """Of columns of numbers with missing values, what stands for these."""
+        return tuple((hole.column, hole.fill) for hole in self.holes if hole.fill is not None)
 
 
 class Reader(NamedTuple):
