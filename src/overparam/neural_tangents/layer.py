@@ -8,15 +8,18 @@ import functools
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from overparam.core.traced import smooth
+from overparam.layers import Pairs
 from overparam.layers.kernel_pairs import silenced
 from overparam.layers.layer import Chain, any_pools, applied, applied_masked, output_of, passed
 from overparam.layers.windows import as_uncorrelated, equal_positions
+from overparam.neural_tangents.arithmetic import changed, plain
 from overparam.neural_tangents.kernel import (
     Kernel,
     MaskedArray,
@@ -189,7 +192,7 @@ def supports_masking(remask_kernel: bool) -> Callable[..., Any]:
                 if not remask_kernel:
                     return out
                 pairs = pairs_of_kernel(out.replace(nngp=out.nngp))
-                return kernel_of_pairs(out, silenced(smooth, pairs, pairs.masks))  # pyright: ignore
+                return kernel_of_pairs(out, changed(lambda xp, each: silenced(xp, each, each.masks), pairs))  # pyright: ignore
 
             return init_fn, apply_masked, kernel_masked
 
@@ -417,12 +420,17 @@ def adapted(
         chain = chain_of(sample_shape(came[0], *place))
         if any_axes and not chain:
             return kernel
-        pairs = pairs_of_kernel(kernel)
-        if any_pools(chain) and not pairs.across:  # that equal positions are enough says that others are uncorrelated
-            wide = passed(chain, smooth, as_uncorrelated(smooth, pairs))
-            pairs = equal_positions(smooth, wide) if wide.grid else wide
-        else:
-            pairs = passed(chain, smooth, pairs)
+
+        def change(xp: ModuleType, pairs: Pairs) -> Pairs:
+            layers = plain(chain) if xp is np else chain
+            if not any_pools(chain) or pairs.across:
+                return passed(layers, xp, pairs)
+            wide = passed(
+                layers, xp, as_uncorrelated(xp, pairs)
+            )  # that equal positions are enough says that others are uncorrelated
+            return equal_positions(xp, wide) if wide.grid else wide
+
+        pairs = changed(change, pairs_of_kernel(kernel))
         if any_axes:
             shapes, gone = came, place
         else:
