@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -19,7 +20,7 @@ from overparam.layers import Pairs
 from overparam.layers.kernel_pairs import silenced
 from overparam.layers.layer import Chain, any_pools, applied, applied_masked, output_of, passed
 from overparam.layers.windows import as_uncorrelated, equal_positions
-from overparam.neural_tangents.arithmetic import changed, plain
+from overparam.neural_tangents.arithmetic import FEW, changed, known, numbers, plain
 from overparam.neural_tangents.kernel import (
     Kernel,
     MaskedArray,
@@ -245,6 +246,10 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
             raise NotImplementedError(
                 "`pattern` belongs to `Aggregate`, which is not offered; multiply by the graph's matrix first"
             )
+        if not options and _many(x1_or_kernel, x2, requirements(kernel_fn), diagonal_spatial):
+            names = get if get is None or isinstance(get, str) else tuple(get)
+            with contextlib.suppress(jax.errors.JAXTypeError):  # a layer of one's own may look at numbers
+                return _carrying(compiled(x1_or_kernel, x2, names, mask_constant, diagonal_batch, diagonal_spatial))
         if all(is_kernel(leaf) for leaf in jax.tree.leaves(x1_or_kernel, is_leaf=is_kernel)) and x2 is None:
             made = of_kernels(x1_or_kernel, **options)
         else:
@@ -271,10 +276,47 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
                 made = _with_all_samples(made, alone)
         return chosen(made, get)
 
+    @functools.partial(jax.jit, static_argnums=(2, 3, 4, 5))
+    def compiled(x1: Any, x2: Any, get: Any, mask_constant: Any, diagonal_batch: Any, diagonal_spatial: Any) -> Any:
+        made = any_inputs(
+            x1,
+            x2,
+            get,
+            mask_constant=mask_constant,
+            diagonal_batch=diagonal_batch,
+            diagonal_spatial=diagonal_spatial,
+        )
+        return made, jax.tree.map(
+            lambda each: pairs_of_kernel(each) if is_kernel(each) else None, made, is_leaf=is_kernel
+        )
+
     any_inputs = jax.numpy_rank_promotion("allow")(any_inputs)
     any_inputs.requirements = requirements(kernel_fn)  # pyright: ignore[reportFunctionMemberAccess]
     any_inputs.sets_shapes = True  # pyright: ignore[reportFunctionMemberAccess]
     return any_inputs
+
+
+def _many(x1: Any, x2: Any, needs: dict[str, Any], diagonal_spatial: bool | None) -> bool:
+    """Whether these are known arrays, and too many numbers for NumPy: then the whole network is compiled."""
+    x2 = x1 if x2 is None else x2
+    if not known(x1, x2) or min(x1.ndim, x2.ndim) < 2:
+        return False
+    samples, channels = (needs.get("batch_axis", 0), needs.get("channel_axis", -1))
+    if channels is None:
+        return x1.shape[samples] * x2.shape[samples] > FEW
+    diagonal = needs.get("diagonal_spatial", False) if diagonal_spatial is None else diagonal_spatial
+    return numbers(x1.shape, x2.shape, samples, channels, not diagonal) > FEW
+
+
+def _carrying(made: tuple[Any, Any]) -> Any:
+    """Kernels that come out of a compiled function, with the pairs that came beside them."""
+
+    def of(one: Any, pairs: Any) -> Any:
+        if is_kernel(one):
+            one.__dict__["pairs"] = pairs
+        return one
+
+    return jax.tree.map(of, *made, is_leaf=lambda each: each is None or is_kernel(each))
 
 
 def _with_all_samples(made: Any, alone: list[Any]) -> Any:
