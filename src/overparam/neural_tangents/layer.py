@@ -436,8 +436,8 @@ def adapted(
         shape = tuple(int(size) for size in input_shape)
         return shape_out(shape, *axes), init(key, sample_shape(shape, *axes))
 
-    def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
-        value, mask = parted(inputs, options.get("mask_constant"))
+    @jax.jit  # one program a layer, for scripts that compile nothing
+    def forward(params: Any, value: Any, mask: Any) -> tuple[Any, Any]:
         x, mask = (None if each is None else samples_first(jnp.asarray(each), *axes) for each in (value, mask))
         shape = x.shape[1:]  # pyright: ignore[reportOptionalMemberAccess]
         with jax.numpy_rank_promotion("allow"):
@@ -451,7 +451,11 @@ def adapted(
                 y = y.transpose(0, *(1 + place for place in order_out), y.ndim - 1)
             return jnp.moveaxis(y, (0, -1), tuple(each % y.ndim for each in out))
 
-        return arranged(y) if mask is None else MaskedArray(arranged(y), arranged(mask))
+        return arranged(y), None if mask is None else arranged(mask)
+
+    def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
+        y, mask = forward(params, *parted(inputs, options.get("mask_constant")))
+        return y if mask is None else MaskedArray(y, mask)
 
     needs = {} if any_axes else {"batch_axis": axes[0], "channel_axis": axes[1]}
 
