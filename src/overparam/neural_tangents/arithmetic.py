@@ -80,5 +80,7 @@ def plain(part: Any) -> Any:
 
 def of_jax(array: np.ndarray, wide: bool) -> Any:
     """The array as JAX's, in float64 or float32, also where JAX is set to the other by now."""
+    if array.dtype.kind == "f":
+        array = np.asarray(array, np.float64 if wide else np.float32)
     with jax.ensure_compile_time_eval(), jax.enable_x64(wide):
         return jnp.asarray(array)

@@ -134,7 +134,7 @@ def empirical_ntk_fn(
         eye = jnp.eye(shape.shape[1], dtype=shape.dtype)
         one = parts_of(forward, trained, others, x1, eye)
         two = one if x2 is None else parts_of(forward, trained, others, x2, eye)
-        theta = contracted(one, two, full)
+        theta = contracted(one, two, bool(full))
         return theta if full else theta / shape.shape[1]
 
     def quickest(x1: Any, x2: Any, params: Any) -> Any:

@@ -18,8 +18,9 @@ import numpy as np
 from overparam.core.traced import floats, smooth
 from overparam.layers import Composition, GlobalPool, Pairs
 from overparam.layers.kernel_pairs import corrected, mapped, one_case
-from overparam.layers.layer import zero_where
-from overparam.neural_tangents.arithmetic import FEW, in_numpy, known, numbers, of_jax
+from overparam.layers.layer import Chain, zero_where
+from overparam.neural_tangents.arithmetic import FEW, changed, in_numpy, known, numbers, of_jax
+from overparam.neural_tangents.covariances import Covariances
 
 _ARRAYS = ("nngp", "ntk", "cov1", "cov2")
 
@@ -55,6 +56,8 @@ class Kernel:
 
     def __getattr__(self, name: str) -> Any:
         """A covariance that nobody has asked for yet."""
+        if name in _ARRAYS and "covariances" in self.__dict__:
+            return self.__dict__["covariances"].read(name)
         if name not in _ARRAYS or self.__dict__.get("pairs") is None:
             raise AttributeError(f"`Kernel` has no {name!r}")
         return _read(self, name)
@@ -193,7 +196,7 @@ def kernel_of_inputs(
     if mask1 is not None:
         masks = tuple(samples_first(each, batch_axis, channel_axis) for each in (mask1, mask2))
     alike = x1.shape == x2.shape
-    same = xp.all(x1 == x2) if alike and not alone else xp.asarray(alike)
+    same = xp.all(x1 == x2) if alike and not alone else np.asarray(alike)
     empty = Kernel(
         None, 0.0 if compute_ntk else None, None, None if alone else 0.0, jnp.asarray(same), False, False, True, True, diagonal_spatial,
         x1.shape, x2.shape, batch_axis % x1.ndim, channel_axis % x1.ndim,
@@ -238,10 +241,7 @@ def _known(xp: Any, pairs: Pairs, masks: Any, same: Any) -> Pairs:
 
 def kernel_of_pairs(kernel: Kernel, pairs: Pairs, **changes: Any) -> Kernel:
     """`kernel` with the covariances of `pairs`, and other fields."""
-    made = _like(kernel, changes)
-    for name in _ARRAYS:
-        if name not in ("ntk", "cov2") or made.__dict__.get(name, 0.0) is not None:
-            made.__dict__.pop(name, None)
+    made = _unread(kernel, changes)
     masks = (None, None) if pairs.masks is None else pairs.masks
     places = (made.batch_axis, made.channel_axis)
     mask1, mask2 = (None if mask is None else jnp.moveaxis(mask, (0, -1), places) for mask in masks)
@@ -260,6 +260,46 @@ def _like(kernel: Kernel, changes: dict[str, Any]) -> Kernel:
     """A copy with other fields, arrays that nobody has asked for left so."""
     made = object.__new__(Kernel)
     made.__dict__.update(kernel.__dict__, **changes)
+    return made
+
+
+def _unread(kernel: Kernel, changes: dict[str, Any]) -> Kernel:
+    """A copy with other fields and without its arrays, but for those that are None."""
+    made = _like(kernel, changes)
+    for name in _ARRAYS:
+        if name not in ("ntk", "cov2") or made.__dict__.get(name, 0.0) is not None:
+            made.__dict__.pop(name, None)
+    for name in ("pairs", "covariances", "later"):
+        made.__dict__.pop(name, None)
+    return made
+
+
+def passed_as_covariances(kernel: Kernel, chain: Chain, change: Any, **changes: Any) -> Kernel | None:
+    """After those layers, of a kernel that carries no pairs in the midst of a transformation; None where that needs angles.
+
+    change: what makes its pairs, should another layer ask for them.
+    """
+    before = kernel.__dict__.get("covariances")
+    if before is None:
+        if kernel.__dict__.get("pairs") is not None or len(kernel.shape1 or ()) != 2 or not kernel.diagonal_batch:
+            return None
+        if kernel.mask1 is not None or known(kernel.nngp, kernel.cov1):
+            return None
+        cov2 = kernel.cov1 if kernel.cov2 is None else kernel.cov2
+        before = Covariances(
+            kernel.nngp,
+            kernel.ntk,
+            kernel.cov1[:, None],
+            cov2[None],
+            _same(jnp, kernel.nngp.shape[0], kernel.nngp.shape[1], kernel.x1_is_x2),
+            (kernel.shape1 or ())[kernel.channel_axis],
+            kernel.is_gaussian,
+        )
+    after = before.passed(chain)
+    if after is None:
+        return None
+    made = _unread(kernel, changes)
+    made.__dict__.update(covariances=after, later=(kernel, change), is_gaussian=after.gaussian, diagonal_spatial=False)
     return made
 
 
@@ -308,6 +348,9 @@ def pairs_of_kernel(kernel: Kernel) -> Pairs:
     carried = kernel.__dict__.get("pairs")
     if carried is not None:
         return carried
+    if "later" in kernel.__dict__:
+        before, change = kernel.__dict__["later"]
+        return changed(change, pairs_of_kernel(before))
     arrays = [each for each in (kernel.nngp, kernel.ntk, kernel.cov1, kernel.cov2) if each is not None]
     if not known(*arrays, jnp.asarray(kernel.x1_is_x2)) or kernel.nngp.size > FEW:
         return _pairs_of_covariances(smooth, kernel)

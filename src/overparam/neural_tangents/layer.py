@@ -28,6 +28,7 @@ from overparam.neural_tangents.kernel import (
     kernel_of_pairs,
     pairs_of_kernel,
     parted,
+    passed_as_covariances,
     sample_shape,
     samples_first,
     transposed,
@@ -476,16 +477,23 @@ def adapted(
             )  # that equal positions are enough says that others are uncorrelated
             return equal_positions(xp, wide) if wide.grid else wide
 
-        pairs = changed(change, pairs_of_kernel(kernel))
         if any_axes:
             shapes, gone = came, place
         else:
             shapes = shape_out(came[0], *place), shape_out(came[1], *place)
             gone = tuple(each % len(shapes[0]) for each in out)
-        pairs = pairs if order_out is None else transposed(pairs, order_out)
-        return kernel_of_pairs(
-            kernel, pairs, shape1=shapes[0], shape2=shapes[1], batch_axis=gone[0], channel_axis=gone[1], is_input=False
-        )
+        fields: dict[str, Any] = {
+            "shape1": shapes[0],
+            "shape2": shapes[1],
+            "batch_axis": gone[0],
+            "channel_axis": gone[1],
+            "is_input": False,
+        }
+        quick = passed_as_covariances(kernel, chain, change, **fields)
+        if quick is not None:
+            return quick
+        pairs = changed(change, pairs_of_kernel(kernel))
+        return kernel_of_pairs(kernel, pairs if order_out is None else transposed(pairs, order_out), **fields)
 
     kernel_fn.sets_shapes = True  # pyright: ignore[reportFunctionMemberAccess]
     return init_fn, apply_fn, taking_arrays(init_fn, kernel_fn)

@@ -117,7 +117,10 @@ def _out(values: Any, dtype: Any) -> Any:
     wide = dtype == jnp.float64
 
     def one(array: Any) -> Any:
-        return of_jax(array, wide).astype(dtype) if isinstance(array, np.ndarray) else array
+        if not isinstance(array, np.ndarray):
+            return array
+        made = of_jax(array, wide)
+        return made if made.dtype == dtype else made.astype(dtype)
 
     return jax.tree.map(one, values)
 
@@ -379,7 +382,7 @@ def gp_inference(
             checks.one_of(name, "get", ("nngp", "ntk", "ntkgp"))
             followed = "ntk" if name == "ntkgp" else name
             k_dd = _part(k_train_train, followed)
-            y = jnp.asarray(y_train, k_dd.dtype)
+            y = _out(_in(_space(y_train), y_train, k_dd.dtype), k_dd.dtype)
             if k_test_train is None:
                 found[name] = y if k_test_test is None else Gaussian(y, jnp.zeros_like(k_dd))
                 continue
@@ -459,7 +462,7 @@ def gradient_descent_mse_ensemble(
         found = {}
         for name in names:
             k_dd = trained(name)
-            y = jnp.asarray(y_train, k_dd.dtype)
+            y = _out(_in(_space(y_train), y_train, k_dd.dtype), k_dd.dtype)
             space = _space(k_dd, t, learning_rate)
             at, shape = (None, ()) if t is None else _times(space, t, learning_rate / y_train.size, k_dd.dtype)
             if k_td is None:
