@@ -19,7 +19,7 @@ import numpy as np
 from record import RESULTS, processor, save
 
 import overparam as op
-from overparam.layers import Flatten, LayerNorm, Relu
+from overparam.layers import Elementwise, Flatten, Gabor, Gaussian, LayerNorm, RectifiedMonomial, Relu, Sign
 from overparam.layers.composition import Composition
 from overparam.layers.standard import attention, concatenated, conv, dense, dropout, global_avg_pool, sliced
 
@@ -69,12 +69,24 @@ def networks() -> dict[str, Any]:
             False,
             True,
         ),
+        "3-D, CIRCULAR": (lambda w: [_conv(w, 2, padding="CIRCULAR"), Relu(), _conv(w, 2, 2), *HEAD], False, False),
+        **{
+            name: (lambda w, each=each: [_conv(w, 2), each, _conv(w, 2), *HEAD], False, False)
+            for name, each in (
+                ("Gaussian", Gaussian()),
+                ("Gabor", Gabor()),
+                ("Sign", Sign()),
+                ("RectifiedMonomial, 2", RectifiedMonomial(2)),
+                ("Elementwise, tanh", Elementwise(jax.numpy.tanh)),
+                ("Elementwise, the second Hermite polynomial", Elementwise(lambda x: (x**2 - 1) / 2**0.5, 4)),
+            )
+        },
     }
 
 
-def inputs(masked: bool) -> np.ndarray:
-    """Two lines of four positions, two channels; where masked, the end of one and a single number of the other."""
-    X = np.random.default_rng(0).standard_normal((2, 4, 2)).astype(np.float32)
+def inputs(masked: bool, positions: tuple[int, ...]) -> np.ndarray:
+    """Two samples of two channels; where masked, the end of one and a single number of the other."""
+    X = np.random.default_rng(0).standard_normal((2, *positions, 2)).astype(np.float32)
     if masked:
         X[0, 3], X[1, 1, 0] = 9.0, 9.0
     return X
@@ -100,7 +112,7 @@ def sampled(layers: list[Any], X: np.ndarray, training: bool, masked: bool, draw
 
 def row(name: str, make: Any, training: bool, masked: bool) -> dict[str, Any]:
     """Means at every width, and what they say of an infinite one."""
-    X = inputs(masked)
+    X = inputs(masked, (2, 2, 3) if name.startswith("3-D") else (4,))
     kernel = op.kernels.Composed(make(1), masked=9.0 if masked else None)(X)
     scale = np.sqrt(np.outer(np.diag(kernel), np.diag(kernel)))
     means, errors, draws = [], [], []

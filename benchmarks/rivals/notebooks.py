@@ -160,13 +160,15 @@ def notebook(checkout: str, name: str) -> dict[str, Any]:
         exec(compile(source, name, "exec"), space)
     drawn = {f"drawn {place}": value for place, value in enumerate(DRAWN)}
     for key, value in [*drawn.items(), *space.items()]:
+        if key.startswith("_"):
+            continue
         parts = {f"{key}.{field}": getattr(value, field) for field in ("nngp", "ntk") if hasattr(value, field)}
         if isinstance(value, list | tuple | dict):
             parts = {f"{key}.{place}": leaf for place, leaf in enumerate(leaves(value))}
         for place, part in (parts or {key: value}).items():
             with contextlib.suppress(Exception):  # what is no array of numbers is not compared
                 array = np.asarray(part)
-                if array.dtype.kind in "fiub" and array.size and not key.startswith("_"):
+                if array.dtype.kind in "fiub" and array.size:
                     found[place] = array
     return found
 

@@ -209,6 +209,19 @@ def test_the_diagonal_algebra_is_associative():
     assert all((a >> b) >> c == a >> (b >> c) for a in every for b in every for c in every)
 
 
+def test_several_devices_are_refused_in_one_line():
+    kernel_fn = stax.Dense(1)[2]
+    with pytest.raises(
+        NotImplementedError, match=r"`device_count=2` is not offered.*op\.gram\(kernel, X, device='all'\)"
+    ):
+        nt.batch(kernel_fn, 2, device_count=2)
+    with pytest.raises(NotImplementedError, match="not offered"):
+        nt.monte_carlo_kernel_fn(*stax.Dense(1)[:2], jax.random.PRNGKey(0), 2, batch_size=1, device_count=2)
+    assert all(
+        nt.batch(kernel_fn, 2, device_count=count)(np.eye(3), None, "nngp").shape == (3, 3) for count in (-1, 0, 1)
+    )
+
+
 @pytest.mark.parametrize(
     "name", ["stax.Aggregate", "stax.DotGeneral", "stax.ImageResize", "stax.Index", "nt.experimental"]
 )

@@ -53,6 +53,10 @@ def test_what_is_not_offered_is_said_with_its_line():
     assert "`stax.Aggregate` is not offered; instead:" in notes[4]
     assert "private" in notes[5]
     assert "nonsense" in notes[6]
+    several = migrate("import neural_tangents as nt\nk = nt.batch(f, 2,\n    device_count=4)").notes
+    assert several[0][0] == 3
+    assert "`device_count=4` is not offered; leave it out" in several[0][1]
+    assert not migrate("import neural_tangents as nt\nk = nt.batch(f, 2, device_count=0)").notes
     assert "import it from there" in migrate("import jax.tree_util as u\nu.tree_multimap(f)").notes[0][1]
 
 

@@ -60,7 +60,8 @@ class Elementwise(AbstractActivation):
     def dual(self, xp: ModuleType, q: Any, xx: Any, zz: Any) -> tuple[Any, Any]:
         """By the gaps of q."""
         size = xp.sqrt(xx) * xp.sqrt(zz)
-        rho = xp.clip(q / xp.where(size > 0, size, 1.0), -1.0, 1.0)
+        ratio = q / xp.where(size > 0, size, 1.0)
+        rho = corrected(xp, ratio, xp.clip(ratio, -1.0, 1.0))
         aa, bb, apart, together, slope = _made(xp, self._moments, xx, zz, 1 - rho, 1 + rho)
         return xp.sqrt(aa) * xp.sqrt(bb) * ((together - apart) / 2), slope
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -74,6 +75,13 @@ class Pairs:
     def scaled(self, factor: float) -> Pairs:
         """Of h multiplied by √factor; the tangent kernel too."""
         return replace(self, xx=self.xx * factor, zz=self.zz * factor, ntk=self.ntk * factor)
+
+
+jax.tree_util.register_dataclass(
+    Pairs,
+    ["xx", "zz", "apart", "together", "ntk", "own", "masks", "same"],
+    ["units", "gaussian", "fresh", "grid", "across", "shares"],
+)
 
 
 def rows_against(X: np.ndarray, Z: np.ndarray) -> Pairs:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.layers.activation import AbstractActivation, activated, require_gaussian
-from overparam.layers.kernel_pairs import Pairs
+from overparam.layers.kernel_pairs import Pairs, corrected
 from overparam.layers.relu import Relu, angles, gap_roots, sine_less
 
 
@@ -36,7 +36,8 @@ def _alive(xp: ModuleType, square: Any) -> Any:
 def _pairs_of(xp: ModuleType, q: Any, xx: Any, zz: Any) -> Pairs:
     q, xx, zz = (xp.asarray(each)[None] for each in (q, xx, zz))
     size = xp.sqrt(xx) * xp.sqrt(zz)
-    rho = xp.clip(q / xp.where(size > 0, size, 1.0), -1.0, 1.0)
+    ratio = q / xp.where(size > 0, size, 1.0)
+    rho = corrected(xp, ratio, xp.clip(ratio, -1.0, 1.0))
     return Pairs(xx, zz, 1 - rho, 1 + rho, xp.ones_like(rho), gaussian=True)
 
 

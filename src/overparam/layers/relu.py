@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.layers.activation import AbstractActivation, activated, require_gaussian
-from overparam.layers.kernel_pairs import Pairs
+from overparam.layers.kernel_pairs import Pairs, corrected
 
 
 @final
@@ -109,7 +109,8 @@ def gap_roots(xp: ModuleType, apart: Any, together: Any) -> tuple[Any, Any]:
 def kinked_dual(xp: ModuleType, q: Any, xx: Any, zz: Any, power: float, bend: float) -> tuple[Any, Any]:
     """v √(xx·zz) (ρ + (λ/π)(√(1 − ρ²) − θρ)) and v (1 − λθ/π), v = `power`, λ = `bend`; 0 and v(1 − λ/2) where ρ is 0/0."""
     size = xp.sqrt(xx) * xp.sqrt(zz)
-    rho = xp.clip(q / xp.where(size > 0, size, 1.0), -1.0, 1.0)
+    ratio = q / xp.where(size > 0, size, 1.0)
+    rho = corrected(xp, ratio, xp.clip(ratio, -1.0, 1.0))
     theta = xp.arccos(rho)
     moment = rho + (bend / np.pi) * (xp.sqrt((1 - rho) * (1 + rho)) - theta * rho)
     return power * size * moment, power * (1 - (bend / np.pi) * theta)

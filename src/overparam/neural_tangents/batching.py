@@ -10,7 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.core import checks
+from overparam.neural_tangents.arithmetic import known
 from overparam.neural_tangents.kernel import Kernel
+
+SEVERAL_DEVICES = "leave it out for one device, or share rows out by `op.gram(kernel, X, device='all')`"
+"""What to write in place of pmap."""
 
 
 def batch(
@@ -21,10 +25,12 @@ def batch(
     Args:
         kernel_fn: kernel_fn(x1, x2, get, …), of arrays or one `Kernel`.
         batch_size: inputs a block; the last may be smaller. 0 makes all at once.
-        device_count: taken for compatibility: blocks are made one after the other.
+        device_count: −1, 0 or 1, all alike: blocks are made one after the other. More, which pmap shared out, is refused.
         store_on_device: False keeps finished blocks in the host's memory.
     """
     checks.require_count(batch_size, "batch_size", least=0)
+    if device_count > 1:
+        raise NotImplementedError(f"`device_count={device_count}` is not offered; {SEVERAL_DEVICES}")
     if batch_size == 0:
         return kernel_fn
 
@@ -43,7 +49,7 @@ def batch(
                 sliced = jax.tree.map(lambda kernel: kernel.slice(r, c), x1_or_kernel, is_leaf=_is_kernel)
                 made = kernel_fn(sliced, *args, **options)
             else:
-                x, z = (jax.tree.map(lambda a, s=s: a[s], each) for each, s in ((x1_or_kernel, r), (x2, c)))
+                x, z = (jax.tree.map(lambda a, s=s: _rows(a, s), each) for each, s in ((x1_or_kernel, r), (x2, c)))
                 made = kernel_fn(x, None if same and r == c else z, *args, **options)
             return made if store_on_device else jax.device_get(made)
 
@@ -69,6 +75,15 @@ def _is_none(value: Any) -> bool:
 
 def _first_of(value: Any, other: Any) -> Any:
     return other if value is None else value
+
+
+def _near(array: Any) -> bool:
+    """Whether it is known and in the memory of the host, where NumPy cuts and joins without compiling."""
+    return known(array) and isinstance(array, jax.Array) and {each.platform for each in array.devices()} == {"cpu"}
+
+
+def _rows(array: Any, rows: slice) -> Any:
+    return jnp.asarray(np.asarray(array)[rows]) if _near(array) else array[rows]
 
 
 def _cut(n: int, size: int) -> list[slice]:
@@ -128,4 +143,6 @@ def _matrix(blocks: list[list[Any]]) -> Any:
 
 def _joined(parts: list[Any], axis: int = 0) -> Any:
     """Where the parts are: on the device, or in the host's memory."""
+    if all(map(_near, parts)):
+        return jnp.asarray(np.concatenate([np.asarray(part) for part in parts], axis=axis))
     return (np if isinstance(parts[0], np.ndarray) else jnp).concatenate(parts, axis=axis)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import operator
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from overparam import layers as house
-from overparam.core.traced import smooth
+from overparam.layers import Pairs
 from overparam.layers.branches import AbstractBranches, side_by_side
 from overparam.layers.kernel_pairs import silenced
+from overparam.neural_tangents.arithmetic import changed, in_numpy
 from overparam.neural_tangents.kernel import (
     Kernel,
     MaskedArray,
@@ -116,7 +119,11 @@ def repeat(layer: Layer, n: int) -> Layer:
         if n == 0:
             return kernel
         first = kernel_fn(kernel, **options)
-        return jax.lax.scan(lambda k, _: (kernel_fn(k, **options), None), first, None, n - 1)[0]
+        if not isinstance(first, Kernel) or not in_numpy(pairs_of_kernel(first)):
+            return jax.lax.scan(lambda k, _: (kernel_fn(k, **options), None), first, None, n - 1)[0]
+        for _ in range(n - 1):
+            first = kernel_fn(first, **options)
+        return first
 
     return _layer(init_repeated, apply_repeated, kernel_repeated)
 
@@ -148,20 +155,24 @@ def _joined(branches: AbstractBranches, shape_of: Any, axis: int | None = None) 
         how, batch = _along(branches, axis, ndim, first.batch_axis, first.channel_axis)
         masks = _masks_of_all([way.masks for way in ways], kernels)
         ways = [replace(way, masks=None) for way in ways]
-        if batch:
-            pairs = side_by_side(smooth, ways, (1, 2))
-            if pairs.own is not None:
-                own = [side_by_side(smooth, [way.own[side] for way in ways if way.own], (1,)) for side in (0, 1)]
-                pairs = replace(pairs, own=(own[0], own[1]))
-        else:
-            pairs = how.of_ways(smooth, ways)
+
+        def joined(xp: ModuleType, *ways: Pairs) -> Pairs:
+            if not batch:
+                return how.of_ways(xp, list(ways))
+            pairs = side_by_side(xp, list(ways), (1, 2))
+            if pairs.own is None:
+                return pairs
+            own = [side_by_side(xp, [way.own[side] for way in ways if way.own], (1,)) for side in (0, 1)]
+            return replace(pairs, own=(own[0], own[1]))
+
+        pairs = changed(joined, *ways)
         if masks is not None:
             samples = [
                 [sample_shape(getattr(each, side), first.batch_axis, first.channel_axis) for each in kernels]
                 for side in ("shape1", "shape2")
             ]
             x, z = (_join_masks(how, batch, each, shape) for each, shape in zip(masks, samples, strict=True))
-            pairs = silenced(smooth, pairs, (x, z))
+            pairs = changed(lambda xp, each: silenced(xp, each, (x, z)), pairs)
         return kernel_of_pairs(first, pairs, shape1=shapes[0], shape2=shapes[1])
 
     def init_fn(key: Any, shapes: Any) -> Any:
@@ -201,10 +212,10 @@ def _masks_of_all(masks: list[Any], kernels: Any) -> list[list[Any]] | None:
     """Those of x1 and those of x2, of every branch; nothing is masked in a branch without one."""
     if all(mask is None for mask in masks):
         return None
-    found = []
+    xp, found = _namespace([mask[0] for mask in masks if mask is not None]), []
     for side, name in enumerate(("shape1", "shape2")):
         empty = [
-            jnp.zeros(
+            xp.zeros(
                 (getattr(k, name)[k.batch_axis], *sample_shape(getattr(k, name), k.batch_axis, k.channel_axis)[:-1], 1),
                 bool,
             )
@@ -214,11 +225,16 @@ def _masks_of_all(masks: list[Any], kernels: Any) -> list[list[Any]] | None:
     return found
 
 
+def _namespace(masks: list[Any]) -> Any:
+    return np if all(isinstance(mask, np.ndarray) for mask in masks) else jnp
+
+
 def _join_masks(how: AbstractBranches, batch: bool, masks: list[Any], shapes: list[Any]) -> Any:
+    xp = _namespace(masks)
     if not batch:
-        return how.masks_merged(jnp, masks, shapes)
+        return how.masks_merged(xp, masks, shapes)
     wide = max(mask.shape[-1] for mask in masks)
-    return jnp.concatenate([jnp.broadcast_to(mask, (*mask.shape[:-1], wide)) for mask in masks])
+    return xp.concatenate([xp.broadcast_to(mask, (*mask.shape[:-1], wide)) for mask in masks])
 
 
 def _equal(shapes: Any) -> Any:

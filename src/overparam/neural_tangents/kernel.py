@@ -1,7 +1,8 @@
 """`Kernel`: what layers of the archived library hand on, and how the house's pairs become it and come out of it.
 
 Covariances in `Kernel` lose digits of near-parallel inputs. So a kernel carries the pairs it was made from as long as nobody changes
-its arrays or takes it through a JAX transformation; then pairs are made from its covariances.
+its arrays or takes it through a JAX transformation; then pairs are made from its covariances. Its arrays are read from the pairs when
+somebody asks for them: layers one after the other do not.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from overparam.core.traced import floats, smooth
 from overparam.layers import Composition, GlobalPool, Pairs
 from overparam.layers.kernel_pairs import corrected, mapped, one_case
-from overparam.layers.layer import zero_where
+from overparam.layers.layer import Chain, zero_where
+from overparam.neural_tangents.arithmetic import FEW, changed, in_numpy, known, numbers, of_jax
+from overparam.neural_tangents.covariances import Covariances
 
 _ARRAYS = ("nngp", "ntk", "cov1", "cov2")
 
@@ -50,10 +54,19 @@ class Kernel:
     mask1: Any = None
     mask2: Any = None
 
+    def __getattr__(self, name: str) -> Any:
+        """A covariance that nobody has asked for yet."""
+        if name in _ARRAYS and "covariances" in self.__dict__:
+            return self.__dict__["covariances"].read(name)
+        if name not in _ARRAYS or self.__dict__.get("pairs") is None:
+            raise AttributeError(f"`Kernel` has no {name!r}")
+        return _read(self, name)
+
     def replace(self, **changes: Any) -> Kernel:
         """A copy with other fields."""
-        new = dataclasses.replace(self, **changes)
-        return new if set(changes) & set(_ARRAYS) else _carrying(new, self.__dict__.get("pairs"))
+        if set(changes) & set(_ARRAYS) or not set(changes) <= set(_FIELDS):
+            return dataclasses.replace(self, **changes)
+        return _like(self, changes)
 
     def asdict(self) -> dict[str, Any]:
         """Fields by name."""
@@ -112,10 +125,9 @@ class MaskedArray:
     mask: Any
 
 
+_FIELDS = tuple(each.name for each in dataclasses.fields(Kernel))
 _DATA = ("nngp", "ntk", "cov1", "cov2", "x1_is_x2", "mask1", "mask2")
-jax.tree_util.register_dataclass(
-    Kernel, _DATA, [each.name for each in dataclasses.fields(Kernel) if each.name not in _DATA]
-)
+jax.tree_util.register_dataclass(Kernel, _DATA, [name for name in _FIELDS if name not in _DATA])
 
 
 def _rows(mask: Any, axis: int, rows: slice) -> Any:
@@ -135,7 +147,8 @@ def sample_shape(shape: tuple[int, ...], batch_axis: int, channel_axis: int) -> 
 
 def samples_first(x: Any, batch_axis: int, channel_axis: int) -> Any:
     """(samples, *positions, channels)."""
-    return jnp.moveaxis(x, (batch_axis % x.ndim, channel_axis % x.ndim), (0, -1))
+    move = np.moveaxis if isinstance(x, np.ndarray) else jnp.moveaxis
+    return move(x, (batch_axis % x.ndim, channel_axis % x.ndim), (0, -1))
 
 
 def kernel_of_inputs(
@@ -155,31 +168,48 @@ def kernel_of_inputs(
             raise ValueError(
                 f"`{name}` is {getattr(x, 'shape', x)!r}; expected an array with an axis of samples and one of channels"
             )
+    alone = x2 is None
+    if alone:
+        x2, mask2 = x1, mask1
+    few = known(x1, x2) and _few(x1.shape, x2.shape, batch_axis, channel_axis, not diagonal_spatial)
+    xp: Any = np if few else jnp
+    x1, x2 = (np.asarray(x, np.float64) if few else floats(x) for x in (x1, x2))
+    if mask1 is not None:
+        mask1, mask2 = (np.asarray(mask) if few else mask for mask in (mask1, mask2))
     if channel_axis is None:  # the first layer flattens
         x1, x2, mask1, mask2 = (
-            x if x is None else jnp.moveaxis(x, batch_axis, 0).reshape(x.shape[batch_axis], -1)
+            x if x is None else xp.moveaxis(x, batch_axis, 0).reshape(x.shape[batch_axis], -1)
             for x in (x1, x2, mask1, mask2)
         )
         batch_axis, channel_axis, diagonal_spatial = 0, 1, False
-    x1, x2 = floats(x1), None if x2 is None else floats(x2)
-    x, z = (samples_first(each, batch_axis, channel_axis) for each in (x1, x1 if x2 is None else x2))
+    x, z = (samples_first(each, batch_axis, channel_axis) for each in (x1, x2))
     *grid, channels = x.shape[1:]
     chain = () if diagonal_spatial or not grid else (GlobalPool(),)  # pooling needs all pairs of positions
-    pairs = Composition(chain, x[0].size, tuple(grid) or None, channels).traced_pairs(x, z)
+    composition = Composition(chain, x[0].size, tuple(grid) or None, channels)
+    with np.errstate(all="ignore"):
+        pairs = (composition.pairs if few else composition.traced_pairs)(x, z)
     pairs = replace(pairs.scaled(1 / channels), units=channels)
     if pairs.own is not None:
         own = [replace(each.scaled(1 / channels), units=channels) for each in pairs.own]
         pairs = replace(pairs, own=(own[0], own[1]))
     masks = None
     if mask1 is not None:
-        masks = tuple(samples_first(each, batch_axis, channel_axis) for each in (mask1, mask1 if x2 is None else mask2))
-    alike = x2 is None or x1.shape == x2.shape
-    same = jnp.all(x1 == x2) if alike and x2 is not None else jnp.array(alike)
+        masks = tuple(samples_first(each, batch_axis, channel_axis) for each in (mask1, mask2))
+    alike = x1.shape == x2.shape
+    same = xp.all(x1 == x2) if alike and not alone else np.asarray(alike)
     empty = Kernel(
-        None, 0.0 if compute_ntk else None, None, None if x2 is None else 0.0, same, False, False, True, True, diagonal_spatial,
-        x1.shape, (x1 if x2 is None else x2).shape, batch_axis % x1.ndim, channel_axis % x1.ndim,
+        None, 0.0 if compute_ntk else None, None, None if alone else 0.0, jnp.asarray(same), False, False, True, True, diagonal_spatial,
+        x1.shape, x2.shape, batch_axis % x1.ndim, channel_axis % x1.ndim,
     )  # fmt: skip
-    return kernel_of_pairs(empty, _known(pairs, masks, _same(len(x), len(z), same)))
+    return kernel_of_pairs(empty, _known(xp, pairs, masks, _same(xp, len(x), len(z), same)))
+
+
+def _few(
+    shape1: tuple[int, ...], shape2: tuple[int, ...], batch_axis: int, channel_axis: int | None, across: bool
+) -> bool:
+    if channel_axis is None:
+        return shape1[batch_axis] * shape2[batch_axis] <= FEW
+    return numbers(shape1, shape2, batch_axis, channel_axis, across) <= FEW
 
 
 def parted(x: Any, mask_constant: float | None) -> tuple[Any, Any]:
@@ -193,17 +223,17 @@ def parted(x: Any, mask_constant: float | None) -> tuple[Any, Any]:
     return zero_where(mask, x), mask
 
 
-def _same(n1: int, n2: int, x1_is_x2: Any) -> Any:
-    return jnp.eye(n1, n2, dtype=bool) & x1_is_x2
+def _same(xp: Any, n1: int, n2: int, x1_is_x2: Any) -> Any:
+    return xp.eye(n1, n2, dtype=bool) & x1_is_x2
 
 
-def _known(pairs: Pairs, masks: Any, same: Any) -> Pairs:
+def _known(xp: Any, pairs: Pairs, masks: Any, same: Any) -> Pairs:
     """Pairs that know what is masked and which of them are one input."""
     if pairs.own is None:
         return replace(pairs, masks=masks, same=same)
     alone = [(mask, mask) for mask in masks] if masks else (None, None)
     own = [
-        replace(each, masks=mask, same=jnp.ones(each.apart.shape[1], dtype=bool))
+        replace(each, masks=mask, same=xp.ones(each.apart.shape[1], dtype=bool))
         for each, mask in zip(pairs.own, alone, strict=True)
     ]
     return replace(pairs, masks=masks, same=same, own=(own[0], own[1]))
@@ -211,37 +241,106 @@ def _known(pairs: Pairs, masks: Any, same: Any) -> Pairs:
 
 def kernel_of_pairs(kernel: Kernel, pairs: Pairs, **changes: Any) -> Kernel:
     """`kernel` with the covariances of `pairs`, and other fields."""
-    made = dataclasses.replace(kernel, **changes)
-    merged = one_case(smooth, pairs)
-    n1, n2 = made.shape1[made.batch_axis], made.shape2[made.batch_axis]  # pyright: ignore[reportOptionalSubscript]
+    made = _unread(kernel, changes)
+    masks = (None, None) if pairs.masks is None else pairs.masks
+    places = (made.batch_axis, made.channel_axis)
+    mask1, mask2 = (None if mask is None else jnp.moveaxis(mask, (0, -1), places) for mask in masks)
+    made.__dict__.update(
+        pairs=pairs,
+        wide=jnp.result_type(float) == jnp.float64,
+        mask1=mask1,
+        mask2=mask2,
+        is_gaussian=pairs.gaussian,
+        diagonal_spatial=bool(pairs.grid) and not pairs.across,
+    )
+    return made
+
+
+def _like(kernel: Kernel, changes: dict[str, Any]) -> Kernel:
+    """A copy with other fields, arrays that nobody has asked for left so."""
+    made = object.__new__(Kernel)
+    made.__dict__.update(kernel.__dict__, **changes)
+    return made
+
+
+def _unread(kernel: Kernel, changes: dict[str, Any]) -> Kernel:
+    """A copy with other fields and without its arrays, but for those that are None."""
+    made = _like(kernel, changes)
+    for name in _ARRAYS:
+        if name not in ("ntk", "cov2") or made.__dict__.get(name, 0.0) is not None:
+            made.__dict__.pop(name, None)
+    for name in ("pairs", "covariances", "later"):
+        made.__dict__.pop(name, None)
+    return made
+
+
+def passed_as_covariances(kernel: Kernel, chain: Chain, change: Any, **changes: Any) -> Kernel | None:
+    """After those layers, of a kernel that carries no pairs in the midst of a transformation; None where that needs angles.
+
+    change: what makes its pairs, should another layer ask for them.
+    """
+    before = kernel.__dict__.get("covariances")
+    if before is None:
+        if kernel.__dict__.get("pairs") is not None or len(kernel.shape1 or ()) != 2 or not kernel.diagonal_batch:
+            return None
+        if kernel.mask1 is not None or known(kernel.nngp, kernel.cov1):
+            return None
+        cov2 = kernel.cov1 if kernel.cov2 is None else kernel.cov2
+        before = Covariances(
+            kernel.nngp,
+            kernel.ntk,
+            kernel.cov1[:, None],
+            cov2[None],
+            _same(jnp, kernel.nngp.shape[0], kernel.nngp.shape[1], kernel.x1_is_x2),
+            (kernel.shape1 or ())[kernel.channel_axis],
+            kernel.is_gaussian,
+        )
+    after = before.passed(chain)
+    if after is None:
+        return None
+    made = _unread(kernel, changes)
+    made.__dict__.update(covariances=after, later=(kernel, change), is_gaussian=after.gaussian, diagonal_spatial=False)
+    return made
+
+
+def _read(kernel: Kernel, name: str) -> Any:
+    """A covariance from the pairs; kept where it is a number and not in the midst of a transformation."""
+    pairs, (n1, n2) = kernel.__dict__["pairs"], _batches(kernel)
+    quick = in_numpy(pairs)
+    with np.errstate(all="ignore"):
+        found = _covariance(np if quick else smooth, pairs, name, n1, n2)
+    if quick:
+        found = of_jax(found, kernel.__dict__["wide"])
+    if known(found):
+        kernel.__dict__[name] = found
+    return found
+
+
+def _batches(kernel: Kernel) -> tuple[int, int]:
+    shape1, shape2 = kernel.shape1 or (), kernel.shape2 or ()
+    return shape1[kernel.batch_axis], shape2[kernel.batch_axis]
+
+
+def _covariance(xp: Any, pairs: Pairs, name: str, n1: int, n2: int) -> Any:
+    """One of the arrays of a `Kernel`."""
+    merged = one_case(xp, pairs)
     positions = (
         merged.apart.shape[merged.apart.ndim - merged.grid * (2 if merged.across else 1) :] if merged.grid else ()
     )
 
     def between(array: Any, lead: tuple[int, ...]) -> Any:
-        full = jnp.broadcast_to(array, (*lead, *positions))
+        full = xp.broadcast_to(array, (*lead, *positions))
         return _interleaved(full, merged.grid) if merged.across else full
 
-    def own(place: int) -> Any:
-        if merged.own is not None:
-            return between(one_case(smooth, merged.own[place]).second_moment(smooth)[0], ((n1, n2)[place],))
-        squares = merged.xx[0, :, 0] if place == 0 else merged.zz[0, 0]
-        return between(squares, ((n1, n2)[place],))
-
-    masks = (None, None) if pairs.masks is None else pairs.masks
-    places = (made.batch_axis, made.channel_axis)
-    made = dataclasses.replace(
-        made,
-        mask1=None if masks[0] is None else jnp.moveaxis(masks[0], (0, -1), places),
-        mask2=None if masks[1] is None else jnp.moveaxis(masks[1], (0, -1), places),
-        nngp=between(merged.second_moment(smooth)[0], (n1, n2)),
-        ntk=None if kernel.ntk is None else between(merged.ntk[0], (n1, n2)),
-        cov1=own(0),
-        cov2=None if kernel.cov2 is None else own(1),
-        is_gaussian=pairs.gaussian,
-        diagonal_spatial=bool(pairs.grid) and not pairs.across,
-    )
-    return _carrying(made, pairs)
+    if name == "nngp":
+        return between(merged.second_moment(xp)[0], (n1, n2))
+    if name == "ntk":
+        return between(merged.ntk[0], (n1, n2))
+    place = int(name == "cov2")
+    if merged.own is not None:
+        return between(one_case(xp, merged.own[place]).second_moment(xp)[0], ((n1, n2)[place],))
+    squares = merged.zz[0, 0] if place else merged.xx[0, :, 0]
+    return between(squares, ((n1, n2)[place],))
 
 
 def pairs_of_kernel(kernel: Kernel) -> Pairs:
@@ -249,12 +348,21 @@ def pairs_of_kernel(kernel: Kernel) -> Pairs:
     carried = kernel.__dict__.get("pairs")
     if carried is not None:
         return carried
+    if "later" in kernel.__dict__:
+        before, change = kernel.__dict__["later"]
+        return changed(change, pairs_of_kernel(before))
+    arrays = [each for each in (kernel.nngp, kernel.ntk, kernel.cov1, kernel.cov2) if each is not None]
+    if not known(*arrays, jnp.asarray(kernel.x1_is_x2)) or kernel.nngp.size > FEW:
+        return _pairs_of_covariances(smooth, kernel)
+    few = jax.tree.map(lambda each: np.asarray(each, None if each.dtype == bool else np.float64), kernel)
+    with np.errstate(all="ignore"):
+        return _pairs_of_covariances(np, few)
+
+
+def _pairs_of_covariances(xp: Any, kernel: Kernel) -> Pairs:
+    cov1, cov2 = kernel.cov1, kernel.cov1 if kernel.cov2 is None else kernel.cov2
     if not kernel.diagonal_batch:
-        diagonal = {
-            name: None if array is None else jnp.moveaxis(jnp.diagonal(array, axis1=0, axis2=1), -1, 0)
-            for name, array in (("cov1", kernel.cov1), ("cov2", kernel.cov2))
-        }
-        return pairs_of_kernel(dataclasses.replace(kernel, diagonal_batch=True, **diagonal))
+        cov1, cov2 = (xp.moveaxis(xp.diagonal(each, axis1=0, axis2=1), -1, 0) for each in (cov1, cov2))
     masks = None
     if kernel.mask1 is not None:
         both = kernel.mask1, kernel.mask1 if kernel.mask2 is None else kernel.mask2
@@ -262,46 +370,47 @@ def pairs_of_kernel(kernel: Kernel) -> Pairs:
     shape = kernel.shape1 or ()
     grid, units = len(shape) - 2, shape[kernel.channel_axis]
     across = grid > 0 and not kernel.diagonal_spatial
-    cov2 = kernel.cov1 if kernel.cov2 is None else kernel.cov2
 
     def of(array: Any) -> Any:
         return _parted(array, grid)[None] if across else array[None]
 
     def pairs(moment: Any, ntk: Any, xx: Any, zz: Any, equal: Any) -> Pairs:
-        size = smooth.sqrt(xx) * smooth.sqrt(zz)
-        rho = moment / jnp.where(size > 0, size, 1)
-        rho = jnp.where(size > 0, corrected(smooth, rho, jnp.clip(rho, -1, 1)), 0)
-        apart, together = jnp.where(equal, 0, 1 - rho), jnp.where(equal, 2, 1 + rho)
+        size = xp.sqrt(xx) * xp.sqrt(zz)
+        rho = moment / xp.where(size > 0, size, 1)
+        rho = xp.where(size > 0, corrected(xp, rho, xp.clip(rho, -1, 1)), 0)
+        apart, together = xp.where(equal, 0, 1 - rho), xp.where(equal, 2, 1 + rho)
         gaussian = kernel.is_gaussian
         return Pairs(xx, zz, apart, together, ntk, units, gaussian, gaussian, grid, across)
 
     moment = of(kernel.nngp)
-    ntk = jnp.zeros_like(moment) if kernel.ntk is None else jnp.broadcast_to(of(kernel.ntk), moment.shape)
+    ntk = xp.zeros_like(moment) if kernel.ntk is None else xp.broadcast_to(of(kernel.ntk), moment.shape)
     n1, n2 = moment.shape[1:3]
-    same = _same(n1, n2, kernel.x1_is_x2)
+    same = _same(xp, n1, n2, kernel.x1_is_x2)
     same_sample = same.reshape(1, n1, n2, *(1,) * (moment.ndim - 3))
     if not across:
-        return _known(pairs(moment, ntk, of(kernel.cov1)[:, :, None], of(cov2)[:, None], same_sample), masks, same)
-    own = [of(kernel.cov1), of(cov2)]
+        return _known(xp, pairs(moment, ntk, of(cov1)[:, :, None], of(cov2)[:, None], same_sample), masks, same)
+    own = [of(cov1), of(cov2)]
     positions = moment.shape[3 : 3 + grid]
-    ones, same_position = (1,) * grid, jnp.eye(_size(positions), dtype=bool).reshape(*positions, *positions)
+    ones, same_position = (1,) * grid, xp.eye(_size(positions), dtype=bool).reshape(*positions, *positions)
     letters = "ijklm"[:grid]
-    squares = [jnp.einsum(f"...{letters}{letters}->...{letters}", o) for o in own]
+    squares = [xp.einsum(f"...{letters}{letters}->...{letters}", o) for o in own]
     of_x = squares[0].reshape(*squares[0].shape, *ones)
     of_z = squares[1].reshape(*squares[1].shape[:2], *ones, *positions)
     both = [
         pairs(
-            o, jnp.zeros_like(o), s.reshape(*s.shape, *ones), s.reshape(*s.shape[:2], *ones, *positions), same_position
+            o, xp.zeros_like(o), s.reshape(*s.shape, *ones), s.reshape(*s.shape[:2], *ones, *positions), same_position
         )
         for o, s in zip(own, squares, strict=True)
     ]
     across_pairs = pairs(moment, ntk, of_x[:, :, None], of_z[:, None], same_sample & same_position)
-    return _known(replace(across_pairs, own=(both[0], both[1])), masks, same)
+    return _known(xp, replace(across_pairs, own=(both[0], both[1])), masks, same)
 
 
 def independent(kernel: Kernel) -> Kernel:
     """As a branch of its own sees it: no linear layer belongs to it yet."""
-    return _carrying(dataclasses.replace(kernel), replace(pairs_of_kernel(kernel), fresh=False))
+    return _like(
+        kernel, {"pairs": replace(pairs_of_kernel(kernel), fresh=False), "wide": jnp.result_type(float) == jnp.float64}
+    )
 
 
 def transposed(pairs: Pairs, order: tuple[int, ...]) -> Pairs:
@@ -318,11 +427,6 @@ def transposed(pairs: Pairs, order: tuple[int, ...]) -> Pairs:
     if masks is not None:
         masks = tuple(mask.transpose(0, *(1 + place for place in order), mask.ndim - 1) for mask in masks)
     return replace(mapped(pairs, of), own=own, masks=masks)
-
-
-def _carrying(kernel: Kernel, pairs: Pairs | None) -> Kernel:
-    kernel.__dict__["pairs"] = pairs
-    return kernel
 
 
 def _interleaved(array: Any, grid: int) -> Any:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from overparam.core.traced import smooth
+from overparam.layers import Pairs
 from overparam.layers.kernel_pairs import silenced
 from overparam.layers.layer import Chain, any_pools, applied, applied_masked, output_of, passed
 from overparam.layers.windows import as_uncorrelated, equal_positions
+from overparam.neural_tangents.arithmetic import FEW, changed, known, numbers, plain
 from overparam.neural_tangents.kernel import (
     Kernel,
     MaskedArray,
@@ -24,6 +28,7 @@ from overparam.neural_tangents.kernel import (
     kernel_of_pairs,
     pairs_of_kernel,
     parted,
+    passed_as_covariances,
     sample_shape,
     samples_first,
     transposed,
@@ -189,7 +194,7 @@ def supports_masking(remask_kernel: bool) -> Callable[..., Any]:
                 if not remask_kernel:
                     return out
                 pairs = pairs_of_kernel(out.replace(nngp=out.nngp))
-                return kernel_of_pairs(out, silenced(smooth, pairs, pairs.masks))  # pyright: ignore
+                return kernel_of_pairs(out, changed(lambda xp, each: silenced(xp, each, each.masks), pairs))  # pyright: ignore
 
             return init_fn, apply_masked, kernel_masked
 
@@ -242,6 +247,10 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
             raise NotImplementedError(
                 "`pattern` belongs to `Aggregate`, which is not offered; multiply by the graph's matrix first"
             )
+        if not options and _many(x1_or_kernel, x2, requirements(kernel_fn), diagonal_spatial):
+            names = get if get is None or isinstance(get, str) else tuple(get)
+            with contextlib.suppress(jax.errors.JAXTypeError):  # a layer of one's own may look at numbers
+                return _carrying(compiled(x1_or_kernel, x2, names, mask_constant, diagonal_batch, diagonal_spatial))
         if all(is_kernel(leaf) for leaf in jax.tree.leaves(x1_or_kernel, is_leaf=is_kernel)) and x2 is None:
             made = of_kernels(x1_or_kernel, **options)
         else:
@@ -268,10 +277,47 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
                 made = _with_all_samples(made, alone)
         return chosen(made, get)
 
+    @functools.partial(jax.jit, static_argnums=(2, 3, 4, 5))
+    def compiled(x1: Any, x2: Any, get: Any, mask_constant: Any, diagonal_batch: Any, diagonal_spatial: Any) -> Any:
+        made = any_inputs(
+            x1,
+            x2,
+            get,
+            mask_constant=mask_constant,
+            diagonal_batch=diagonal_batch,
+            diagonal_spatial=diagonal_spatial,
+        )
+        return made, jax.tree.map(
+            lambda each: pairs_of_kernel(each) if is_kernel(each) else None, made, is_leaf=is_kernel
+        )
+
     any_inputs = jax.numpy_rank_promotion("allow")(any_inputs)
     any_inputs.requirements = requirements(kernel_fn)  # pyright: ignore[reportFunctionMemberAccess]
     any_inputs.sets_shapes = True  # pyright: ignore[reportFunctionMemberAccess]
     return any_inputs
+
+
+def _many(x1: Any, x2: Any, needs: dict[str, Any], diagonal_spatial: bool | None) -> bool:
+    """Whether these are known arrays, and too many numbers for NumPy: then the whole network is compiled."""
+    x2 = x1 if x2 is None else x2
+    if not known(x1, x2) or min(x1.ndim, x2.ndim) < 2:
+        return False
+    samples, channels = (needs.get("batch_axis", 0), needs.get("channel_axis", -1))
+    if channels is None:
+        return x1.shape[samples] * x2.shape[samples] > FEW
+    diagonal = needs.get("diagonal_spatial", False) if diagonal_spatial is None else diagonal_spatial
+    return numbers(x1.shape, x2.shape, samples, channels, not diagonal) > FEW
+
+
+def _carrying(made: tuple[Any, Any]) -> Any:
+    """Kernels that come out of a compiled function, with the pairs that came beside them."""
+
+    def of(one: Any, pairs: Any) -> Any:
+        if is_kernel(one):
+            one.__dict__["pairs"] = pairs
+        return one
+
+    return jax.tree.map(of, *made, is_leaf=lambda each: each is None or is_kernel(each))
 
 
 def _with_all_samples(made: Any, alone: list[Any]) -> Any:
@@ -391,8 +437,8 @@ def adapted(
         shape = tuple(int(size) for size in input_shape)
         return shape_out(shape, *axes), init(key, sample_shape(shape, *axes))
 
-    def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
-        value, mask = parted(inputs, options.get("mask_constant"))
+    @jax.jit  # one program a layer, for scripts that compile nothing
+    def forward(params: Any, value: Any, mask: Any) -> tuple[Any, Any]:
         x, mask = (None if each is None else samples_first(jnp.asarray(each), *axes) for each in (value, mask))
         shape = x.shape[1:]  # pyright: ignore[reportOptionalMemberAccess]
         with jax.numpy_rank_promotion("allow"):
@@ -406,7 +452,11 @@ def adapted(
                 y = y.transpose(0, *(1 + place for place in order_out), y.ndim - 1)
             return jnp.moveaxis(y, (0, -1), tuple(each % y.ndim for each in out))
 
-        return arranged(y) if mask is None else MaskedArray(arranged(y), arranged(mask))
+        return arranged(y), None if mask is None else arranged(mask)
+
+    def apply_fn(params: Any, inputs: Any, **options: Any) -> Any:
+        y, mask = forward(params, *parted(inputs, options.get("mask_constant")))
+        return y if mask is None else MaskedArray(y, mask)
 
     needs = {} if any_axes else {"batch_axis": axes[0], "channel_axis": axes[1]}
 
@@ -417,21 +467,33 @@ def adapted(
         chain = chain_of(sample_shape(came[0], *place))
         if any_axes and not chain:
             return kernel
-        pairs = pairs_of_kernel(kernel)
-        if any_pools(chain) and not pairs.across:  # that equal positions are enough says that others are uncorrelated
-            wide = passed(chain, smooth, as_uncorrelated(smooth, pairs))
-            pairs = equal_positions(smooth, wide) if wide.grid else wide
-        else:
-            pairs = passed(chain, smooth, pairs)
+
+        def change(xp: ModuleType, pairs: Pairs) -> Pairs:
+            layers = plain(chain) if xp is np else chain
+            if not any_pools(chain) or pairs.across:
+                return passed(layers, xp, pairs)
+            wide = passed(
+                layers, xp, as_uncorrelated(xp, pairs)
+            )  # that equal positions are enough says that others are uncorrelated
+            return equal_positions(xp, wide) if wide.grid else wide
+
         if any_axes:
             shapes, gone = came, place
         else:
             shapes = shape_out(came[0], *place), shape_out(came[1], *place)
             gone = tuple(each % len(shapes[0]) for each in out)
-        pairs = pairs if order_out is None else transposed(pairs, order_out)
-        return kernel_of_pairs(
-            kernel, pairs, shape1=shapes[0], shape2=shapes[1], batch_axis=gone[0], channel_axis=gone[1], is_input=False
-        )
+        fields: dict[str, Any] = {
+            "shape1": shapes[0],
+            "shape2": shapes[1],
+            "batch_axis": gone[0],
+            "channel_axis": gone[1],
+            "is_input": False,
+        }
+        quick = passed_as_covariances(kernel, chain, change, **fields)
+        if quick is not None:
+            return quick
+        pairs = changed(change, pairs_of_kernel(kernel))
+        return kernel_of_pairs(kernel, pairs if order_out is None else transposed(pairs, order_out), **fields)
 
     kernel_fn.sets_shapes = True  # pyright: ignore[reportFunctionMemberAccess]
     return init_fn, apply_fn, taking_arrays(init_fn, kernel_fn)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from overparam.core.reading import content_of, one_line, place_of
+from overparam.neural_tangents.batching import SEVERAL_DEVICES
 from overparam.neural_tangents.layer import NotOffered
 
 OLD, NEW = "neural_tangents", "overparam.neural_tangents"
@@ -107,6 +108,10 @@ def migrate(text: str, name: str = "script.py") -> Migration:
             if new is not None:
                 edits.append((start, stop, new))
             notes += [(node.lineno, words) for full in _imported(node) if (words := _lacking(_moved(full)))]
+        for given in node.keywords if isinstance(node, ast.Call) else ():
+            value = given.value.value if isinstance(given.value, ast.Constant) else 0
+            if given.arg == "device_count" and isinstance(value, int) and value > 1 and OLD in text:
+                notes.append((given.value.lineno, f"`device_count={value}` is not offered; {SEVERAL_DEVICES}"))
     for node, first, rest in _chains(tree):
         if first not in bound:
             continue

@@ -17,8 +17,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
+import numpy as np
+import scipy.linalg
 
 from overparam.core import checks
+from overparam.neural_tangents.arithmetic import FEW, of_jax
 from overparam.theory import ensembles, loss_flows
 
 ODE_TOL = 1.5e-8
@@ -56,7 +59,8 @@ class _Layout:
         self._ends = tuple(range(-len(self.traced), 0))
 
     def flat(self, values: Any) -> Any:
-        return jnp.moveaxis(values, self.traced, self._ends).reshape(-1, math.prod(self.sizes))
+        move = np.moveaxis if isinstance(values, np.ndarray) else jnp.moveaxis
+        return move(values, self.traced, self._ends).reshape(-1, math.prod(self.sizes))
 
     def shape(self, untraced: tuple[int, ...]) -> tuple[int, ...]:
         """Of outputs, from the sizes of the axes that are not traced."""
@@ -68,11 +72,14 @@ class _Layout:
     def back(self, values: Any, untraced: tuple[int, ...], times: tuple[int, ...] = ()) -> Any:
         """Outputs of (times…, m, T), times first."""
         whole = values.reshape(*times, *untraced, *self.sizes)
-        return jnp.moveaxis(whole, self._ends, [len(times) + axis for axis in self.traced])
+        move = np.moveaxis if isinstance(whole, np.ndarray) else jnp.moveaxis
+        return move(whole, self._ends, [len(times) + axis for axis in self.traced])
 
 
 def _matrix(kernel: Any) -> Any:
     """(a, a′, b, b′, …) as (ab…, a′b′…)."""
+    if kernel.ndim == 2:
+        return kernel
     rows, columns = kernel.shape[::2], kernel.shape[1::2]
     order = [*range(0, kernel.ndim, 2), *range(1, kernel.ndim, 2)]
     return kernel.transpose(order).reshape(math.prod(rows), math.prod(columns))
@@ -87,44 +94,91 @@ def _kernel_back(matrix: Any, rows: tuple[int, ...], times: tuple[int, ...] = ()
 
 def _now(*values: Any) -> contextlib.AbstractContextManager[Any]:
     """Work on known numbers is done once and kept, also when the caller is being compiled."""
-    traced = any(checks.is_traced(leaf) for leaf in jax.tree.leaves(values))
-    return contextlib.nullcontext() if traced else jax.ensure_compile_time_eval()
+    return contextlib.nullcontext() if _traced(values) else jax.ensure_compile_time_eval()
+
+
+def _traced(values: Any) -> bool:
+    return any(checks.is_traced(leaf) for leaf in jax.tree.leaves(values))
+
+
+def _space(*values: Any) -> Any:
+    """NumPy, in float64, where all numbers are known and few, so that nothing is compiled; JAX elsewhere."""
+    few = all(np.size(leaf) <= FEW for leaf in jax.tree.leaves(values))
+    return jnp if _traced(values) or not few else np
+
+
+def _in(xp: Any, values: Any, dtype: Any) -> Any:
+    """An array of that namespace."""
+    return np.asarray(values, np.float64) if xp is np else jnp.asarray(values, dtype)
+
+
+def _out(values: Any, dtype: Any) -> Any:
+    """Arrays of JAX, in the precision that was asked for."""
+    wide = dtype == jnp.float64
+
+    def one(array: Any) -> Any:
+        if not isinstance(array, np.ndarray):
+            return array
+        made = of_jax(array, wide)
+        return made if made.dtype == dtype else made.astype(dtype)
+
+    return jax.tree.map(one, values)
 
 
 class _Dynamics:
     """K + ridge, factored when first asked: by Cholesky for ever, by eigenvectors for a time."""
 
     def __init__(self, kernel: Any, diag_reg: Any, absolute: bool) -> None:
-        K = _matrix(kernel)
-        ridge = diag_reg if absolute else diag_reg * jnp.trace(K) / len(K)
-        self.matrix = K + ridge * jnp.eye(len(K), dtype=K.dtype)
+        self.dtype = jnp.result_type(kernel)
+        xp = _space(kernel, diag_reg)
+        K = _matrix(_in(xp, kernel, self.dtype))
+        ridge = diag_reg if absolute else diag_reg * xp.trace(K) / len(K)
+        self.matrix = K + ridge * xp.eye(len(K), dtype=K.dtype)
 
     @functools.cached_property
     def _factor(self) -> Any:
+        if isinstance(self.matrix, np.ndarray):
+            try:
+                return scipy.linalg.cho_factor(self.matrix, lower=True)
+            except (scipy.linalg.LinAlgError, ValueError):  # as JAX has it where there is none
+                return np.full_like(self.matrix, np.nan), True
         with _now(self.matrix):
             return jax.scipy.linalg.cho_factor(self.matrix, lower=True)
 
     @functools.cached_property
     def eigen(self) -> tuple[Any, Any]:
+        if isinstance(self.matrix, np.ndarray):
+            if np.isfinite(self.matrix).all():
+                return tuple(np.linalg.eigh((self.matrix + self.matrix.T) / 2))  # pyright: ignore[reportReturnType]
+            return np.full(len(self.matrix), np.nan), np.full_like(self.matrix, np.nan)
         with _now(self.matrix):
             return tuple(jnp.linalg.eigh(self.matrix))  # pyright: ignore[reportReturnType]
 
+    def of(self, xp: Any, array: Any) -> Any:
+        """What was made once, for this namespace."""
+        return _in(xp, array, self.dtype)
+
     def learned(self, B: Any, t: Any = None) -> Any:
         """A_t(K + ridge) B, of every time in a first axis; for ever without one."""
+        xp = np if isinstance(B, np.ndarray) and isinstance(self.matrix, np.ndarray) else jnp
         if t is None:
-            return jax.scipy.linalg.cho_solve(self._factor, B)
-        h, U = self.eigen
-        return ensembles.in_eigenbasis(jnp, U, ensembles.flowed(jnp, h[None], t[:, None]), B)
+            factor, lower = self._factor
+            if xp is np:
+                return scipy.linalg.cho_solve((factor, lower), B, check_finite=False)
+            return jax.scipy.linalg.cho_solve((self.of(jnp, factor), lower), B)
+        h, U = (self.of(xp, each) for each in self.eigen)
+        return ensembles.in_eigenbasis(xp, U, ensembles.flowed(xp, h[None], t[:, None]), B)
 
     def left(self, B: Any, t: Any) -> Any:
         """e^{−(K + ridge)t} B, of every time."""
-        h, U = self.eigen
-        return ensembles.in_eigenbasis(jnp, U, ensembles.kept(jnp, h[None], t[:, None]), B)
+        xp = np if isinstance(B, np.ndarray) and isinstance(self.matrix, np.ndarray) else jnp
+        h, U = (self.of(xp, each) for each in self.eigen)
+        return ensembles.in_eigenbasis(xp, U, ensembles.kept(xp, h[None], t[:, None]), B)
 
 
-def _times(t: Any, rate: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
-    t = jnp.asarray(t)
-    return (t.astype(dtype) * rate).reshape(-1), t.shape
+def _times(xp: Any, t: Any, rate: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
+    t = _in(xp, t, dtype)
+    return (t * rate).reshape(-1), t.shape
 
 
 def _require_kernel(fx_test_0: Any, k_test_train: Any) -> None:
@@ -160,24 +214,25 @@ def gradient_descent_mse(
     layout = _Layout(y_train, trace_axes)
     with _now(k_train_train, y_train, diag_reg):
         dynamics = _Dynamics(k_train_train, diag_reg, diag_reg_absolute_scale)
-    dtype = dynamics.matrix.dtype
+    dtype = dynamics.dtype
 
     def predict_fn(t: Any = None, fx_train_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None) -> Any:
         _require_kernel(fx_test_0, k_test_train)
-        start = None if fx_train_0 is None else jnp.broadcast_to(jnp.asarray(fx_train_0, dtype), y_train.shape)
-        y = jnp.asarray(y_train, dtype)
+        xp = _space(dynamics.matrix, y_train, learning_rate, t, fx_train_0, fx_test_0, k_test_train)
+        start = None if fx_train_0 is None else xp.broadcast_to(_in(xp, fx_train_0, dtype), y_train.shape)
+        y = _in(xp, y_train, dtype)
         residual = layout.flat(y if start is None else y - start)
-        at, shape = (None, ()) if t is None else _times(t, learning_rate / y_train.size, dtype)
+        at, shape = (None, ()) if t is None else _times(xp, t, learning_rate / y_train.size, dtype)
         found = []
         if start is not None or fx_test_0 is None:
             fitted = y if at is None else layout.flat(y)[None] - dynamics.left(residual, at)
             found.append(fitted if at is None else layout.back(fitted, k_train_train.shape[1::2], shape))
         if fx_test_0 is not None:
             rows = k_test_train.shape[::2]
-            first = layout.flat(jnp.broadcast_to(jnp.asarray(fx_test_0, dtype), layout.shape(rows)))
-            added = jnp.einsum("pn,...nk->...pk", _matrix(k_test_train), dynamics.learned(residual, at))
+            first = layout.flat(xp.broadcast_to(_in(xp, fx_test_0, dtype), layout.shape(rows)))
+            added = _matrix(_in(xp, k_test_train, dtype)) @ dynamics.learned(residual, at)
             found.append(layout.back((first if at is None else first[None]) + added, rows, shape))
-        return found[0] if len(found) == 1 else tuple(found)
+        return _out(found[0] if len(found) == 1 else tuple(found), dtype)
 
     return predict_fn
 
@@ -235,7 +290,7 @@ def gradient_descent(
             on = layout.back(K @ flat, k_train_train.shape[::2])
             return on, layout.back(_matrix(k_test_train) @ flat, rows) if tested else None  # pyright: ignore[reportArgumentType]
 
-        at, shape = _times(jnp.inf if t is None else t, unit, dtype)
+        at, shape = _times(jnp, jnp.inf if t is None else t, unit, dtype)
         slope = loss_flows.output_slope(gradient, push, friction)
         states, _ = loss_flows.integrate(slope, state, at, ODE_TOL)
         found = ODEState(*jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), states))
@@ -280,18 +335,20 @@ def _distribution(
     shape: Any,
 ) -> Any:
     """Mean, or mean and covariance, on test points, of a Bayesian network ("nngp", "ntkgp") or an ensemble ("ntk")."""
-    rows, K_new = k_td.shape[::2], _matrix(k_td)
-    mean = jnp.einsum("pn,...nk->...pk", K_new, dynamics.learned(layout.flat(y), at))
-    mean = layout.back(mean, rows, shape)
+    xp = _space(dynamics.matrix, y, k_td, k_tt, start, cross, at)
+    y, at, rows = _in(xp, y, dynamics.dtype), at if at is None else _in(xp, at, dynamics.dtype), k_td.shape[::2]
+    K_new = _matrix(_in(xp, k_td, dynamics.dtype))
+    mean = layout.back(K_new @ dynamics.learned(layout.flat(y), at), rows, shape)
     if k_tt is None:
-        return mean
-    at_new = _matrix(k_tt)
+        return _out(mean, dynamics.dtype)
+    at_new = _matrix(_in(xp, k_tt, dynamics.dtype))
     if name == "ntk":
-        covariance = ensembles.spread(jnp, at_new, cross, dynamics.learned(K_new.T, at), start)
+        start, cross = (_in(xp, each, dynamics.dtype) for each in (start, cross))
+        covariance = ensembles.spread(xp, at_new, cross, dynamics.learned(K_new.T, at), start)
     else:  # draws and the labels' noise together: A twice as late
-        known = jnp.einsum("pn,...nq->...pq", K_new, dynamics.learned(K_new.T, None if at is None else 2 * at))
-        covariance = jnp.broadcast_to(at_new, known.shape) - (known + jnp.swapaxes(known, -1, -2)) / 2
-    return Gaussian(mean, _kernel_back(covariance, rows, shape))
+        known = K_new @ dynamics.learned(K_new.T, None if at is None else 2 * at)
+        covariance = xp.broadcast_to(at_new, known.shape) - (known + xp.swapaxes(known, -1, -2)) / 2
+    return _out(Gaussian(mean, _kernel_back(covariance, rows, shape)), dynamics.dtype)
 
 
 def gp_inference(
@@ -325,7 +382,7 @@ def gp_inference(
             checks.one_of(name, "get", ("nngp", "ntk", "ntkgp"))
             followed = "ntk" if name == "ntkgp" else name
             k_dd = _part(k_train_train, followed)
-            y = jnp.asarray(y_train, k_dd.dtype)
+            y = _out(_in(_space(y_train), y_train, k_dd.dtype), k_dd.dtype)
             if k_test_train is None:
                 found[name] = y if k_test_test is None else Gaussian(y, jnp.zeros_like(k_dd))
                 continue
@@ -378,7 +435,9 @@ def gradient_descent_mse_ensemble(
         lacking = [name for name in (first, *others) if name not in kernels]
         if lacking:
             with _now(x_train, of_train):
-                made = kernel_fn(x_train, None, tuple(lacking) if len(lacking) > 1 else lacking[0], **of_train)
+                made = _uncompiled(kernel_fn, x_train, of_train)(
+                    x_train, None, tuple(lacking) if len(lacking) > 1 else lacking[0], **of_train
+                )
             kernels.update({name: _part(made, name) for name in lacking})
         return kernels[first]
 
@@ -398,13 +457,14 @@ def gradient_descent_mse_ensemble(
         k_td = k_tt = None
         if x_test is not None:
             across, own = _options_of_test(of_train, kernel_fn_test_test_kwargs)
-            k_td = kernel_fn(x_test, x_train, needed, **across)
-            k_tt = kernel_fn(x_test, None, "nngp", **own) if compute_cov else None
+            k_td = _uncompiled(kernel_fn, x_train, x_test, across)(x_test, x_train, needed, **across)
+            k_tt = _uncompiled(kernel_fn, x_test, own)(x_test, None, "nngp", **own) if compute_cov else None
         found = {}
         for name in names:
             k_dd = trained(name)
-            y = jnp.asarray(y_train, k_dd.dtype)
-            at, shape = (None, ()) if t is None else _times(t, learning_rate / y_train.size, k_dd.dtype)
+            y = _out(_in(_space(y_train), y_train, k_dd.dtype), k_dd.dtype)
+            space = _space(k_dd, t, learning_rate)
+            at, shape = (None, ()) if t is None else _times(space, t, learning_rate / y_train.size, k_dd.dtype)
             if k_td is None:
                 found[name] = _on_training_points(name, k_dd, y, at, shape, compute_cov)
                 continue
@@ -419,17 +479,24 @@ def gradient_descent_mse_ensemble(
     def _on_training_points(name: str, k_dd: Any, y: Any, at: Any, shape: Any, compute_cov: bool) -> Any:
         if at is None:
             return Gaussian(y, jnp.zeros_like(k_dd)) if compute_cov else y
-        rows = k_dd.shape[::2]
-        flat = layout.flat(y)
-        mean = layout.back(flat[None] - dynamics(name).left(flat, at), rows, shape)
+        rows, flow = k_dd.shape[::2], dynamics(name)
+        start = flow.matrix if name == "nngp" or not compute_cov else _matrix(trained("nngp"))
+        xp = _space(flow.matrix, y, at, start)
+        flat, at, start = layout.flat(_in(xp, y, flow.dtype)), _in(xp, at, flow.dtype), _in(xp, start, flow.dtype)
+        mean = layout.back(flat[None] - flow.left(flat, at), rows, shape)
         if not compute_cov:
-            return mean
-        # f_t − E f_t = e^{−Kt} f₀
-        start = dynamics(name).matrix if name == "nngp" else _matrix(trained("nngp"))
-        left = dynamics(name).left(jnp.eye(len(start), dtype=start.dtype), at)
-        return Gaussian(mean, _kernel_back(jnp.einsum("tmk,kl,tnl->tmn", left, start, left), rows, shape))
+            return _out(mean, flow.dtype)
+        left = flow.left(xp.eye(len(start), dtype=start.dtype), at)  # f_t − E f_t = e^{−Kt} f₀
+        covariance = left @ start @ xp.swapaxes(left, -1, -2)
+        return _out(Gaussian(mean, _kernel_back(covariance, rows, shape)), flow.dtype)
 
     return predict_fn
+
+
+def _uncompiled(kernel_fn: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """A kernel of layers without `jax.jit` around it, where all numbers are known and few: then nothing needs to be compiled."""
+    bare = getattr(kernel_fn, "__wrapped__", None)
+    return bare if hasattr(bare, "requirements") and _space(*arguments) is np else kernel_fn  # pyright: ignore
 
 
 def _options_of_test(of_train: dict[str, Any], of_test: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -464,6 +531,7 @@ def max_learning_rate(
     >>> round(float(max_learning_rate(jnp.diag(jnp.array([1.0, 4.0])))), 6)  # 2 · 2/4
     1.0
     """
-    K = _matrix(ntk_train_train)
+    xp, dtype = _space(ntk_train_train, momentum), jnp.result_type(ntk_train_train)
+    K = _matrix(_in(xp, ntk_train_train, dtype))
     count = len(K) if y_train_size is None else y_train_size
-    return 2 * (1 + momentum) * count / (jnp.linalg.eigvalsh(K)[-1] + eps)
+    return _out(xp.asarray(2 * (1 + momentum) * count / (xp.linalg.eigvalsh(K)[-1] + eps)), dtype)

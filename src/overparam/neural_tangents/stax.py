@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam import layers as house
-from overparam.core.traced import smooth
 from overparam.layers import standard
 from overparam.layers.dropout import dropped
 from overparam.layers.layer import Chain, output_of
+from overparam.neural_tangents.arithmetic import changed
 from overparam.neural_tangents.combinators import (
     FanInConcat,
     FanInProd,
@@ -427,7 +427,7 @@ def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> Layer:
     def kernel_fn(kernel: Kernel, **options: Any) -> Kernel:
         shapes = [init_fn(None, shape)[0] for shape in (kernel.shape1, kernel.shape2)]
         pairs = pairs_of_kernel(kernel)
-        flat = house.Flatten().passed(smooth, pairs) if pairs.grid else replace(pairs, gaussian=False)
+        flat = changed(house.Flatten().passed, pairs) if pairs.grid else replace(pairs, gaussian=False)
         return kernel_of_pairs(
             kernel, flat, shape1=shapes[0], shape2=shapes[1], batch_axis=samples, channel_axis=features
         )

@@ -43,7 +43,7 @@ def kept(xp: ModuleType, h: Any, t: Any) -> Any:
 
 def in_eigenbasis(xp: ModuleType, U: Any, values: Any, B: Any) -> Any:
     """U diag(values) Uᵀ B, of every leading index of `values`."""
-    return xp.einsum("ni,...i,ik->...nk", U, values, xp.einsum("mi,mk->ik", U, B))
+    return U @ (values[..., None] * (U.T @ B))
 
 
 def spread(xp: ModuleType, at_new: Any, cross: Any, moved: Any, start: Any) -> Any:
@@ -67,8 +67,8 @@ def spread(xp: ModuleType, at_new: Any, cross: Any, moved: Any, start: Any) -> A
     if at_new.ndim == 1:
         far = xp.einsum("pn,...np->...p", cross, moved)
         return at_new - 2 * far + xp.einsum("...np,nm,...mp->...p", moved, start, moved)
-    far = xp.einsum("pn,...nq->...pq", cross, moved)
-    both = xp.einsum("...np,nm,...mq->...pq", moved, start, moved)
+    far = cross @ moved
+    both = xp.swapaxes(moved, -1, -2) @ (start @ moved)
     whole = both - far - xp.swapaxes(far, -1, -2)
     return xp.broadcast_to(at_new, whole.shape) + (whole + xp.swapaxes(whole, -1, -2)) / 2
 
