@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.attack import containment, disturbed, guided, malformed, pages, soak, truth
+from tests.attack import containment, disturbed, guided, malformed, pages, soak, truth, works, writes
 from tests.attack.__main__ import KINDS
 
 import overparam as op
 from overparam.core import files, folder
 
 FEW = {
-    containment.case: 40, malformed.case: 200, guided.case: 70, disturbed.kills: disturbed.QUICK, disturbed.two: 4, disturbed.full_disk: 12,
-    pages.case: 3, soak.case: 2,
+    containment.case: 40, malformed.case: 200, guided.case: 70, disturbed.kills: works.QUICK, disturbed.two: 4, writes.full_disk: 20,
+    writes.killed_writes: 20, pages.case: 3, soak.case: 2,
 }  # fmt: skip
-ALONE = (disturbed, pages)
+ALONE = (disturbed, writes, pages)
 """Their cases run in a process of their own: JAX has no threads in it, and no other test holds a browser."""
 
 
@@ -159,7 +159,7 @@ def test_an_archive_that_claims_more_than_it_has_takes_no_memory(tmp_path: Path)
 def test_another_question_s_folder_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from overparam.cli import run
 
-    op.read(disturbed.SCHEMA1 / "audit").save(tmp_path)
+    op.read(works.SAVED / "schema1" / "audit").save(tmp_path)
     (tmp_path / "mine.txt").write_text("mine")
     whole = (tmp_path / folder.RESULT).read_bytes()
     assert run(["gram", "wine", "--rows", "20", "--out", str(tmp_path)]) == 2
@@ -234,7 +234,7 @@ def test_rates_and_sizes_of_any_size_are_infinite_and_no_warning(lr: float, size
 
 
 def test_a_checksum_is_no_path(tmp_path: Path) -> None:
-    op.read(disturbed.SCHEMA1 / "audit").save(tmp_path)
+    op.read(works.SAVED / "schema1" / "audit").save(tmp_path)
     document = json.loads((tmp_path / folder.RESULT).read_text())
     del document["sha256"]
     for odd in ("../../etc/passwd", {"a": 1}, "0" * 63):
@@ -296,9 +296,9 @@ def test_works_hear_ctrl_c_where_a_shell_has_it_ignored() -> None:
     program = """
 import os, signal, time
 from pathlib import Path
-from tests.attack import disturbed
+from tests.attack import disturbed, works
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-disturbed.WORKS["long"] = lambda place: time.sleep(30) or b""
+works.WORKS["long"] = lambda place: time.sleep(30) or b""
 child = disturbed._forked("long", Path("."))
 os.kill(child, signal.SIGINT)
 print(disturbed._ended(child))
