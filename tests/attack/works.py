@@ -185,6 +185,8 @@ def prepare(name: str) -> None:
     if name in list(WORKS)[:QUICK]:
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(temporary_folder()))
+    # programs here run for a moment and take seconds to be made fast
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
     from overparam.analysis import data_labels, data_rival
