@@ -1,5 +1,6 @@
 """A few cases of every attack; all by `python -m tests.attack`. What the first attacks found stands here by name."""
 
+import ast
 import contextlib
 import io
 import json
@@ -23,7 +24,7 @@ import overparam as op
 from overparam.core import files, folder
 
 FEW = {
-    containment.case: 40, malformed.case: 200, guided.case: 70, disturbed.kills: works.QUICK, disturbed.two: 4, writes.full_disk: 20,
+    containment.case: 40, malformed.case: 200, guided.case: 70, disturbed.kills: works.QUICK, disturbed.two: 4, writes.full_disk: 25,
     writes.killed_writes: 20, pages.case: 3, soak.case: 2,
 }  # fmt: skip
 ALONE = (disturbed, writes, pages)
@@ -52,6 +53,39 @@ def _found(case, count: int) -> list[dict]:
     rows = [json.loads(line) for line in told.stdout.splitlines()]
     assert len(rows) == count
     return rows
+
+
+def test_a_command_is_done_whatever_write_was_killed_or_found_the_disk_full() -> None:
+    """Every write of one verb, in an empty folder and over its own result: of all verbs by `python -m tests.attack`."""
+    program = """
+from tests.attack import writes
+for start in (0, 1):
+    for sites, judged in ((writes.killed_sites, writes.killed_at), (writes.full_sites, writes.full_at)):
+        for at in sites("gram", start)[:: 1 if judged is writes.killed_at else 3]:
+            print(judged("gram", start, at))
+"""
+    words = [sys.executable, "-c", program]
+    told = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=600, check=True)
+    rows = [ast.literal_eval(line) for line in told.stdout.splitlines()]
+    assert [row for row in rows if row["failed"]] == []
+    seen = " ".join(name for row in rows for name in row["tally"])
+    assert all(
+        words in seen
+        for words in ("killed in a write", "killed before a move", "an empty place | open", "a finished one | move")
+    )
+
+
+def test_a_file_that_stays_would_be_found() -> None:
+    """What removes the files of killed processes does nothing here."""
+    program = """
+from overparam.core import files
+from tests.attack import writes
+files.remove_leftovers = lambda folder: None
+print([bool(writes.killed_at("parts", 0, at)["failed"]) for at in writes.killed_sites("parts", 0)[:2]])
+"""
+    words = [sys.executable, "-c", program]
+    told = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=600, check=True)
+    assert told.stdout == "[True, True]\n"
 
 
 def test_a_wrong_bracket_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:

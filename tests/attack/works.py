@@ -153,8 +153,8 @@ def temporary_folder() -> Path:
 
 
 WORKS: dict[str, Work] = {
-    "quadrature": _quadrature, "stored": _stored, "products": _remembered, "parts": _parts, "result": _saved,
-    "figures": _figures, "labels": _labels, "dask": _on_a_cluster,
+    "result": _saved, "stored": _stored, "products": _remembered, "parts": _parts, "figures": _figures, "labels": _labels,
+    "quadrature": _quadrature, "dask": _on_a_cluster,
     "gram": _verb("gram", "ROWS.CSV"),
     "train": _verb("train", "ROWS.CSV", "--width", "16", "--steps", "20", "--keep-every", "1e-9"),
     "analyze": _verb("analyze", "ROWS.CSV", "--no-kinds", "--labels", "DECIDED.CSV"),

@@ -118,9 +118,13 @@ class _Writing:
 
 
 def full_disk(seed: int, index: int) -> dict[str, Any]:
+    """The disk is full at one operation of a work, all in turn."""
+    del seed
+    return full_at(*_in_turn(index, full_sites))
+
+
+def full_at(name: str, start: int, at: int) -> dict[str, Any]:
     """The disk is full at one operation: one line, nothing of before changed, and the work done again ends in the same numbers."""
-    del seed  # all cases in turn
-    name, start, at = _in_turn(index, _full)
     alone = undisturbed(name, start)
     kind = alone.operations[at].partition(" ")[0]
     with tempfile.TemporaryDirectory() as folder:
@@ -155,9 +159,13 @@ def full_disk(seed: int, index: int) -> dict[str, Any]:
 
 
 def killed_writes(seed: int, index: int) -> dict[str, Any]:
-    """What a kill in the middle of one write, or before one move, leaves; the work is done there, and no stray file stays."""
+    """A kill at one write of a work, all in turn."""
     del seed
-    name, start, at = _in_turn(index, _killed)
+    return killed_at(*_in_turn(index, killed_sites))
+
+
+def killed_at(name: str, start: int, at: int) -> dict[str, Any]:
+    """What a kill in the middle of one write, or before one move, leaves; the work is done there, and no stray file stays."""
     alone = undisturbed(name, start)
     kind = alone.operations[at].partition(" ")[0]
     with tempfile.TemporaryDirectory() as folder:
@@ -173,13 +181,13 @@ def killed_writes(seed: int, index: int) -> dict[str, Any]:
     }
 
 
-def _full(name: str, start: int) -> list[int]:
+def full_sites(name: str, start: int) -> list[int]:
     """The operations that find the disk full: every one in an empty place, every move where a result is there before."""
     kinds = undisturbed(name, start).operations
     return [at for at, kind in enumerate(kinds) if not start or kind.startswith("move")]
 
 
-def _killed(name: str, start: int) -> list[int]:
+def killed_sites(name: str, start: int) -> list[int]:
     """Operations that a kill comes in or before: all others leave what one of these leaves."""
     return [at for at, kind in enumerate(undisturbed(name, start).operations) if kind.startswith(("write", "move"))]
 
@@ -218,7 +226,7 @@ def undisturbed(name: str, start: int) -> Undisturbed:
 def _snapshots(name: str, start: int) -> Path:
     """The folder of a work as it stands at each of its operations, under the number of the operation."""
     kept, at = temporary_folder(), [0]
-    wanted, owner = set(_killed(name, start)), _dead()
+    wanted, owner = set(killed_sites(name, start)), _dead()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "work"
         if start:
