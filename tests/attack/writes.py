@@ -144,7 +144,8 @@ def full_at(name: str, start: int, at: int) -> dict[str, Any]:
             failed += [f"not one line: {said[-300:]!r}"] if not _is_one_line(said) else []
             failed += [] if "space" in said else [f"not told: {said[-300:]!r}"]
         else:  # what it could not do then was done later, and nothing is amiss
-            failed += [] if found == alone.told and not said else [f"it ended as if nothing were: {said[-300:]!r}"]
+            amiss = found != alone.told or "overparam: " in said or "Traceback" in said
+            failed += [f"it ended as if nothing were: {said[-300:]!r}"] if amiss else []
         failed += [f"{left} is left" for left in _temporary(place)]
         now, kept = _contents(place), {} if found is not None else held
         failed += [
