@@ -99,7 +99,10 @@ def _verb(*words: str, gives: Callable[[Path], bytes] | None = None, out: str = 
     def work(place: Path) -> bytes:
         inputs = _inputs()
         if out:
-            place.mkdir(parents=True, exist_ok=True)
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+            except OSError as error:  # not the command's own doing
+                raise ValueError(str(error)) from None
         _typed([*(_path(word, inputs) for word in words), "--out", str(place / out)])
         return (gives or told)(place)
 
