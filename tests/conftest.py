@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -27,6 +28,13 @@ if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
     # A flag that a later XLA may no longer know would end the process.
     if tuple(map(int, version("jaxlib").split(".")[:2])) <= (0, 12):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
+
+# JAX 0.10.0 says two kilobytes on every program that it takes from that folder, and a process whose standard error nobody reads waits.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+# A shell starts what runs in its background with ctrl-C ignored, and so would be the processes that tests start and stop by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # On a busy or an old machine drawing a case can take a second: that is no failure.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,6 +8,14 @@ from typing import Any
 
 from filled.committed import Result, table, whole
 
+STARTS = ("an empty place", "a finished one")
+OPERATIONS = {
+    "folder": "a folder is made",
+    "open": "a file is opened",
+    "write": "it is written, in its middle",
+    "flush": "it is flushed",
+    "move": "it is moved to its place",
+}
 SIGNALS = ("SIGKILL", "SIGINT", "SIGTERM")
 
 
@@ -36,8 +44,12 @@ def promises(result: Result) -> dict[str, str]:
         for name, count in tally.items()
         if name.startswith("matrices of ")
     }
-    killed = found.get("kills", {"tally": {}})["tally"]
-    works = sorted({name.split(" | ")[0] for name in killed})
+    killed, stopped, full, pages = (
+        found.get(kind, {"tally": {}})["tally"] for kind in ("kills", "killed_writes", "full_disk", "pages")
+    )
+    beside = found.get("two", {"tally": {}})["tally"]
+    works = sorted({name.split(" | ")[0] for name in (*killed, *stopped)})
+    shown = sorted({name.removesuffix(" | shown") for name in pages if name.endswith(" | shown")})
     return {
         "kinds": table(["attack", "cases", "failed, mended since", "failed", "peak memory of the process"], lines),
         "brackets": table(["bracket of", "sense", "both sides, hold", "one side, holds", "not decided", "violated", "median relative width"], brackets),
@@ -45,6 +57,12 @@ def promises(result: Result) -> dict[str, str]:
         "large": whole(tally.get("large matrices", 0)),
         "engines": table(["matrices", "cases"], [[name, count] for name, count in sorted(made.items())]),
         "kills": table(["work", *SIGNALS, "was done before"], [[work, *_kills(killed, work)] for work in works]),
+        "writes": table(["work", "disk full at an operation", "killed in a write", "killed before a move", "two at once"], [
+            [work, whole(_beginning(full, work)), whole(_beginning(stopped, work, "in a write")), whole(_beginning(stopped, work, "before a move")),
+             whole(beside.get(work, 0))] for work in works]),
+        "full": table(["the operation that finds no space", *STARTS], [
+            [words, *(whole(_ending(full, f"{start} | {kind}")) for start in STARTS)] for kind, words in OPERATIONS.items()]),
+        "pages": table(["page", "shown"], [[_page(name), whole(pages[f"{name} | shown"])] for name in shown]),
         "soaked": whole(found.get("soak", {"done": 0})["done"]),
     }  # fmt: skip
 
@@ -56,6 +74,20 @@ def _kills(tally: dict[str, int], work: str) -> list[str]:
         count for name, count in tally.items() if name.startswith(f"{work} | ") and name.endswith("done before")
     )
     return [whole(count) for count in (*by, before)]
+
+
+def _beginning(tally: dict[str, int], work: str, words: str = "") -> int:
+    return sum(count for name, count in tally.items() if name.startswith(f"{work} | ") and name.endswith(words))
+
+
+def _ending(tally: dict[str, int], words: str) -> int:
+    return sum(count for name, count in tally.items() if name.endswith(words))
+
+
+def _page(name: str) -> str:
+    """The page of a committed result by its schema, or of a question that was asked of a hostile table."""
+    schema, _, kind = name.partition(" ")
+    return f"{kind}, of schema {schema.removeprefix('schema')}" if schema.startswith("schema") else name
 
 
 def _kinds(folder: Path) -> list[str]:

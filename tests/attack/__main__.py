@@ -23,7 +23,8 @@ KINDS = {
     "guided": ("guided", "case", 5000),
     "kills": ("disturbed", "kills", 300),
     "two": ("disturbed", "two", 300),
-    "full_disk": ("disturbed", "full_disk", 300),
+    "full_disk": ("writes", "full_disk", 2000),
+    "killed_writes": ("writes", "killed_writes", 2000),
     "pages": ("pages", "case", 100),
     "soak": ("soak", "case", 1_000_000),
 }

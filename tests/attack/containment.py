@@ -17,6 +17,8 @@ LARGE_EVERY = 400
 """Every so many cases one has 40 to 200 rows."""
 CLUSTER_EVERY = 200
 """Every so many cases the workers of a cluster make the products."""
+FEW_ROWS = 8
+"""Up to which a trace of an inverse is asked of the truth: a system a row."""
 ENGINES = (
     *[("dense", "float64")] * 6, *[("matrix_free", "float64")] * 2, ("stored", "float64"), ("half", "float64"),
     ("stored", "float32"), ("stored", "int32"), ("half", "float32"),
@@ -136,6 +138,9 @@ def _questions(
     if "complexity" in asked:
         bracket = q.bracket(op.Inverse(ridge))
         yield "inverse", bracket, _inverse(exact, columns, ridge, n, singular)
+    if ridge and n <= FEW_ROWS:
+        dimension = op.effective_dimension(H, ridge)
+        yield "effective dimension", dimension.bracketed, _traced(exact, ridge, n)
     if "solve" in asked:
         try:
             solved = op.solve(H, y, ridge, method=str(rng.choice(["Cholesky", "conjugate gradients"])))
@@ -168,6 +173,15 @@ def _questions(
         target = float(10.0 ** rng.uniform(-6, 0))
         reached = op.steps_to_loss(q, target=target, lr=float(min(lr, 1.9 / size)))
         yield "steps to a loss", reached.bracketed, _steps(exact, columns, float(reached.lr), target, n)
+
+
+def _traced(exact: Any, ridge: float, n: int) -> Any:
+    """tr H(H + ridge)⁻¹ = n − ridge tr(H + ridge)⁻¹."""
+    try:
+        inverse = truth.inverse_form(exact, [truth.column(list(row)) for row in np.eye(n)], ridge, n)
+    except ZeroDivisionError:
+        return _between(None)
+    return _between(truth.number(float(n)) - inverse * truth.number(ridge))
 
 
 def _between_squares(square: Any) -> Any:

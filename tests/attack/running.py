@@ -8,6 +8,7 @@ import os
 import selectors
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,11 @@ def _batch(found: dict[str, Any], upto: int, patience: float, place: Path | None
     """Cases up to a number in one child; where it dies or hangs the case it was at has failed, and a next child goes on."""
     words = [sys.executable, "-m", "tests.attack", "--child", "--kind", found["kind"], "--seed", str(found["seed"])]
     words += ["--from", str(found["done"]), "--count", str(upto)]
-    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()) as child:
+    with (
+        tempfile.TemporaryFile() as errors,  # not a pipe, which fills where nobody reads it
+        subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, env=_environment()) as child,
+    ):
         assert child.stdout is not None
-        assert child.stderr is not None
         with selectors.DefaultSelector() as lines:
             lines.register(child.stdout, selectors.EVENT_READ)
             while found["done"] < upto:
@@ -86,8 +89,10 @@ def _batch(found: dict[str, Any], upto: int, patience: float, place: Path | None
                     return
                 line = child.stdout.readline()
                 if not line:
-                    said = child.stderr.read().decode(errors="replace").strip().splitlines()
-                    _add(found, {"failed": [f"the process ended with {child.wait()}: {' / '.join(said[-3:])[-600:]}"]})
+                    code = child.wait()
+                    errors.seek(0)
+                    said = errors.read().decode(errors="replace").strip().splitlines()
+                    _add(found, {"failed": [f"the process ended with {code}: {' / '.join(said[-3:])[-600:]}"]})
                     return
                 _add(found, json.loads(line))
                 if place is not None and found["done"] % KEEP == 0:

@@ -1,5 +1,6 @@
 """A few cases of every attack; all by `python -m tests.attack`. What the first attacks found stands here by name."""
 
+import ast
 import contextlib
 import io
 import json
@@ -16,17 +17,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.attack import containment, disturbed, guided, malformed, pages, soak, truth
+from tests.attack import containment, disturbed, guided, malformed, pages, soak, truth, works, writes
 from tests.attack.__main__ import KINDS
 
 import overparam as op
 from overparam.core import files, folder
 
 FEW = {
-    containment.case: 40, malformed.case: 200, guided.case: 70, disturbed.kills: disturbed.QUICK, disturbed.two: 4, disturbed.full_disk: 12,
-    pages.case: 3, soak.case: 2,
+    containment.case: 40, malformed.case: 200, guided.case: 70, disturbed.kills: works.QUICK, disturbed.two: 4, writes.full_disk: 25,
+    writes.killed_writes: 20, pages.case: 3, soak.case: 2,
 }  # fmt: skip
-ALONE = (disturbed, pages)
+ALONE = (disturbed, writes, pages)
 """Their cases run in a process of their own: JAX has no threads in it, and no other test holds a browser."""
 
 
@@ -52,6 +53,39 @@ def _found(case, count: int) -> list[dict]:
     rows = [json.loads(line) for line in told.stdout.splitlines()]
     assert len(rows) == count
     return rows
+
+
+def test_a_command_is_done_whatever_write_was_killed_or_found_the_disk_full() -> None:
+    """Every write of one verb, in an empty folder and over its own result: of all verbs by `python -m tests.attack`."""
+    program = """
+from tests.attack import writes
+for start in (0, 1):
+    for sites, judged in ((writes.killed_sites, writes.killed_at), (writes.full_sites, writes.full_at)):
+        for at in sites("gram", start)[:: 1 if judged is writes.killed_at else 3]:
+            print(judged("gram", start, at))
+"""
+    words = [sys.executable, "-c", program]
+    told = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=600, check=True)
+    rows = [ast.literal_eval(line) for line in told.stdout.splitlines()]
+    assert [row for row in rows if row["failed"]] == []
+    seen = " ".join(name for row in rows for name in row["tally"])
+    assert all(
+        words in seen
+        for words in ("killed in a write", "killed before a move", "an empty place | open", "a finished one | move")
+    )
+
+
+def test_a_file_that_stays_would_be_found() -> None:
+    """What removes the files of killed processes does nothing here."""
+    program = """
+from overparam.core import files
+from tests.attack import writes
+files.remove_leftovers = lambda folder: None
+print([bool(writes.killed_at("parts", 0, at)["failed"]) for at in writes.killed_sites("parts", 0)[:2]])
+"""
+    words = [sys.executable, "-c", program]
+    told = subprocess.run(words, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=600, check=True)
+    assert told.stdout == "[True, True]\n"
 
 
 def test_a_wrong_bracket_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +193,7 @@ def test_an_archive_that_claims_more_than_it_has_takes_no_memory(tmp_path: Path)
 def test_another_question_s_folder_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from overparam.cli import run
 
-    op.read(disturbed.SCHEMA1 / "audit").save(tmp_path)
+    op.read(works.SAVED / "schema1" / "audit").save(tmp_path)
     (tmp_path / "mine.txt").write_text("mine")
     whole = (tmp_path / folder.RESULT).read_bytes()
     assert run(["gram", "wine", "--rows", "20", "--out", str(tmp_path)]) == 2
@@ -234,7 +268,7 @@ def test_rates_and_sizes_of_any_size_are_infinite_and_no_warning(lr: float, size
 
 
 def test_a_checksum_is_no_path(tmp_path: Path) -> None:
-    op.read(disturbed.SCHEMA1 / "audit").save(tmp_path)
+    op.read(works.SAVED / "schema1" / "audit").save(tmp_path)
     document = json.loads((tmp_path / folder.RESULT).read_text())
     del document["sha256"]
     for odd in ("../../etc/passwd", {"a": 1}, "0" * 63):
@@ -296,9 +330,9 @@ def test_works_hear_ctrl_c_where_a_shell_has_it_ignored() -> None:
     program = """
 import os, signal, time
 from pathlib import Path
-from tests.attack import disturbed
+from tests.attack import disturbed, works
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-disturbed.WORKS["long"] = lambda place: time.sleep(30) or b""
+works.WORKS["long"] = lambda place: time.sleep(30) or b""
 child = disturbed._forked("long", Path("."))
 os.kill(child, signal.SIGINT)
 print(disturbed._ended(child))

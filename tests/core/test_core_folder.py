@@ -144,6 +144,24 @@ def test_full_disk_leaves_the_old_result_whole(how: str, tmp_path: Path, monkeyp
     assert folder.read(tmp_path).values["size"] == 1.0
 
 
+def test_a_result_whose_last_move_finds_the_disk_full_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its words are in place, and its arrays wait beside them: who reads it moves them."""
+    folder.write(parts(1.0), tmp_path)
+    replace = os.replace
+
+    def full_for_arrays(source: Path, target: Path) -> None:
+        if target.name == folder.ARRAYS:
+            full()
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full_for_arrays)
+        folder.write(parts(2.0), tmp_path)
+        assert folder.read(tmp_path).arrays["X"][1, 2] == 10.0
+    assert folder.read(tmp_path).values["size"] == 2.0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["arrays.npz", "result.json"]
+
+
 def test_interrupted_write_leaves_the_old_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.write(parts(1.0), tmp_path)
 

@@ -203,7 +203,8 @@ def test_numbers_survive_a_csv_and_agree_with_other_readers(tmp_path_factory, ro
     assert np.allclose(ours, pd.read_csv(path).to_numpy(dtype=float), rtol=1e-12, atol=1e-300)
 
 
-words = st.text("abcxyz ,\"'é", min_size=1, max_size=6).map(str.strip).filter(lambda t: t and t not in "?")
+# filtered first: Hypothesis 6.100 lets empty words through a filter of what was mapped
+words = st.text("abcxyz ,\"'é", min_size=1, max_size=6).filter(str.strip).map(str.strip)
 
 
 @settings(max_examples=40, deadline=None)

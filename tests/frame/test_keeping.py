@@ -137,6 +137,27 @@ def test_whoever_writes_removes_what_was_left_beside_it(tmp_path: Path, monkeypa
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"figure.svg": b"new"}
 
 
+def test_one_that_cannot_be_removed_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process removes some of them at the same time, and some are of another user."""
+    words = [sys.executable, "-c", "import os; print(os.getpid())"]
+    dead = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    left = [tmp_path / f".overparam-{files.HERE}-{dead}-{i:016}.part" for i in range(6)]
+    for path in left:
+        path.write_text("half")
+    unlink, tried = Path.unlink, []
+
+    def refused(path: Path, **options: bool) -> None:
+        tried.append(path)
+        if len(tried) == 1:
+            raise PermissionError
+        unlink(path, **options)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    files.remove_leftovers(tmp_path)
+    assert sorted(tried) == left
+    assert list(tmp_path.iterdir()) == tried[:1]
+
+
 def test_a_link_in_the_place_of_a_temporary_file_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

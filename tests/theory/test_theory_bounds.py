@@ -1,5 +1,7 @@
 """The bound before training, the certificate after it, and what the theorems ask, against formulas written out here."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from theory_cases import case
@@ -66,6 +68,17 @@ def test_outputs_are_bounded_each_with_a_share_of_delta():
     alone = [generalization_bound(quadrature(c.H, y), delta=0.01, lambda_min=q.bounds.lower).total for y in c.y.T]
     assert np.allclose(bound.per_output, alone, rtol=1e-5)
     assert bound.total == max(bound.per_output)
+
+
+def test_what_the_bound_takes_of_rounding_and_of_chance_is_among_its_assumptions():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    q = quadrature(gram(TwoLayer(), X), np.sign(X[:, 0]))
+    said = {assumption.statement: assumption.detail for assumption in generalization_bound(q).assumptions}
+    assert "statistical" in said["rounding moves the matrix by no more than is allowed for"]
+    assert "the bound on λ_max holds" not in said
+    likely = replace(q, bounds=replace(q.bounds, probability=1 - 1e-12))
+    said = {assumption.statement: assumption.detail for assumption in generalization_bound(likely).assumptions}
+    assert "1e-12" in said["the bound on λ_max holds"]
 
 
 def test_no_lower_bound_on_the_spectrum_gives_no_bound():

@@ -123,13 +123,29 @@ def test_effective_dimension(name):
         assert found.standard_error == 0
         drawn = effective_dimension(c.H, ridge, exact=False, probes=64, key=1)
         assert abs(drawn.value - exact) < 4.5 * drawn.standard_error + 1e-6
-        assert drawn.certified
+        assert found.certified
+        assert not drawn.certified  # its sides are of the mean over the draws
+        assert "64 random sign vectors" in drawn.bracketed.reason
     signs = np.random.default_rng(2).choice([-1.0, 1.0], (c.n, 8))
     q = quadrature(c.H, signs)
     again = effective_dimension(q, 0.1)
     exact = n_minus = c.n - 0.1 * np.mean([z @ np.linalg.solve(c.H + 0.1 * np.eye(c.n), z) for z in signs.T])
     assert again.lower - 1e-9 <= n_minus <= again.upper + 1e-9
     assert again.value == pytest.approx(exact, rel=1e-5)
+
+
+def test_effective_dimension_of_a_singular_matrix_of_numbers_holds():
+    """Its zero eigenvalues come out at rounding level: a small ridge would count them."""
+    rng = np.random.default_rng(0)
+    for exponent in range(-16, 1):
+        B = rng.integers(-4, 5, (12, 4)).astype(float)
+        ridge = 10.0**exponent
+        true = 4 - ridge * np.trace(np.linalg.inv(B.T @ B + ridge * np.eye(4)))  # of the rank, which is 4
+        assert np.linalg.matrix_rank(B) == 4
+        found = effective_dimension(B @ B.T, ridge)
+        assert found.lower <= true * (1 + 1e-15)
+        assert found.upper >= true * (1 - 1e-15)
+        assert found.upper - found.lower < max(1e-6, 8 * min(1.0, 1e-11 / ridge))
 
 
 @pytest.mark.parametrize(

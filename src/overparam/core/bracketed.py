@@ -47,7 +47,7 @@ RESIDUAL = Assumption(
 )
 
 
-def rounding_within(entries: float, sums: float = 0.0) -> tuple[Assumption, ...]:
+def rounding_within(entries: float, sums: float = 0.0, of: str = "sums of the sweep") -> tuple[Assumption, ...]:
     """What a bracket takes of rounding: that it moved the matrix by no more than `entries`, of its computed entries, and `sums`.
 
     Both are statistical constants, measured with room and not proved; nothing is taken where both are 0, as of the entries of a
@@ -56,7 +56,7 @@ def rounding_within(entries: float, sums: float = 0.0) -> tuple[Assumption, ...]
     >>> rounding_within(0.0), rounding_within(1e-12)[0].status
     ((), 'not checked')
     """
-    sizes = [f"{size:.1e} by {what}" for size, what in ((entries, "entries"), (sums, "sums of the sweep")) if size > 0]
+    sizes = [f"{size:.1e} by {what}" for size, what in ((entries, "entries"), (sums, of)) if size > 0]
     if not sizes:
         return ()
     detail = f"statistical: at most {' and '.join(sizes)}, measured with room and not proved"

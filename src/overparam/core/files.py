@@ -101,9 +101,12 @@ def alone(folder: Path) -> Iterator[None]:
 
 def remove_leftovers(folder: Path) -> None:
     """Delete the temporary files that killed processes left in a folder; those of running ones stay."""
+    names: list[str] = []
     with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            found = TEMPORARY.fullmatch(name)
+        names = os.listdir(folder)
+    for name in names:
+        found = TEMPORARY.fullmatch(name)
+        with contextlib.suppress(OSError):  # of another user, or gone meanwhile: the others are looked at all the same
             if found and _abandoned(folder / name, found["machine"], int(found["process"])):
                 (folder / name).unlink(missing_ok=True)
 

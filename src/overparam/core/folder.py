@@ -65,7 +65,8 @@ def write(parts: Parts, folder: str | os.PathLike[str]) -> Path:
         except ValueError:  # a full disk; after ctrl-C nobody knows which result is in place, and reading finds out
             staged.unlink(missing_ok=True)
             raise
-        _settle(path, staged)
+        with contextlib.suppress(OSError):  # a full disk: the result is whole, and whoever reads it does this
+            _settle(path, staged)
     return path
 
 

@@ -49,9 +49,10 @@ def parted_groups(
     [[0, 1, 2], [3, 4, 5]]
     """
     n, k = nearest.shape
-    rows = np.repeat(np.arange(n), k)
+    # of 32 bits: a minimum spanning tree of SciPy 1.14 takes no others
+    rows, near = np.repeat(np.arange(n, dtype=np.int32), k), nearest.ravel().astype(np.int32)
     least = float(distances[distances > 0].min()) if (distances > 0).any() else 1.0
-    graph = coo_array((np.maximum(distances, least).ravel(), (rows, nearest.ravel())), (n, n)).tocsr()
+    graph = coo_array((np.maximum(distances, least).ravel(), (rows, near)), (n, n)).tocsr()
     tree = minimum_spanning_tree(graph.maximum(graph.T)).tocoo()
     order = np.argsort(tree.data, kind="stable")
     merged: list[tuple[int, int]] = []

@@ -19,10 +19,13 @@ from overparam.spectrum.eigenvectors import eigenpairs
 from overparam.spectrum.integrands import Inverse
 from overparam.spectrum.left_out import class_margins
 from overparam.spectrum.linear_systems import Solution
+from overparam.spectrum.rules import EPS
 from overparam.spectrum.sweep import quadrature
 
 EIGEN_FITS = 2_000
 """Rows up to which all eigenvalues are computed instead of estimated."""
+EIGENVALUES = 10
+"""Times n roundings of the largest eigenvalue: what LAPACK is taken to be off by at most, which no one has proved."""
 DEGREES_OF_FREEDOM = "degrees of freedom of kernel ridge regression (Hastie, Tibshirani; Caponnetto, De Vito 2007)"
 
 
@@ -252,7 +255,7 @@ def _cosine(form: float, squares: float, Y: np.ndarray) -> float:
 @dataclass(frozen=True, eq=False)
 class EffectiveDimension(AbstractBracketed):
     """tr H(H + ridge)⁻¹. By eigenvalues `standard_error` is 0; by probes the sampling error is in it, and
-    [lower, upper] brackets the mean over the probes drawn, not the trace."""
+    [lower, upper] holds for the mean over the probes drawn, not for the trace: it is not certified."""
 
     bracketed: Bracketed
     standard_error: float
@@ -284,12 +287,16 @@ def effective_dimension(
         return _by_probes(H, ridge)
     H = as_gram(H)
     if exact or (exact is None and H.n <= EIGEN_FITS):
-        values = np.maximum(eigvalsh(H.dense(), check_finite=False), 0.0)
-        total = float(np.sum(values / (values + ridge)))
-        # each term moves by at most (rounding of an eigenvalue) / ridge
-        slack = H.n * 2 * H.rounding / ridge + 1e-14 * H.n
-        taken = rounding_within(H.rounding)
-        sides = Bracketed(total, total - slack, total + slack, "rounding included", "", DEGREES_OF_FREEDOM, taken)
+        values = eigvalsh(H.dense(), check_finite=False)
+        solver = EIGENVALUES * H.n * EPS * float(np.abs(values).max())
+        moved, slack = H.rounding + solver, 1e-14 * H.n
+        # every term rises with its eigenvalue, and by Weyl no eigenvalue moves by more than the matrix does
+        lower, total, upper = (
+            float(np.sum(np.maximum(values + by, 0.0) / (np.maximum(values + by, 0.0) + ridge)))
+            for by in (-moved, 0.0, moved)
+        )
+        taken = rounding_within(H.rounding, solver, "the computed eigenvalues")
+        sides = Bracketed(total, lower - slack, upper + slack, "rounding included", "", DEGREES_OF_FREEDOM, taken)
         return EffectiveDimension(sides, 0.0, ridge, "eigenvalues")
     signs = generator(key).choice([-1.0, 1.0], size=(H.n, probes))
     return _by_probes(quadrature(H, signs, ridge=ridge, tol=1e-4, bounds="none"), ridge)
@@ -304,14 +311,6 @@ def _by_probes(q: Quadrature, ridge: float) -> EffectiveDimension:
     error = float(dimensions.std(ddof=1) / np.sqrt(q.outputs))
     lower = float(np.mean(q.n - ridge * np.asarray(form.upper)))
     upper = float(np.mean(q.n - ridge * np.asarray(form.lower)))
-    sides = Bracketed(
-        float(dimensions.mean()),
-        lower,
-        upper,
-        form.sense,
-        form.reason,
-        DEGREES_OF_FREEDOM,
-        form.assumptions,
-        form.probability,
-    )
+    why = f"a mean over {q.outputs} random sign vectors, which the two sides hold for; `standard_error` says how far the trace may be"
+    sides = Bracketed(float(dimensions.mean()), lower, upper, "none", why, DEGREES_OF_FREEDOM, form.assumptions)
     return EffectiveDimension(sides, error, ridge, f"{q.outputs} random sign vectors")

@@ -135,7 +135,18 @@ def generalization_bound(
                 "one output", q.outputs == 1, f"{count_of(q.outputs, 'output')}, each bounded with delta/{q.outputs}"
             ),
             Assumption("width, κ and steps as Thm 5.1 asks", "not checked", "`generalization_conditions` lists them"),
+            *q.assumptions,
+            *_likely(q),
         ),
+    )
+
+
+def _likely(q: Quadrature) -> tuple[Assumption, ...]:
+    """What the bracket of yᵀH⁻¹y rests on where its bound of λ_max holds with a probability."""
+    if q.bounds.probability is None:
+        return ()
+    return (
+        Assumption("the bound on λ_max holds", "not checked", f"all but {1 - q.bounds.probability:.0e} of probability"),
     )
 
 
