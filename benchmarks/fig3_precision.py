@@ -40,6 +40,8 @@ if __name__ == "__main__":
     out, epochs = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 96
     rows = [compared(m, epochs) for m in WIDTHS]
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": device_name(None), "note": f"{epochs} epochs", "rows": rows}, indent=1) + "\n")
+    out.write_text(
+        json.dumps({"machine": device_name(None), "note": f"{epochs} epochs", "rows": rows}, indent=1) + "\n"
+    )
     for row in rows:
         print({name: value for name, value in row.items() if name[:5] in ("m", "apart", "milli")}, flush=True)
