@@ -457,11 +457,16 @@ def _concluded(
 def folds_say(solved: FoldsLeftOut | None) -> str:
     """How rows left by products, in words."""
     assert solved is not None
-    short = "" if solved.converged else ", where they were stopped"
+    short, bound = "" if solved.converged else ", where they were stopped", float(solved.within.max())
+    sure = (
+        f", and no prediction is further than {bound:.1g} from the exact one"
+        if bound < 1
+        else ", from which no bound on single predictions follows: the ridge is too small for one"
+    )
     return (
         "rows left out are a fifth of all at once, the fits of all folds and outputs made together in "
-        f"{count_of(solved.products, 'product')} with the matrix{short}: residuals are {solved.residual:.1g} of the labels, and no "
-        f"prediction is further than {float(solved.within.max()):.1g} from the exact one"
+        f"{count_of(solved.products, 'product')} with the matrix{short}: residuals are {solved.residual:.1g} of the "
+        f"labels{sure}"
     )
 
 
