@@ -29,8 +29,8 @@ _CELLS_ON_DEVICE = 2**25
 class AbstractCompositionKernel(AbstractKernel):
     """The kernel of a composition, read from its layers, in float64 NumPy.
 
-    Inputs are rows (n, d), or samples (n, positions, channels) and (n, rows, columns, channels) where the composition
-    has positions. Rows of images hold one channel after the other. Zero rows are allowed. `get="ntk"` is the tangent
+    Inputs are rows (n, d), or samples (n, positions, channels), (n, rows, columns, channels) and (n, rows, columns, slices,
+    channels) where the composition has positions. Rows of images hold one channel after the other. Zero rows are allowed. `get="ntk"` is the tangent
     kernel of the trained weights, `get="nngp"` the covariance of an output over the initial weights.
 
     Entries are within about 1e-14 · √(K(x, x) K(z, z)), near-parallel and opposite inputs included. One exception: where a

@@ -193,7 +193,7 @@ def grid_of(shape: Shape, what: str) -> Shape:
     """The positions of a sample, which a layer of windows needs."""
     if len(shape) < 2:
         raise ValueError(
-            f"{what} gets inputs of shape {shape}; expected (positions, channels) or (rows, columns, channels)"
+            f"{what} gets inputs of shape {shape}; expected (positions, channels), (rows, columns, channels) or (rows, columns, slices, channels)"
         )
     return shape[:-1]
 
