@@ -172,11 +172,11 @@ class Runner:
 
     def _start(self, run: int) -> Params:
         """The first weights of one run."""
-        return jax.tree.map(lambda leaf: leaf[run], self.start) if self.many else self.start
+        return _of_run(self.start, run) if self.many else self.start
 
     def _problem(self, run: int) -> Problem:
         """What one run fits."""
-        return jax.tree.map(lambda leaf: leaf[run], self.problem) if self.own_rows else self.problem
+        return _of_run(self.problem, run) if self.own_rows else self.problem
 
     def run(
         self,
@@ -393,6 +393,12 @@ class Runner:
         seed = np.asarray(jax.random.key_data(self.key)).ravel()
         made = self.watch.provenance(about | {"jax": jax.__version__, "data": self.data.name}, device=device)
         return replace(made, dtype=self.dtype, seed=int(seed[-1]) if not self.many else None)
+
+
+@jax.jit
+def _of_run(stacked: Any, run: int) -> Any:
+    """The arrays of one run among those of many: one program instead of some for every shape."""
+    return jax.tree.map(lambda leaf: leaf[run], stacked)
 
 
 def steps_together(at: Sequence[int]) -> int:
