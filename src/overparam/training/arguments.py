@@ -100,7 +100,7 @@ def require_weights(trained: Any) -> None:
         raise ValueError("`params` holds no weights to train; expected a pytree with at least one array")
     for name, leaf in zip(layer_names(trained), leaves, strict=True):
         try:
-            dtype = jnp.asarray(leaf).dtype
+            dtype = leaf.dtype if isinstance(leaf, np.ndarray | jax.Array) else jnp.asarray(leaf).dtype
         except (TypeError, ValueError):
             raise ValueError(
                 f"`params` has a {type(leaf).__name__} at {name!r}; expected arrays alone "
