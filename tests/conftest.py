@@ -84,15 +84,18 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(_KEPT, ignore_errors=True)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _few_trees() -> Iterator[None]:
-    """A forest of 200 trees beside every analysis would be most of the time of the tests; they are not about it."""
-    from overparam.analysis import data_labels, data_rival
+@pytest.fixture(autouse=True, scope="module")
+def _small_rivals() -> Iterator[None]:
+    """Forests of 200 trees and networks of 400 steps beside every analysis would be most of the time of the tests; few are about them.
 
-    kept = data_rival.TREES, data_labels.TREES
-    data_rival.TREES, data_labels.TREES = 20, 100
+    For a file at a time: examples in docstrings, which are run between them, see what users do.
+    """
+    from overparam.analysis import data_kinds, data_labels, data_rival
+
+    kept = data_rival.TREES, data_labels.TREES, data_kinds.LEAST_STEPS, data_kinds.EPOCHS
+    data_rival.TREES, data_labels.TREES, data_kinds.LEAST_STEPS, data_kinds.EPOCHS = 20, 100, 100, 10
     yield
-    data_rival.TREES, data_labels.TREES = kept
+    data_rival.TREES, data_labels.TREES, data_kinds.LEAST_STEPS, data_kinds.EPOCHS = kept
 
 
 @pytest.fixture(autouse=True, scope="session")
