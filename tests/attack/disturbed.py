@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.attack.works import WORKS, prepare
+from tests.attack.works import VERBS, WORKS, prepare
 
 from overparam.cli import signals
 
@@ -29,14 +29,24 @@ def kills(seed: int, index: int) -> dict[str, Any]:
     alone, took = _alone(name)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "work"
-        child = _forked(name, place)
+        child = _forked(name, place, said=Path(folder) / "said")
         time.sleep(float(rng.uniform(0.0, 1.2 * took)))
         os.kill(child, number)
         ended = _ended(child)
-        failed = [] if ended in (0, 130, -number) else [f"{name}: ended with {ended} after signal {number}"]
+        failed = _ended_amiss(name, ended, number, (Path(folder) / "said").read_text(errors="replace"))
+        failed = [f"{name}: {words} after signal {number}" for words in failed]
         failed += _judged_again(name, place, alone, f"after signal {number}")
     word = "done before" if ended == 0 else "killed"
     return {"tally": [f"{name} | {signal.Signals(number).name} | {word}"], "failed": failed}
+
+
+def _ended_amiss(name: str, ended: int, number: int, said: str) -> list[str]:
+    """What is not as it should be: a verb that was stopped ends with 130 and one line, and nothing shows a traceback."""
+    stopped = -number if number == signal.SIGKILL else 130
+    failed = [] if ended in (0, stopped) else [f"ended with {ended}"]
+    lines = sum(line.startswith("overparam: stopped") for line in said.splitlines())
+    right = "Traceback" not in said and lines == int(name in VERBS and ended == 130)
+    return failed if right else [*failed, f"said {said[-300:]!r}"]
 
 
 def two(seed: int, index: int) -> dict[str, Any]:
@@ -77,18 +87,20 @@ def _alone(name: str) -> tuple[tuple[str, list[str]], float]:
         return (told.read_text(), _files(place.with_name("work-1"))), took
 
 
-def _forked(name: str, place: Path, told: Path | None = None) -> int:
-    """A child that does the work; `told` gets what tells its numbers."""
+def _forked(name: str, place: Path, told: Path | None = None, said: Path | None = None) -> int:
+    """A child that does the work; `told` gets what tells its numbers, `said` its standard error."""
     stops = (signal.SIGINT, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)  # until the child listens
+    error = os.open(said or os.devnull, os.O_WRONLY | os.O_CREAT)
     child = os.fork()
     if child:
+        os.close(error)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
         return child
     try:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
-        os.dup2(quiet, 2)
+        os.dup2(error, 2)
         for number in stops:  # a shell starts what runs in its background with ctrl-C ignored, and so it would stay
             signal.signal(number, signal.SIG_DFL)
         signals.listen()

@@ -169,6 +169,8 @@ WORKS: dict[str, Work] = {
     "migrate": _verb("migrate", "SCRIPT.PY", "--overwrite", out="changed.py", gives=lambda place: (place / "changed.py").read_bytes()),
     "reproduce": _verb("reproduce", "fine-grained-fig1", "--scale", "smoke"),
 }  # fmt: skip
+VERBS = tuple(name for name, work in WORKS.items() if work.__qualname__.startswith(_verb.__name__))
+"""Those that are run as the command line runs them."""
 QUICK = 7
 """Of these, the first take a moment and need few imports."""
 
