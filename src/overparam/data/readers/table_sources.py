@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Container, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,7 @@ def _column(name: str, series: Any, kind: str | None, table: str) -> Column:
         values = series.to_numpy(dtype=np.float64, na_value=np.nan) if numbers and held else series.tolist()
     elif kind == "polars":
         missing = series.is_null().to_numpy()
-        numbers = series.dtype.is_numeric()
+        numbers = series.dtype.is_numeric() and not series.dtype.is_decimal()
         wide = str(series.dtype) in ("Int128", "UInt128")
         held = not wide and (not series.dtype.is_integer() or _exact_integers(series.drop_nulls().to_numpy()))
         values = series.to_numpy().astype(np.float64) if numbers and held else series.to_list()
@@ -275,8 +276,8 @@ def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str
         if column.is_text:  # in a frame the word NA in a column of words is a word
             return Column(name, text_array(texts), missing, column.problem, "text")
         return column
-    if any(isinstance(value, int) and not _is_float(value) for value in there):  # numbers that are names
-        texts = ["" if gone else str(value) for value, gone in zip(values, missing, strict=True)]
+    if any(isinstance(value, int | Decimal) and not _is_float(value) for value in there):  # numbers that are names
+        texts = ["" if gone else _in_digits(value) for value, gone in zip(values, missing, strict=True)]
         return Column(name, text_array(texts), missing, kind="text")
     try:
         if any(isinstance(value, str) or is_temporal(value) for value in there):
@@ -292,12 +293,16 @@ def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str
     return Column(name, np.array(numbers), missing)
 
 
-def _is_float(value: int) -> bool:
-    """Whether float64 holds a whole number."""
+def _is_float(value: int | Decimal) -> bool:
+    """Whether float64 holds a whole number; of others it holds the nearest, as of any that is written in decimals."""
     try:
-        return int(float(value)) == value
-    except OverflowError:
-        return False
+        return value % 1 != 0 or int(float(value)) == value
+    except (OverflowError, ArithmeticError):  # of infinities and NaN, which are told elsewhere
+        return not isinstance(value, int) and not value.is_finite()
+
+
+def _in_digits(value: Any) -> str:
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 def _is_nat(value: Any) -> bool:
