@@ -152,6 +152,10 @@ def solve(
     if size and not 1e-140 < size < 1e140:
         raise ValueError(f"`y` has entries up to {size:.1e}, whose squares pass float64; scale it to about 1 first")
     tell = progress or silent
+    unit = (
+        2.0 ** np.round(np.log2(size)) if size else 1.0
+    )  # a power of two: no bit changes, and no square passes float64
+    Y = Y / unit
     if plan.method == "Cholesky":
         known = bounds.lower if isinstance(bounds, EigenvalueBounds) else 0.0
         factored = factor(H, ridge, least=known)
@@ -159,11 +163,11 @@ def solve(
         with H.arithmetic():
             on, right = H.to_device(Z), H.to_device(Y)
             R = H.to_host(right - (H.product(on, tell) + ridge * on))
-        return _solution(H, y, Z, R, ridge, least, tol, gap, 1, plan, "")
+        return _solution(H, y, *_times(unit, Z, R), ridge, least, tol, gap, 1, plan, "")
     least = ridge + _smallest(H, ridge, bounds)
     gradients = ConjugateGradients(H, Y, ridge, plan.columns, key, place, tell)
     why = gradients.run(least, tol, gap, most)
-    Z, R = H.to_host(gradients.Z), H.to_host(gradients.R)
+    Z, R = _times(unit, H.to_host(gradients.Z), H.to_host(gradients.R))
     return _solution(H, y, Z, R, ridge, least, tol, gap, gradients.products, plan, why)
 
 
@@ -232,6 +236,12 @@ def certificate(
     )
     wrong = float(_lengths((r + e)[:, None])[0])
     return total, (wrong / least if least > 0 else np.inf) if wrong else 0.0
+
+
+def _times(unit: float, Z: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both of them; entries that pass float64 are infinite."""
+    with np.errstate(over="ignore"):
+        return unit * Z, unit * R
 
 
 def _lengths(part: np.ndarray) -> np.ndarray:
