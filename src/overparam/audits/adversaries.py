@@ -9,6 +9,7 @@ from typing import final
 
 import numpy as np
 
+from overparam.audits.joint_moves import joint_perturbations
 from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.one_layer_moves import Aim, perturbations
 from overparam.audits.perturbations import climb, scaled, steepest
@@ -74,7 +75,7 @@ def findings(
     """One finding for each law and each kind of perturbation, over all radii.
 
     At every radius an adversary begins at the random perturbation, at the training direction, at the worst that each layer
-    alone can do, in closed form, and at what it found at the radius before, and climbs from the worst of them by
+    alone can do, in closed form, and the last one with the layers below, and at what it found at the radius before, and climbs from the worst of them by
     Frank–Wolfe steps; towards what is least it first sweeps (`climb`). An audit of more effort first does all that one of less effort does, and goes on from what that found.
     All that was visited within the ball counts for every law. So an adversary finds at least what random
     perturbations do, at least what it found within smaller balls, and at least what it finds with less effort on the same rows.
@@ -163,7 +164,8 @@ class Adversary:
 
     def _closed(self, subject: Subject, omega: float) -> list[Weights]:
         more = [] if self._climb.starts is None else self._climb.starts(subject, omega)
-        return [W for aim in self._climb.aims for W in perturbations(subject, omega, aim)] + more
+        forms = (perturbations, joint_perturbations)
+        return [W for aim in self._climb.aims for form in forms for W in form(subject, omega, aim)] + more
 
     def _climbed(
         self, few: Subject, omega: float, starts: list[Weights], steps: int, first: bool
