@@ -29,13 +29,12 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "name", ["studies.md", "audit.md", "compare.md", "foresee.md", "growth.md", "theorems.md", "label_issues.md"]
-)
-def test_pages_are_filled_from_committed_results(fill, names, name):
-    text = page(name)
-    assert fill.filled(text, names) == text, f"docs/{name} is stale; run `{fill.COMMAND}`"
-    assert not fill.unbound(text, name), "\n".join(fill.unbound(text, name))
+def test_pages_are_filled_from_committed_results(fill, names):
+    """Every page that is filled, whatever pages there are."""
+    for name in fill.PAGES:
+        text = page(name)
+        assert fill.filled(text, names) == text, f"docs/{name} is stale; run `{fill.COMMAND}`"
+        assert not fill.unbound(text, name), "\n".join(fill.unbound(text, name))
 
 
 def test_every_name_is_on_a_page(fill, names):
