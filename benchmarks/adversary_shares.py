@@ -62,6 +62,7 @@ def wide_network() -> list[dict[str, Any]]:
             by_moment = {f.moment: f for f in gradient_bounds(subject) if f.law.name == NO_CRITICAL.name}
             row |= {effort: float(by_moment["adversarial"].values[0]), "random": float(by_moment["random"].values[0])}
             row[f"rows, {effort}"] = by_moment["adversarial"].rows
+        row |= {"plain steps": STEPS, "plain starts": STARTS}
         row["plain"] = min(least_of_plain_steps(subject, OMEGA, seed, STEPS) for seed in range(STARTS))
         found.append(row)
     return found

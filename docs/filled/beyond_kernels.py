@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from filled.committed import ROOT, Result, all_of, digits, fixed, only, scientific, spread, table, whole
+from overparam.studies.beyond_kernels_fig3 import smallest
 
 
 def theorem1(result: Result) -> dict[str, str]:
@@ -32,6 +33,7 @@ def theorem1(result: Result) -> dict[str, str]:
         "other_most": fixed(other["most"], 2),
         "below": str(sum(row["of_F_alone"] < 1 for row in enough)),
         "below_of": str(len(enough)),
+        "few": whole(float(_same(row["samples"] for row in enough if row["of_F_alone"] >= 1))),
         "short": fixed(short[0]["needed"] / short[0]["samples"], 0),
         "short_least": fixed(min(row["over_alpha_4"] for row in short), 0),
         "short_most": fixed(max(row["over_alpha_4"] for row in short), 0),
@@ -256,6 +258,7 @@ def norms(result: Result) -> dict[str, str]:
         "wide": table(["d = 100, N = 50,000", *(f"m = {whole(m)}" for m in columns)], rows_wide),
         "runs": whole(sum(cell["runs"] for cell in values["cells"])),
         "minutes": fixed(result.minutes, 1),
+        "by_hand_width": str(smallest().width),
         "by_hand": fixed(values["smallest_norm"], 2),
         "grid_better": str(small["grid_better"]),
         "grid_runs": str(small["grid_runs"]),

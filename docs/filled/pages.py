@@ -78,6 +78,8 @@ def shares(result: Result) -> dict[str, str]:
         "n": str(wide[0]["n"]),
         "width": str(wide[0]["width"]),
         "omega": str(wide[0]["omega"]),
+        "plain_steps": str(wide[0]["plain steps"]),
+        "plain_starts": str(wide[0]["plain starts"]),
         **named,
     }
 

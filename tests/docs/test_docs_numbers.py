@@ -90,6 +90,13 @@ def test_a_chosen_number_that_nothing_says_is_found_on_pages_that_are_compared(f
         assert "<!--set-->" not in page(name)
 
 
+def test_a_large_number_in_words_is_found_on_pages_that_are_compared(fill):
+    text = "after twenty-four trials\nof Sixty neurons, in three seeds and both\n"
+    assert fill.unbound(text, "theorems.md") == []
+    found = ["1: ['twenty'] in after twenty-four trials", "2: ['Sixty'] in of Sixty neurons, in three seeds and both"]
+    assert fill.unbound(text, "studies.md") == found
+
+
 def test_names_of_settings_and_constants(fill):
     """Of a list its parts and its sum, in the style that stands on the page."""
     assert fill.chosen("norms:cells.0.epochs.sum", "1") == "800"
