@@ -162,12 +162,15 @@ def plane(order: str) -> Callable[[np.random.Generator], Made]:
     return make
 
 
-def factorial(random: np.random.Generator) -> Made:
-    """Three levels of four columns, each setting three times in turn."""
-    X = np.repeat(np.array(np.meshgrid(*[[-1, 0, 1]] * 4)).reshape(4, -1).T, 3, axis=0) + 0.05 * random.normal(
-        size=(243, 4)
-    )
-    return table(X, np.where(X[:, 0] + X[:, 1] > 0.3, "a", "b"))
+def settings(mixed: bool) -> Callable[[np.random.Generator], Made]:
+    """Three levels of four columns, measured three times each: in turn, where whatever drifts looks like a setting, or in random order."""
+
+    def make(random: np.random.Generator) -> Made:
+        levels = np.repeat(np.array(np.meshgrid(*[[-1, 0, 1]] * 4)).reshape(4, -1).T, 3, axis=0)
+        X = (random.permutation(levels) if mixed else levels) + 0.05 * random.normal(size=levels.shape)
+        return table(X, np.where(X[:, 0] + X[:, 1] > 0.3, "a", "b"))
+
+    return make
 
 
 def word_counts(random: np.random.Generator) -> Made:

@@ -36,15 +36,15 @@ class LeavingSets:
 
     def __init__(self, fitted: Fitted, rows: np.ndarray) -> None:
         self._rows, self._y = fitted.rows, fitted.rows.y[rows]
-        self._own = np.unique(fitted.groups[rows], return_inverse=True)[1]
-        self._members = np.split(np.argsort(self._own, kind="stable"), np.cumsum(np.bincount(self._own))[:-1])
+        self.groups = np.unique(fitted.groups[rows], return_inverse=True)[1]
+        self._members = np.split(np.argsort(self.groups, kind="stable"), np.cumsum(np.bincount(self.groups))[:-1])
         self.fit = fitted.fit.among(rows)
 
     def losses(self, others: Iterable[np.ndarray]) -> np.ndarray:
         """What is lost on every row without the places of others given for it."""
         sets = []
         for i, some in enumerate(others):
-            leave = np.union1d(some, self._members[self._own[i]])
+            leave = np.union1d(some, self._members[self.groups[i]])
             sets.append(np.append(i, leave[leave != i]))
         return self._rows.losses(self._y, self.fit.without(sets))
 
