@@ -74,20 +74,22 @@ def independent(rule: str, draw: int) -> Any:
     return op.load((X, y.astype(int).astype(str)))
 
 
-def look(data: Any) -> dict[str, float]:
-    """Whether it seems to be learned well, has a doubt, is green; the error; and how often rows in random order have the doubt about the order."""
+def look(data: Any) -> dict[str, Any]:
+    """Whether it seems to be learned well, has a doubt, is green; the error, also without the rows beside each; and how often rows in random order have that doubt."""
     rows, work = prepare_rows(data, "auto", data.n, 0), Work()
     fitted = fit_rows(work, rows)
     error = error_estimate(work, rows, fitted, None, None, None)
+    beside = error.doubt("in order")
     orders = (np.random.default_rng([draw, 73]).permutation(rows.n)[:MOST_ROWS] for draw in range(ORDERS))
     return {
         "learned well": error.value < 0.35 * error.guess,
         "doubted": error.doubt("nearest") is not None,
-        "in order": error.doubt("in order") is not None,
+        "in order": beside is not None,
         "either": any(error.doubt(kind) is not None for kind in ("nearest", "in order")),
         "green": opening(rows, error)[0] == "good",
         "shuffled": sum(without_beside(fitted, order) is not None for order in orders),
         "error": error.value,
+        "beside": None if beside is None or beside.error is None else beside.error.value,
     }
 
 
@@ -96,15 +98,14 @@ def tables() -> Iterator[str]:
         yield from (row["name"] for row in csv.DictReader(lines) if LEAST <= int(row["n"]) <= MOST)
 
 
-def summed(what: str, which: str, found: list[dict[str, float]]) -> dict[str, Any]:
-    counts = {key: int(sum(one[key] for one in found)) for key in found[0] if key != "error"}
-    row = {
-        "what": what,
-        "which": which,
-        "sets": len(found),
-        **counts,
-        "error": round(float(np.median([one["error"] for one in found])), 4),
+def summed(what: str, which: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    counts = {key: int(sum(one[key] for one in found)) for key in found[0] if key not in ("error", "beside")}
+    medians = {
+        key: round(float(np.median(known)), 4)
+        for key in ("error", "beside")
+        if (known := [one[key] for one in found if one[key] is not None])
     }
+    row = {"what": what, "which": which, "sets": len(found), **counts, **medians}
     print(row, flush=True)
     return row
 

@@ -96,7 +96,10 @@ def persons(result: Result) -> dict[str, str]:
         "recorded": whole(sum(row["either"] for row in recorded)),
         "recorded-of": whole(sum(row["sets"] for row in recorded)),
         "ordered": whole(sum(row["in order"] for row in tables)),
-        "ordered-names": ", ".join(f"`{row['which']}`" for row in tables if row["in order"]),
+        "order": table(
+            ["table", "told", "without the rows beside each in the file"],
+            [[row["which"], percent(row["error"]), percent(row["beside"])] for row in tables if row["in order"]],
+        ),
         "shuffled": whole(sum(row["shuffled"] for row in rows)),
         "orders": whole(sum(4 * row["sets"] for row in rows)),
         "tables": whole(len(tables)),

@@ -111,9 +111,9 @@ def exchangeable(s: PreparedRows, rows: np.ndarray) -> np.ndarray:
     found = np.unique(found, return_inverse=True)[1]
     if s.source.kind != "table":
         return found
-    X = np.asarray(s.source.X, dtype=np.float64)[rows]
+    X = np.asarray(s.source.X)[rows]
     while True:
-        by = X[:, _sorted_columns(X, found)]
+        by = np.unique(X[:, _sorted_columns(X, found)], axis=0, return_inverse=True)[1].ravel()
         finer = np.unique(np.column_stack([found, by]), axis=0, return_inverse=True)[1].ravel()
         if finer.max() == found.max():
             return found
@@ -121,7 +121,15 @@ def exchangeable(s: PreparedRows, rows: np.ndarray) -> np.ndarray:
 
 
 def _sorted_columns(X: np.ndarray, sets: np.ndarray) -> np.ndarray:
-    """Which columns only rise, or only fall, along the file within every one of some sets of its rows."""
-    order = np.argsort(sets, kind="stable")
-    steps = np.diff(X[order], axis=0)[np.diff(sets[order]) == 0]
-    return np.all(steps >= 0, axis=0) | np.all(steps <= 0, axis=0)
+    """Places of columns that only rise, or only fall, along the file within every one of some sets of its rows, and do so in some.
+
+    >>> _sorted_columns(np.array([[1, 5, 0], [2, 3, 0], [0, 4, 0], [3, 2, 0]]), np.array([0, 0, 1, 1])).tolist()
+    [0, 1]
+    """
+    order, found = np.argsort(sets, kind="stable"), []
+    within = np.diff(sets[order]) == 0
+    for column in range(X.shape[1]):
+        steps = np.sign(np.diff(X[order, column].astype(np.float64)))[within]
+        if steps.any() and (steps.min() >= 0 or steps.max() <= 0):
+            found.append(column)
+    return np.array(found, dtype=np.int64)
