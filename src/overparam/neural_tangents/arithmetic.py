@@ -12,6 +12,7 @@ import numpy as np
 
 from overparam.core.checks import is_traced
 from overparam.core.traced import smooth
+from overparam.core.trees import placed
 from overparam.layers import Pairs
 
 FEW = 2**20
@@ -82,4 +83,4 @@ def of_jax(array: np.ndarray, wide: bool) -> Any:
     if array.dtype.kind == "f":
         array = np.asarray(array, np.float64 if wide else np.float32)
     with jax.ensure_compile_time_eval(), jax.enable_x64(wide):
-        return jax.device_put(array)  # where `jnp.asarray` would compile a copy for every shape
+        return placed(array)
