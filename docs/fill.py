@@ -45,6 +45,11 @@ BOUND = re.compile(
     r"<!--table (?P<table>[\w.-]+)-->\n.*?<!--/table-->" + rf"|(?P<number>{NUMBER})<!--(?P<name>[\w.:-]+)-->",
     re.DOTALL,
 )
+WORDS = re.compile(
+    r"\b(?:(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million)\b",
+    re.IGNORECASE,
+)
+"""A number too large to be a count of what a sentence names: on pages that are compared it stands in digits, and is bound."""
 COUNT = r"\d(?:[\d,.e-]*\d)?"
 LABEL = r"(?:[A-Z]\.)?\d[\d.]*[a-z]?"
 SIZES = re.compile(rf"(?<!\w)[nmdNLkbκηδεωαβ₂p]+ [=≤≥] {COUNT}(?:(?:, | and | to ){COUNT})*")
@@ -147,12 +152,12 @@ def unbound(text: str, page: str = "") -> list[str]:
     bare = FREE.sub(_blank, BOUND.sub(_blank, text))
     if page not in COMPARED:
         bare = SIZES.sub(_blank, bare)
-    lines = zip(text.splitlines(), bare.splitlines(), strict=True)
-    return [
-        f"{i}: {re.findall(NUMBER, left)} in {line.strip()}"
-        for i, (line, left) in enumerate(lines, 1)
-        if re.search(r"\d", left)
-    ]
+    found = []
+    for i, (line, left) in enumerate(zip(text.splitlines(), bare.splitlines(), strict=True), 1):
+        worded = WORDS.findall(left) if page in COMPARED else []
+        if worded or re.search(r"\d", left):
+            found.append(f"{i}: {re.findall(NUMBER, left) + worded} in {line.strip()}")
+    return found
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from filled.committed import ROOT, Result, all_of, digits, fixed, only, scientific, spread, table, whole
+from overparam.studies.beyond_kernels_fig3 import smallest
 
 
 def theorem1(result: Result) -> dict[str, str]:
@@ -32,6 +33,7 @@ def theorem1(result: Result) -> dict[str, str]:
         "other_most": fixed(other["most"], 2),
         "below": str(sum(row["of_F_alone"] < 1 for row in enough)),
         "below_of": str(len(enough)),
+        "few": whole(float(_same(row["samples"] for row in enough if row["of_F_alone"] >= 1))),
         "short": fixed(short[0]["needed"] / short[0]["samples"], 0),
         "short_least": fixed(min(row["over_alpha_4"] for row in short), 0),
         "short_most": fixed(max(row["over_alpha_4"] for row in short), 0),
@@ -246,6 +248,9 @@ def norms(result: Result) -> dict[str, str]:
     longest = [wide_longer[m] for m in (200, 2_000)]
     widest = [cell for m, cell in wide_longer.items() if m >= 10_000]
     changes = [_last_change(result, cell) for cell in widest]
+    tried_long = {cell["m"]: cell["rates"] for cell in result.settings["cells"] if cell["d"] == 100 and sum(cell["epochs"]) >= 2_400}  # fmt: skip
+    at_edge = [cell for m, cell in wide_longer.items() if cell["rate"] == min(tried_long[m])]
+    steady = [_at_first_rate(result, cell) for cell in widest]
     precision = json.loads((ROOT / "benchmarks/results/fig3_precision.json").read_text(encoding="utf-8"))["rows"]
     return {
         "existing": table(first, existing),
@@ -253,6 +258,7 @@ def norms(result: Result) -> dict[str, str]:
         "wide": table(["d = 100, N = 50,000", *(f"m = {whole(m)}" for m in columns)], rows_wide),
         "runs": whole(sum(cell["runs"] for cell in values["cells"])),
         "minutes": fixed(result.minutes, 1),
+        "by_hand_width": str(smallest().width),
         "by_hand": fixed(values["smallest_norm"], 2),
         "grid_better": str(small["grid_better"]),
         "grid_runs": str(small["grid_runs"]),
@@ -280,6 +286,13 @@ def norms(result: Result) -> dict[str, str]:
         "widest_change": digits(max(change for change, _, _ in changes), 1),
         "widest_change_train": digits(max(change for _, change, _ in changes), 1),
         "widest_last": whole(changes[0][2]),
+        "least_rate": _same(min(rates) for rates in tried_long.values()),
+        "at_edge": str(len(at_edge)),
+        "at_edge_of": str(len(wide_longer)),
+        "steady_from": _same(test[0] for test in steady),
+        "steady_to": whole(float(_same(test[1] for test in steady))),
+        "steady_least": fixed(min(test[2] for test in steady), 2),
+        "steady_most": fixed(max(test[3] for test in steady), 2),
         "widest_runs": str(sum(cell["runs"] for cell in widest)),
         "tf32_test": digits(max(row["apart, test"] for row in precision), 1),
         "tf32_train": digits(max(row["apart, train"] for row in precision), 1),
@@ -289,12 +302,26 @@ def norms(result: Result) -> dict[str, str]:
 
 def _last_change(result: Result, cell: Any) -> tuple[float, float, float]:
     """How far the errors of the best run, on test and training rows, moved between the last two records, and epochs between these."""
+    own, (_, test, train, epochs) = _best_run(result, cell)
+    return abs(test[own, -1] - test[own, -2]), abs(train[own, -1] - train[own, -2]), epochs[-1] - epochs[-2]
+
+
+def _best_run(result: Result, cell: Any) -> tuple[int, list[Any]]:
+    """Its place among the runs of a cell, and runs, errors on test and on training rows and epochs of all of them."""
     first, second = cell["epochs"]
     start = f"d = {cell['d']}, N = {cell['N']}, m = {cell['m']}, {first} + {second} epochs"
     (name,) = {key.rpartition("/")[0] for key in result.arrays.files if key.startswith(start)}
-    runs, test, train, epochs = (result.arrays[f"{name}/{what}"] for what in ("runs", "test", "train", "epochs"))
-    (own,) = [i for i, run in enumerate(runs) if (run[0], run[1]) == (cell["rate"], cell["decay"])]
-    return abs(test[own, -1] - test[own, -2]), abs(train[own, -1] - train[own, -2]), epochs[-1] - epochs[-2]
+    arrays = [result.arrays[f"{name}/{what}"] for what in ("runs", "test", "train", "epochs")]
+    (own,) = [i for i, run in enumerate(arrays[0]) if (run[0], run[1]) == (cell["rate"], cell["decay"])]
+    return own, arrays
+
+
+def _at_first_rate(result: Result, cell: Any) -> tuple[float, float, float, float]:
+    """Of the best run, while its rate was the first: the epochs of the first and last record from a quarter of them on, and the least and
+    largest error on test rows there."""
+    own, (_, test, _, epochs) = _best_run(result, cell)
+    there = (epochs >= cell["epochs"][0] / 4) & (epochs <= cell["epochs"][0])
+    return epochs[there].min(), epochs[there].max(), test[own, there].min(), test[own, there].max()
 
 
 NAMES = {"3resnet": "three-layer ResNet", "3layer": "three layers", "2layer": "two layers"}

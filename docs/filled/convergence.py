@@ -60,6 +60,7 @@ def landscape(result: Result) -> dict[str, str]:
         "noisy_vgg": percent(tests[1][0]),
         "noisy_resnet": percent(tests[1][1]),
         "images": whole(settings["train"]),
+        "epoch_steps": str(settings["train"] // settings["batch"]),
         "minutes": fixed(result.minutes, 0),
     }
 

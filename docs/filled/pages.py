@@ -59,18 +59,27 @@ def shares(result: Result) -> dict[str, str]:
     lines = []
     for row in rows:
         bound = "two" in row["case"] and row["law"] not in EXACT
-        lines.append([row["case"], row["law"], percent(row["least"], 0), percent(row["median"], 0), "bound" if bound else "exact"])  # fmt: skip
+        known = [
+            percent(row[key], 0) if key in row else "" for key in ("least", "median", "found, least", "found, median")
+        ]
+        lines.append([row["case"], row["law"], *known[:2], "bound" if bound else "exact", *known[2:]])
     named = {}
     for row in wide:
         name = "one" if row["outputs"] == 1 else "ten"
         named |= {f"{name}_{kind}": digits(row[kind], 2) for kind in ("random", "plain", "usual")}
     return {
-        "laws": table(["network", "law", "least", "median", "the optimum"], lines),
+        "laws": table(
+            ["network", "law", "least", "median", "the optimum", "of what a search finds: least", "median"], lines
+        ),
+        "found_median": percent(min(row["found, median"] for row in rows if "found, median" in row), 0),
+        "found_least": percent(min(row["found, least"] for row in rows if "found, least" in row), 0),
         "draws": document["note"].split()[0],
         "radius": document["note"].split()[-1],
         "n": str(wide[0]["n"]),
         "width": str(wide[0]["width"]),
         "omega": str(wide[0]["omega"]),
+        "plain_steps": str(wide[0]["plain steps"]),
+        "plain_starts": str(wide[0]["plain starts"]),
         **named,
     }
 

@@ -9,6 +9,7 @@ from typing import final
 
 import numpy as np
 
+from overparam.audits.joint_moves import joint_perturbations
 from overparam.audits.laws import Finding, Law, made, not_measured
 from overparam.audits.one_layer_moves import Aim, perturbations
 from overparam.audits.perturbations import climb, scaled, steepest
@@ -74,7 +75,7 @@ def findings(
     """One finding for each law and each kind of perturbation, over all radii.
 
     At every radius an adversary begins at the random perturbation, at the training direction, at the worst that each layer
-    alone can do, in closed form, and at what it found at the radius before, and climbs from the worst of them by
+    alone can do, in closed form, and the last one with the layers below, and at what it found at the radius before, and climbs from the worst of them by
     Frank–Wolfe steps; towards what is least it first sweeps (`climb`). An audit of more effort first does all that one of less effort does, and goes on from what that found.
     All that was visited within the ball counts for every law. So an adversary finds at least what random
     perturbations do, at least what it found within smaller balls, and at least what it finds with less effort on the same rows.
@@ -139,7 +140,7 @@ class Adversary:
 
     def search(self, omega: float) -> list[Weights]:
         """Perturbations of radius ω that count: the closed forms on all rows, and the worst that every stage has found."""
-        closed = self._closed(self._on, omega)
+        closed, joint = self._closed(self._on, omega), self._joint(self._on, omega)
         found: list[Weights] = []
         less = 0
         for place, stage in enumerate(self._stages):
@@ -149,27 +150,32 @@ class Adversary:
                 before = [scaled(omega / last, other), scaled(omega / last, best)]
                 # What makes a quantity small may lie well within the ball, and far from what did in a smaller one.
                 starts = [*starts, *before, best] if self._side < 0 else [*before, *starts]
+            together: list[Weights] = []
             if stage is self._on:
-                starts += closed
+                starts, together = starts + closed, joint
             elif not found or stage.samples > self._stages[place - 1].samples:
-                starts += self._closed(stage, omega)
+                starts, together = starts + self._closed(stage, omega), self._joint(stage, omega)
             first = self._side < 0 or place not in self._before
             steps = stage.effort.ascent_steps - less
-            best, other = self._climbed(stage, omega, starts, steps if first else (steps + 1) // 2, first)
+            best, other = self._climbed(stage, omega, starts, together, steps if first else (steps + 1) // 2, first)
             less, self._before[place] = stage.effort.ascent_steps, (omega, best, other)
             found.append(best)
         # On the same rows the last stage has found no less than the closed forms it began with.
-        return found if self._stages[-1] is self._on and not self._climb.partly else [*closed, *found]
+        return found if self._stages[-1] is self._on and not self._climb.partly else [*closed, *joint, *found]
 
     def _closed(self, subject: Subject, omega: float) -> list[Weights]:
         more = [] if self._climb.starts is None else self._climb.starts(subject, omega)
         return [W for aim in self._climb.aims for W in perturbations(subject, omega, aim)] + more
 
+    def _joint(self, subject: Subject, omega: float) -> list[Weights]:
+        return [W for aim in self._climb.aims for W in joint_perturbations(subject, omega, aim)]
+
     def _climbed(
-        self, few: Subject, omega: float, starts: list[Weights], steps: int, first: bool
+        self, few: Subject, omega: float, starts: list[Weights], joint: list[Weights], steps: int, first: bool
     ) -> tuple[Weights, Weights]:
         """The worst perturbation found by climbing from the worst start and from the first of them, and the end of the
-        latter: it leads elsewhere than closed forms do, and may be worse at a larger radius."""
+        latter: it leads elsewhere than closed forms do, and may be worse at a larger radius. The worst of `joint` is climbed
+        from besides where it is worse than all of these, and takes the place of none: what is higher may lead to less."""
 
         def value(weights: Weights) -> float:
             return self._value(few, weights, omega)
@@ -179,18 +185,21 @@ class Adversary:
 
         seen = [(value(few.moved(W)), W) for W in [*starts, *self._opened(few, omega, starts[0])]]
         ranked = [W for _, W in sorted(seen, key=lambda one: -one[0])]
+        beside = [(value(few.moved(W)), W) for W in joint]
+        highest = max(beside, key=lambda one: one[0], default=(-np.inf, starts[0]))
+        more = [highest[1]] if highest[0] > max(height for height, _ in seen) else []
         ends = []
         tries = few.effort.starts if first else min(2, few.effort.starts)
         if self._side > 0 and self._climb.starts is not None:
             tries += 1  # what they lead to comes beside what the others do
-        for start in [starts[0], *(W for W in ranked if W is not starts[0])][:tries]:
+        for start in [starts[0], *(W for W in ranked if W is not starts[0])][:tries] + more:
             # What is least lies behind many hills; what is largest lies on the edge of the ball, and closed forms lead near it.
             # It is made of all samples, and the rank of the steps with it.
             low, rank = self._side < 0, few.effort.rank
             climbed = climb(few.weights, omega, slope, value, start=start, steps=steps, stacked=few.stacked,
                             rank=max(rank, few.samples) if low else rank, sweeps=SWEEPS * steps if low else 0)  # fmt: skip
             ends.append((value(few.moved(climbed)), climbed))
-        return max([*seen, *ends], key=lambda one: one[0])[1], ends[0][1]
+        return max([*seen, *beside, *ends], key=lambda one: one[0])[1], ends[0][1]
 
     def _opened(self, few: Subject, omega: float, W: Weights) -> list[Weights]:
         """Whole steps in the direction of the opening, where there is one."""

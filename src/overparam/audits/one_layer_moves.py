@@ -187,7 +187,11 @@ def carrying(subject: Subject, place: int, g: np.ndarray, reach: np.ndarray) -> 
 
 
 def stretching(subject: Subject, place: int, g: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, Shift]:
-    """Units that are on moved the way that the layers above lengthen most: h moves by all of the reach."""
+    """Units that are on moved the way that the layers above lengthen most: h moves by all of the reach. Where the layers
+    below have moved g, further the same way."""
+    gone = g - subject.start.pre_activations[place].reshape(g.shape)
+    if gone.any():
+        return np.linalg.norm(reach, axis=1), lambda row, more: gone[row]
     inside, last = subject.inside, subject.inside.count - 1
     gates = inside.gates(subject.start)
     v = subject.start.activations[place]
