@@ -16,8 +16,7 @@ import numpy as np
 from record import median_seconds, save
 
 import overparam as op
-from overparam.engines import device_gram
-from overparam.engines.matrix import gram
+from overparam.engines import device_gram, gram
 
 TwoLayer = op.kernels.TwoLayer
 

@@ -1,12 +1,15 @@
 """NTKClassifier and NTKRegressor beside forests, boosting, support vectors, linear models and neighbours, tuned in its time.
 
-    python benchmarks/estimators.py PLACE [--tables uci|regression] [--rows 10000] [--until SECONDS] [--only MODEL,…] [--missing]
+    python benchmarks/estimators.py PLACE [--tables uci|regression|packaged|packaged-regression] [--rows 10000] [--until SECONDS] [--only MODEL,…] [--missing]
     python benchmarks/estimators.py PLACE --times | --copies | --restore | --gather
 
 Each part (a table, a split, a model) is a line of a file in PLACE, written when it is done: the run goes on where it
 stopped, and several may run side by side. Three folds a table; numbers are seconds of the processor of one thread. Our fit is
 made first, and every rival tries its settings, the usual one first, by three folds or rows out of the bag until as much time is
 gone, a second at least. CatBoost, LightGBM and xRFM take part where they can be imported, WideNet where it is named.
+
+`uci` are the tables of $OVERPARAM_DATA, on half of which the default was decided; `packaged` those that benchmarks/packaged_tables.py
+names, whose list was committed before any model was fitted to one of them, run and told in the same way.
 
 --restore makes the files of an empty PLACE from the committed results, and --gather writes those again; of a part that is there twice the first counts.
 --missing runs rivals where the committed results have none, on another machine too, in the time that our fit takes there; their
@@ -26,10 +29,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from packaged_tables import CLASSES, TARGETS, rows
 from record import RESULTS, processor
 
 SPLITS, TREES, LEAST = 3, 500, 1.0
@@ -37,6 +42,8 @@ COPIED = ("wine-quality-red", "wine-quality-white")
 """Tables with many equal rows of one label, on which trees are ahead."""
 COLUMNS = ("error", "ece", "log_loss", "seconds", "settings")
 """Of a model on a split, as they are committed."""
+KINDS = {"uci": True, "regression": False, "packaged": True, "packaged-regression": False}
+"""Sets of tables, and whether they have classes."""
 
 
 def tables(rows: int) -> list[str]:
@@ -290,18 +297,24 @@ def calibration(chances: np.ndarray, codes: np.ndarray) -> tuple[float, float]:
     return float(away), float(-np.mean(np.log(safe[np.arange(len(codes)), codes])))
 
 
-def part(table: str, split: int, name: str, budget: float, regression: Any) -> dict[str, Any]:
+@cache
+def read(kind: str, table: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows, and their classes as whole numbers or their targets."""
+    import overparam as op
+
+    if kind == "uci":
+        data = op.load(f"uci/{table}", key=0)
+        return np.asarray(data.X, dtype=np.float64), data.codes
+    return regressions()[table] if kind == "regression" else rows(table, KINDS[kind])
+
+
+def part(kind: str, table: str, split: int, name: str, budget: float) -> dict[str, Any]:
     """One model on one split of one table."""
     from sklearn.model_selection import KFold, StratifiedKFold
 
     import overparam as op
 
-    classes = regression is None
-    if classes:
-        data = op.load(f"uci/{table}", key=0)
-        X, y = np.asarray(data.X, dtype=np.float64), data.codes
-    else:
-        X, y = regression
+    classes, (X, y) = KINDS[kind], read(kind, table)
     cut = (StratifiedKFold if classes else KFold)(SPLITS, shuffle=True, random_state=0)
     fitted, held = list(cut.split(X, y))[split]
     found: dict[str, Any] = {
@@ -315,8 +328,8 @@ def part(table: str, split: int, name: str, budget: float, regression: Any) -> d
     }
     start = time.process_time()
     if name in ("NTK", "WideNet"):
-        kind = f"{name}{'Classifier' if classes else 'Regressor'}"
-        model: Any = getattr(op, kind)().fit(X[fitted], y[fitted])
+        made = f"{name}{'Classifier' if classes else 'Regressor'}"
+        model: Any = getattr(op, made)().fit(X[fitted], y[fitted])
         found["seconds"] = time.process_time() - start
         loo = model.loo_error_
         found |= {"loo": loo.value, "loo_lower": loo.lower, "loo_upper": loo.upper}
@@ -354,15 +367,17 @@ def committed() -> dict[str, Any]:
     return json.loads((RESULTS / "estimators.json").read_text(encoding="utf-8"))
 
 
-def run(place: Path, which: str, rows: int, until: float, only: list[str] | None, missing: bool) -> None:
+def run(place: Path, which: str, most: int, until: float, only: list[str] | None, missing: bool) -> None:
     """All parts that are not there yet, small tables first."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
     warnings.filterwarnings("ignore")
     end, file = time.monotonic() + until, place / f"{which}.jsonl"
-    numbers = regressions() if which == "regression" else None
-    names = list(numbers) if numbers is not None else tables(rows)
+    names = {"uci": lambda: tables(most), "regression": regressions, "packaged": lambda: CLASSES}.get(
+        which, lambda: TARGETS
+    )()
+    names = list(names)
     place.mkdir(parents=True, exist_ok=True)
     have = {
         (row["table"], row["split"]): row["models"] for row in committed()["rows"] if row["kind"] == which and missing
@@ -371,7 +386,7 @@ def run(place: Path, which: str, rows: int, until: float, only: list[str] | None
     if missing:
         pairs.sort(key=lambda pair: names.index(pair[1]))
     for split, table in pairs:
-        rivals = [*models(numbers is None, 0), *(["WideNet"] if only and "WideNet" in only else [])]
+        rivals = [*models(KINDS[which], 0), *(["WideNet"] if only and "WideNet" in only else [])]
         rivals = [
             name for name in rivals if not (only and name not in only) and name not in have.get((table, split), {})
         ]
@@ -387,13 +402,7 @@ def run(place: Path, which: str, rows: int, until: float, only: list[str] | None
                 continue
             if time.monotonic() > end:
                 return
-            found = part(
-                table,
-                split,
-                name,
-                max(LEAST, own["seconds"] if own else 0.0),
-                None if numbers is None else numbers[table],
-            )
+            found = part(which, table, split, name, max(LEAST, own["seconds"] if own else 0.0))
             with file.open("a") as sink:
                 sink.write(json.dumps(found) + "\n")
 
@@ -422,7 +431,7 @@ def restore(place: Path) -> None:
 def gather(place: Path) -> None:
     """Write benchmarks/results/estimators.json from the parts in a place: a line a split, on which every model was run."""
     splits: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for kind in ("uci", "regression"):
+    for kind in KINDS:
         for one in lines(place / f"{kind}.jsonl"):
             splits.setdefault((kind, one["table"], one["split"]), {}).setdefault(one["model"], one)
     order = sorted({table for kind, table, _ in splits if kind == "uci"} | set(tables(10**9)))
@@ -530,7 +539,7 @@ def times(place: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("place", type=Path)
-    parser.add_argument("--tables", default="uci")
+    parser.add_argument("--tables", choices=KINDS, default="uci")
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--until", type=float, default=3600.0)
     parser.add_argument("--only")

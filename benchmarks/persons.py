@@ -1,9 +1,9 @@
-"""Rows of one person that no column names: how often `op.analyze` has the doubt, and how often it has it of rows that are independent.
+"""Rows of one person that no column names: how often `op.analyze` has a doubt, and how often it has one of rows that are independent.
 
     OVERPARAM_DATA=… python benchmarks/persons.py            (about ten minutes of one core)
 
-A coin for each person, whose rows lie around a place of their own, in random order. Beside them every table of `uci` with 60 to
-3,500 rows, and shapes of independent rows whose labels follow a rule, some of which turn its sign from row to row.
+A coin for each person, whose rows lie around a place of their own, in random order and as recorded. Beside them every table of `uci` with 60 to
+3,500 rows, as it is and with its rows in random order, and shapes of independent rows whose labels follow a rule, some of which turn its sign from row to row.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from record import processor, save
 import overparam as op
 from overparam.analysis.data_estimate import error_estimate
 from overparam.analysis.data_fit import fit_rows
+from overparam.analysis.data_nearest import MOST_ROWS
+from overparam.analysis.data_order import without_beside
 from overparam.analysis.data_rows import prepare_rows
 from overparam.analysis.data_verdict import opening
 from overparam.frame import Work
 
-LEAST, MOST, DRAWS = 60, 3_500, 6
+LEAST, MOST, DRAWS, ORDERS = 60, 3_500, 6, 4
 PERSONS = (
     (40, 6, 8, 0.35),
     (40, 6, 8, 0.5),
@@ -45,9 +47,10 @@ RULES = (
 )
 
 
-def persons(count: int, each: int, columns: int, wide: float, draw: int) -> Any:
+def persons(count: int, each: int, columns: int, wide: float, draw: int, mixed: bool) -> Any:
     random = np.random.default_rng([draw, 71])
-    who = random.permutation(np.repeat(np.arange(count), each))
+    who = np.repeat(np.arange(count), each)
+    who = random.permutation(who) if mixed else who
     X = random.normal(size=(count, columns))[who] + wide * random.normal(size=(len(who), columns))
     return op.load((X, np.array(["no", "yes"])[random.permutation(np.arange(count) % 2)[who]]))
 
@@ -71,16 +74,23 @@ def independent(rule: str, draw: int) -> Any:
     return op.load((X, y.astype(int).astype(str)))
 
 
-def look(data: Any) -> tuple[bool, bool, bool, float]:
-    """Whether it seems to be learned well, has the doubt, is green; and the error."""
+def look(data: Any) -> dict[str, Any]:
+    """Whether it seems to be learned well, has a doubt, is green; the error, also without the rows beside each; and how often rows in random order have that doubt."""
     rows, work = prepare_rows(data, "auto", data.n, 0), Work()
-    error = error_estimate(work, rows, fit_rows(work, rows), None, None, None)
-    return (
-        error.value < 0.35 * error.guess,
-        error.doubt("nearest") is not None,
-        opening(rows, error)[0] == "good",
-        error.value,
-    )
+    fitted = fit_rows(work, rows)
+    error = error_estimate(work, rows, fitted, None, None, None)
+    beside = error.doubt("in order")
+    orders = (np.random.default_rng([draw, 73]).permutation(rows.n)[:MOST_ROWS] for draw in range(ORDERS))
+    return {
+        "learned well": error.value < 0.35 * error.guess,
+        "doubted": error.doubt("nearest") is not None,
+        "in order": beside is not None,
+        "either": any(error.doubt(kind) is not None for kind in ("nearest", "in order")),
+        "green": opening(rows, error)[0] == "good",
+        "shuffled": sum(without_beside(fitted, order) is not None for order in orders),
+        "error": error.value,
+        "beside": None if beside is None or beside.error is None else beside.error.value,
+    }
 
 
 def tables() -> Iterator[str]:
@@ -88,24 +98,22 @@ def tables() -> Iterator[str]:
         yield from (row["name"] for row in csv.DictReader(lines) if LEAST <= int(row["n"]) <= MOST)
 
 
-def summed(what: str, which: str, found: list[tuple[bool, bool, bool, float]]) -> dict[str, Any]:
-    well, doubt, green, error = (np.array(each) for each in zip(*found, strict=True))
-    row = {
-        "what": what,
-        "which": which,
-        "sets": len(found),
-        "learned well": int(well.sum()),
-        "doubted": int(doubt.sum()),
-        "green": int(green.sum()),
+def summed(what: str, which: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    counts = {key: int(sum(one[key] for one in found)) for key in found[0] if key not in ("error", "beside")}
+    medians = {
+        key: round(float(np.median(known)), 4)
+        for key in ("error", "beside")
+        if (known := [one[key] for one in found if one[key] is not None])
     }
+    row = {"what": what, "which": which, "sets": len(found), **counts, **medians}
     print(row, flush=True)
-    return {**row, "error": round(float(np.median(error)), 4)}
+    return row
 
 
 def main() -> None:
     rows = [
-        summed("persons", f"{count} persons of {each} rows, {columns} columns, {wide:g} as wide", [look(persons(count, each, columns, wide, draw)) for draw in range(DRAWS)])
-        for count, each, columns, wide in PERSONS
+        summed("persons" if mixed else "as recorded", f"{count} persons of {each} rows, {columns} columns, {wide:g} as wide{'' if mixed else ', as recorded'}", [look(persons(count, each, columns, wide, draw, mixed)) for draw in range(DRAWS)])
+        for mixed in (True, False) for count, each, columns, wide in PERSONS
     ]  # fmt: skip
     rows += [summed("independent", rule, [look(independent(rule, draw)) for draw in range(DRAWS)]) for rule in RULES]
     rows += [summed("tables", name, [look(op.load(f"uci/{name}"))]) for name in tables()]

@@ -75,6 +75,30 @@ from trap_data import (
     written_again,
     written_twice,
 )
+from trap_files import (
+    before_and_after,
+    chosen_columns,
+    drawn_again,
+    drifting,
+    market,
+    missing_date,
+    mixed_up,
+    moved_images,
+    other_units,
+    plane,
+    reasons,
+    rule_along_series,
+    sessions,
+    settings,
+    sorted_curve,
+    spectra,
+    spirals,
+    tested_on_jittered,
+    two_laboratories,
+    users,
+    wide_persons,
+    word_counts,
+)
 
 import overparam as op
 from overparam.analysis import Analysis
@@ -225,6 +249,31 @@ TRAPS = (
     Trap("a number for each of 40 persons, rows in any order", persons_target, "not green; 70% wrong or more", both(not_green, between(0.7, 2.0))),
     Trap("coin labels, four categories encoded by them", encoded, "all four named; not green", both(not_green, *(names_leak(f"shop{j}") for j in range(4)))),
     Trap("coin labels, copies in other groups of the user's", tied_groups, "not green; copies found", both(not_green, has_copies, between(0.35, 0.65))),
+    Trap("forty users named by words, a coin for each", users, "not green; the column named", both(not_green, names_leak("user"))),
+    Trap("a code of 24 values, each of one label", reasons, "not green; the column named", both(not_green, names_leak("reason"))),
+    Trap("a date that rows of one label do not have", missing_date, "the column named; not green", both(not_green, names_leak("closed"))),
+    Trap("a random walk twenty days later, from its indicators, in order", market, "not green; said", both(not_green, doubts("in order"))),
+    Trap("spectra of windows that share 90%, a coin for 25 in turn", spectra, "not green; said", both(not_green, doubts("in order"))),
+    Trap("columns that wander, with noise, a coin for 25 rows in turn", drifting, "not green; said", both(not_green, doubts("in order"))),
+    Trap("a coin for each of 20 persons among each other's rows, in order", wide_persons(False), "not green; said", both(not_green, doubts("in order"))),
+    Trap("a coin for each of 12 sessions a little apart, in order", sessions, "not green; said", both(not_green, doubts("in order"))),
+    Trap("coin labels, images moved by a pixel", moved_images, "not green", not_green),
+    Trap("coin labels, each row between two that are not there", mixed_up, "not green", not_green),
+    Trap("coin labels, every row again in other units", other_units, "not green", not_green),
+    Trap("coin labels, 400 draws from 120 rows", drawn_again, "not green; copies found", both(not_green, has_copies)),
+    Trap("tested on training rows with a little noise, coin labels", tested_on_jittered, "not green; test rows named", both(not_green, says("test row"))),
+    Trap("two spirals", spirals, "green", green),
+    Trap("a clean rule, sorted by a column", plane("a column"), "green", green),
+    Trap("a clean rule, sorted by class and another column", plane("class"), "green", green),
+    Trap("a clean rule of 81 settings, each three times, in random order", settings(True), "green", green),
+    Trap("the same settings one after the other", settings(False), "not green; said", both(not_green, doubts("in order"))),
+    Trap("counts of words on two topics", word_counts, "green", green),
+    Trap("a clean curve, sorted by a column", sorted_curve, "green", green),
+    Trap("columns that wander, and a rule of each row alone", rule_along_series, "green", green),
+    Trap("a coin for each of 20 persons among each other's rows, in any order", wide_persons(True), "cannot be seen: what it rests on said", says("takes rows to be independent")),
+    Trap("coin labels, the 20 of 3,000 columns that go best with them", chosen_columns, "cannot be seen: what it rests on said", says("chosen, encoded or computed")),
+    Trap("a coin that the difference of two columns tells", before_and_after, "cannot be seen: what it rests on said", says("chosen, encoded or computed")),
+    Trap("two laboratories, one with all the cases", two_laboratories, "cannot be seen: runs of labels said", tells("order")),
 )  # fmt: skip
 
 
@@ -315,11 +364,13 @@ def run_coins(count: int) -> list[dict[str, Any]]:
 
 def page(traps: list[dict[str, Any]], coins: list[dict[str, Any]]) -> str:
     good = sum(not row["wrong"] for row in traps)
+    unseen = sum(row["must"].startswith("cannot be seen") for row in traps)
     lines = [
         "# Traps", "",
         "Data that mislead, and what `op.analyze` says of them. `python benchmarks/traps.py --coins 1000` writes this page "
         "(with `OVERPARAM_DATA` set, for the two real tables among them).", "",
-        f"{good} of {len(traps)} traps get the verdict they must get.", "",
+        f"{good} of {len(traps)} traps get the verdict they must get. {unseen} of them no rule can see, since rows that mislead and rows that do not look the "
+        "same there: of these the verdict has to say what it rests on, and its tone may be green.", "",
         "| data | must be | tone | error on new rows | copies | what it says first |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for row in traps:

@@ -51,6 +51,7 @@ def _in_class_body(code: CodeType) -> bool:
 def walk(name: str = "wine") -> Walk:
     """What `analyze(name)` and saving its result pass."""
     import overparam.analysis
+    import overparam.kernels.fully_connected
     import overparam.report  # what runs when modules are imported is not what an analysis does
 
     found, ask = Walk(), overparam.analysis.analyze

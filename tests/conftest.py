@@ -25,9 +25,10 @@ if _KEPT:
 # tests, and no number may depend on it. `JAX_DISABLE_MOST_OPTIMIZATIONS=0`, and `python -m tests.processors`, leave it in.
 if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-    # A flag that a later XLA may no longer know would end the process.
+    # A flag that a later XLA may no longer know would end the process. A program in one piece instead of 32 takes a fifth less.
     if tuple(map(int, version("jaxlib").split(".")[:2])) <= (0, 12):
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
+        quick = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick}".strip()
 
 # JAX 0.10.0 says two kilobytes on every program that it takes from that folder, and a process whose standard error nobody reads waits.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -83,15 +84,18 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(_KEPT, ignore_errors=True)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _few_trees() -> Iterator[None]:
-    """A forest of 200 trees beside every analysis would be most of the time of the tests; they are not about it."""
-    from overparam.analysis import data_labels, data_rival
+@pytest.fixture(autouse=True, scope="module")
+def _small_rivals() -> Iterator[None]:
+    """Forests of 200 trees and networks of 400 steps beside every analysis would be most of the time of the tests; few are about them.
 
-    kept = data_rival.TREES, data_labels.TREES
-    data_rival.TREES, data_labels.TREES = 20, 100
+    For a file at a time: examples in docstrings, which are run between them, see what users do.
+    """
+    from overparam.analysis import data_kinds, data_labels, data_rival
+
+    kept = data_rival.TREES, data_labels.TREES, data_kinds.LEAST_STEPS, data_kinds.EPOCHS
+    data_rival.TREES, data_labels.TREES, data_kinds.LEAST_STEPS, data_kinds.EPOCHS = 20, 100, 100, 10
     yield
-    data_rival.TREES, data_labels.TREES = kept
+    data_rival.TREES, data_labels.TREES, data_kinds.LEAST_STEPS, data_kinds.EPOCHS = kept
 
 
 @pytest.fixture(autouse=True, scope="session")

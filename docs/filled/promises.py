@@ -44,10 +44,10 @@ def promises(result: Result) -> dict[str, str]:
         for name, count in tally.items()
         if name.startswith("matrices of ")
     }
-    killed, stopped, full, pages = (
-        found.get(kind, {"tally": {}})["tally"] for kind in ("kills", "killed_writes", "full_disk", "pages")
+    killed, stopped, full, pages, beside, typed = (
+        found.get(kind, {"tally": {}})["tally"]
+        for kind in ("kills", "killed_writes", "full_disk", "pages", "two", "stops")
     )
-    beside = found.get("two", {"tally": {}})["tally"]
     works = sorted({name.split(" | ")[0] for name in (*killed, *stopped)})
     shown = sorted({name.removesuffix(" | shown") for name in pages if name.endswith(" | shown")})
     return {
@@ -56,7 +56,8 @@ def promises(result: Result) -> dict[str, str]:
         "matrices": whole(tally["matrices"]),
         "large": whole(tally.get("large matrices", 0)),
         "engines": table(["matrices", "cases"], [[name, count] for name, count in sorted(made.items())]),
-        "kills": table(["work", *SIGNALS, "was done before"], [[work, *_kills(killed, work)] for work in works]),
+        "kills": table(["work", *SIGNALS, "was done before", "stopped as typed"], [
+            [work, *_kills(killed, work), whole(_beginning(typed, work, "| stopped"))] for work in works]),
         "writes": table(["work", "disk full at an operation", "killed in a write", "killed before a move", "two at once"], [
             [work, whole(_beginning(full, work)), whole(_beginning(stopped, work, "in a write")), whole(_beginning(stopped, work, "before a move")),
              whole(beside.get(work, 0))] for work in works]),

@@ -225,7 +225,7 @@ def test_a_compiled_module_is_the_module():
 
 def test_the_kernel_of_the_house_takes_it(monkeypatch):
     """It asks for the diagonal where it needs it alone, and makes no k × k pairs to learn k."""
-    from overparam.engines.matrix import gram
+    from overparam.engines import gram
     from overparam.kernels.empirical import Empirical
 
     module, x = build("residual")

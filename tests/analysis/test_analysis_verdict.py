@@ -243,10 +243,12 @@ def test_that_rows_are_taken_to_be_independent_is_said_once_where_nothing_else_s
     assert found.verdict.tone == "good"
     assert found.verdict.sentences[1].startswith(ASSUMED)
     assert found.verdict.sentences[1].endswith("`group=`.")
+    assert "chosen, encoded or computed with their help" in found.verdict.sentences[2]
     assert sum(ASSUMED in sentence for sentence in found.verdict.sentences) == 1
     named = op.analyze(clean.replace(groups=np.arange(120) // 4), kinds=False)
     coins = op.analyze((X, random.integers(2, size=120)), kinds=False)
     assert not any(ASSUMED in sentence for one in (named, coins) for sentence in one.verdict.sentences)
+    assert "with their help" in " ".join(named.verdict.sentences), "groups say nothing of columns"
 
 
 def test_where_rows_do_not_seem_independent_that_is_said_and_not_assumed(random):

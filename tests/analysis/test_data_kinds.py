@@ -8,6 +8,7 @@ from analysis_cases import checked, same
 from scipy.stats import binom
 
 import overparam as op
+from overparam.analysis import data_kinds
 from overparam.analysis.data_estimate import group_interval
 from overparam.analysis.data_fit import fit_rows
 from overparam.analysis.data_held import held_rows
@@ -20,6 +21,12 @@ from overparam.frame import Work
 from overparam.theory import tuned_fit
 
 WHAT = dict.fromkeys(SAID, "")
+
+
+@pytest.fixture(autouse=True)
+def _networks_of_full_length(monkeypatch):
+    monkeypatch.setattr(data_kinds, "LEAST_STEPS", 400)
+    monkeypatch.setattr(data_kinds, "EPOCHS", 40)
 
 
 def test_networks_take_the_steps_of_automatic_derivatives():

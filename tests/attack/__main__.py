@@ -22,6 +22,7 @@ KINDS = {
     "malformed": ("malformed", "case", 500),
     "guided": ("guided", "case", 5000),
     "kills": ("disturbed", "kills", 300),
+    "stops": ("disturbed", "stops", 300),
     "two": ("disturbed", "two", 300),
     "full_disk": ("writes", "full_disk", 2000),
     "killed_writes": ("writes", "killed_writes", 2000),

@@ -10,13 +10,15 @@ import functools
 import hashlib
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.attack.works import WORKS, prepare
+from tests.attack.works import VERBS, WORKS, prepare, typed
 
 from overparam.cli import signals
 
@@ -29,14 +31,79 @@ def kills(seed: int, index: int) -> dict[str, Any]:
     alone, took = _alone(name)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "work"
-        child = _forked(name, place)
+        child = _forked(name, place, said=Path(folder) / "said")
         time.sleep(float(rng.uniform(0.0, 1.2 * took)))
         os.kill(child, number)
         ended = _ended(child)
-        failed = [] if ended in (0, 130, -number) else [f"{name}: ended with {ended} after signal {number}"]
+        failed = _ended_amiss(name, ended, number, (Path(folder) / "said").read_text(errors="replace"))
+        failed = [f"{name}: {words} after signal {number}" for words in failed]
         failed += _judged_again(name, place, alone, f"after signal {number}")
     word = "done before" if ended == 0 else "killed"
     return {"tally": [f"{name} | {signal.Signals(number).name} | {word}"], "failed": failed}
+
+
+def _ended_amiss(name: str, ended: int, number: int, said: str) -> list[str]:
+    """What is not as it should be: a verb that was stopped ends with 130 and one line, and nothing shows a traceback."""
+    stopped = -number if number == signal.SIGKILL else 130
+    failed = [] if ended in (0, stopped) else [f"ended with {ended}"]
+    lines = sum(line.startswith("overparam: stopped") for line in said.splitlines())
+    right = "Traceback" not in said and lines == int(name in VERBS and ended == 130)
+    return failed if right else [*failed, f"said {said[-300:]!r}"]
+
+
+def stops(seed: int, index: int) -> dict[str, Any]:
+    """One verb as it is typed, in a process of its own, stopped at a random moment from where it first listens, its imports included."""
+    rng = np.random.default_rng([seed, index, 23])
+    name = list(VERBS)[index % len(VERBS)]
+    number = int(rng.choice([signal.SIGINT, signal.SIGTERM]))
+    took = _typed_alone(name)
+    with tempfile.TemporaryDirectory() as folder, _typed(name, Path(folder)) as child:
+        time.sleep(float(rng.uniform(0.0, 1.2 * took)))
+        child.send_signal(number)
+        said = child.communicate(timeout=300)[1]
+    failed = [f"{name}: {words} after signal {number}" for words in _ended_amiss(name, child.returncode, number, said)]
+    word = "done before" if child.returncode == 0 else "stopped"
+    return {"tally": [f"{name} | {signal.Signals(number).name} | {word}"], "failed": failed}
+
+
+@functools.cache
+def _typed_alone(name: str) -> float:
+    """Seconds that a verb takes from where it listens, once what it compiles is kept."""
+    prepare(name)  # whose settings processes of their own inherit
+    took = 0.0
+    for _ in range(2):
+        with tempfile.TemporaryDirectory() as folder, _typed(name, Path(folder)) as child:
+            start = time.perf_counter()
+            said = child.communicate(timeout=300)[1]
+            took = time.perf_counter() - start
+        if child.returncode:
+            raise RuntimeError(f"{name} fails when it is left alone: {said[-300:]}")
+    return took
+
+
+def _typed(name: str, folder: Path) -> subprocess.Popen[str]:
+    """A process that runs a verb, from the moment on in which it hears a stop."""
+    words = [sys.executable, "-m", "overparam", *typed(name, folder / "work")]
+    (folder / "work").mkdir()
+    child = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=_as_if_typed
+    )
+    while child.poll() is None and not _hears(child.pid):
+        time.sleep(0.001)
+    return child
+
+
+def _as_if_typed() -> None:
+    """A shell starts what runs in its background with ctrl-C ignored, and so it would stay."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _hears(process: int) -> bool:
+    """Whether a process has a handler of its own for SIGTERM."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    caught = next(line.split()[1] for line in lines if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def two(seed: int, index: int) -> dict[str, Any]:
@@ -77,20 +144,21 @@ def _alone(name: str) -> tuple[tuple[str, list[str]], float]:
         return (told.read_text(), _files(place.with_name("work-1"))), took
 
 
-def _forked(name: str, place: Path, told: Path | None = None) -> int:
-    """A child that does the work; `told` gets what tells its numbers."""
+def _forked(name: str, place: Path, told: Path | None = None, said: Path | None = None) -> int:
+    """A child that does the work; `told` gets what tells its numbers, `said` its standard error."""
     stops = (signal.SIGINT, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, stops)  # until the child listens
+    error = os.open(said or os.devnull, os.O_WRONLY | os.O_CREAT)
     child = os.fork()
     if child:
+        os.close(error)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
         return child
     try:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
-        os.dup2(quiet, 2)
-        for number in stops:  # a shell starts what runs in its background with ctrl-C ignored, and so it would stay
-            signal.signal(number, signal.SIG_DFL)
+        os.dup2(error, 2)
+        _as_if_typed()
         signals.listen()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
         found = WORKS[name](place)

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import decimal
 import io
 import json
 import os
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from tests.attack import containment, disturbed, guided, malformed, pages, soak, truth, works, writes
 from tests.attack.__main__ import KINDS
@@ -24,7 +28,7 @@ import overparam as op
 from overparam.core import files, folder
 
 FEW = {
-    containment.case: 40, malformed.case: 200, guided.case: 70, disturbed.kills: works.QUICK, disturbed.two: 4, writes.full_disk: 25,
+    containment.case: 40, malformed.case: 200, guided.case: 70, disturbed.kills: works.QUICK, disturbed.stops: 1, disturbed.two: 4, writes.full_disk: 25,
     writes.killed_writes: 20, pages.case: 3, soak.case: 2,
 }  # fmt: skip
 ALONE = (disturbed, writes, pages)
@@ -159,6 +163,15 @@ def test_a_long_field_takes_a_small_multiple_of_its_file(tmp_path: Path) -> None
 def test_numbers_that_float64_does_not_hold_are_not_rounded(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,y\n1,9007199254740993\n2,9007199254740992\n3,9007199254740993\n")
     assert set(op.load(tmp_path / "a.csv").labels) == {"9007199254740993", "9007199254740992"}
+    long = [2**100 + 1, 2**100, 1]
+    decimals = [decimal.Decimal(str(value)) for value in long]
+    for frame in (
+        pd.DataFrame({"y": decimals, "a": [1, 2, 3]}),
+        pl.DataFrame({"y": decimals, "a": [1, 2, 3]}),
+        pl.DataFrame({"y": pl.Series(long, dtype=getattr(pl, "Int128", pl.Object)), "a": [1, 2, 3]}),
+        pa.table({"y": pa.array(decimals, pa.decimal128(38, 0)), "a": [1, 2, 3]}),
+    ):
+        assert set(op.load(frame, label="y").labels) == set(map(str, long))
     for X, y in (
         (np.array([[2**63 - 1], [1]]), [0, 1]),
         (np.eye(2), np.array([2**64 - 1, 1], dtype=np.uint64)),

@@ -93,20 +93,24 @@ def _on_a_cluster(place: Path) -> bytes:
     return q.alphas.tobytes() + q.betas.tobytes()
 
 
-def _verb(*words: str, gives: Callable[[Path], bytes] | None = None, out: str = "") -> Work:
-    """A command as it is typed, capital words being files of `_inputs`; what it gives is every array of its result."""
+def _verb(name: str) -> Work:
+    """A command as the command line runs it; what it gives is every array of its result, or the one file that it writes."""
 
     def work(place: Path) -> bytes:
-        inputs = _inputs()
-        if out:
+        if name in WRITES:
             try:
                 place.mkdir(parents=True, exist_ok=True)
             except OSError as error:  # not the command's own doing
                 raise ValueError(str(error)) from None
-        _typed([*(_path(word, inputs) for word in words), "--out", str(place / out)])
-        return (gives or told)(place)
+        _run(typed(name, place))
+        return (place / WRITES[name]).read_bytes() if name in WRITES else told(place)
 
     return work
+
+
+def typed(name: str, place: Path) -> list[str]:
+    """The words of a verb as they are typed."""
+    return [*(_path(word, _inputs()) for word in VERBS[name]), "--out", str(place / WRITES.get(name, ""))]
 
 
 def _path(word: str, inputs: Path) -> str:
@@ -115,7 +119,7 @@ def _path(word: str, inputs: Path) -> str:
     return f"{inputs / head.lower()}{mark}{rest}" if head.isupper() and "." in head else word
 
 
-def _typed(words: list[str]) -> None:
+def _run(words: list[str]) -> None:
     sys.argv = ["overparam", *words]
     try:
         main()
@@ -155,19 +159,25 @@ def temporary_folder() -> Path:
     return place
 
 
+VERBS: dict[str, tuple[str, ...]] = {
+    "gram": ("gram", "ROWS.CSV"),
+    "train": ("train", "ROWS.CSV", "--width", "16", "--steps", "20", "--keep-every", "1e-9"),
+    "analyze": ("analyze", "ROWS.CSV", "--no-kinds", "--labels", "DECIDED.CSV"),
+    "compare": ("compare", "ROWS.CSV", "--sizes", "40", "--steps", "20", "--width", "8", "--seeds", "1"),
+    "audit": ("audit", "fully-connected", "ROWS.CSV", "--width", "8", "--depth", "2", "--max-rows", "6", "--effort", "quick", "--laws", "forward norms,separation"),
+    "landscape": ("landscape", "fully-connected", "ROWS.CSV", "--width", "8", "--depth", "2", "--max-rows", "16"),
+    "foresee": ("foresee", "MODEL.PY:make", "ROWS.CSV", "--no-probe"),
+    "diff": ("diff", "ROWS.CSV", "OTHER.CSV"),
+    "migrate": ("migrate", "SCRIPT.PY", "--overwrite"),
+    "reproduce": ("reproduce", "beyond-kernels-theorem1", "--scale", "smoke"),
+}  # fmt: skip
+"""Commands as they are typed, capital words being files of `_inputs`."""
+WRITES = {"migrate": "changed.py"}
+"""Those that write one file."""
 WORKS: dict[str, Work] = {
     "result": _saved, "stored": _stored, "products": _remembered, "parts": _parts, "figures": _figures, "labels": _labels,
     "quadrature": _quadrature, "dask": _on_a_cluster,
-    "gram": _verb("gram", "ROWS.CSV"),
-    "train": _verb("train", "ROWS.CSV", "--width", "16", "--steps", "20", "--keep-every", "1e-9"),
-    "analyze": _verb("analyze", "ROWS.CSV", "--no-kinds", "--labels", "DECIDED.CSV"),
-    "compare": _verb("compare", "ROWS.CSV", "--sizes", "40", "--steps", "20", "--width", "8", "--seeds", "1"),
-    "audit": _verb("audit", "fully-connected", "ROWS.CSV", "--width", "8", "--depth", "2", "--max-rows", "6", "--effort", "quick", "--laws", "forward norms,separation"),
-    "landscape": _verb("landscape", "fully-connected", "ROWS.CSV", "--width", "8", "--depth", "2", "--max-rows", "16"),
-    "foresee": _verb("foresee", "MODEL.PY:make", "ROWS.CSV", "--no-probe"),
-    "diff": _verb("diff", "ROWS.CSV", "OTHER.CSV"),
-    "migrate": _verb("migrate", "SCRIPT.PY", "--overwrite", out="changed.py", gives=lambda place: (place / "changed.py").read_bytes()),
-    "reproduce": _verb("reproduce", "fine-grained-fig1", "--scale", "smoke"),
+    **{name: _verb(name) for name in VERBS},
 }  # fmt: skip
 QUICK = 7
 """Of these, the first take a moment and need few imports."""

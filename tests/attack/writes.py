@@ -124,7 +124,10 @@ def full_disk(seed: int, index: int) -> dict[str, Any]:
 
 
 def full_at(name: str, start: int, at: int) -> dict[str, Any]:
-    """The disk is full at one operation: one line, nothing of before changed, and the work done again ends in the same numbers."""
+    """The disk is full at one operation: one line, nothing of before changed, and the work done again ends in the same numbers.
+
+    In an empty place it stays full until the work has ended; where a result is there before, one move fails and the next would not.
+    """
     alone = undisturbed(name, start)
     kind = alone.operations[at].partition(" ")[0]
     with tempfile.TemporaryDirectory() as folder:
@@ -136,6 +139,7 @@ def full_at(name: str, start: int, at: int) -> dict[str, Any]:
             seen.append(operation)
             if len(seen) - 1 == at:
                 held.update(_contents(place))
+            if len(seen) - 1 == at or (len(seen) > at and not start):
                 raise OSError(FULL.errno, FULL.strerror, path)
 
         found, said = _work(name, place, before)

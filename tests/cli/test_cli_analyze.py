@@ -368,6 +368,7 @@ def test_they_say_the_same_of_what_they_rest_on(tmp_path, capsys):
     count = int((listed["wrong"] > 0.5).sum())
     assert count > 1
     claims = [
+        "Columns are taken to be made without these labels",
         f"labels.csv lists {count} rows that are rather wrong than right, unless classes overlap there; row {listed['row'][0]} first",
         f"t most {percent(values['labels']['noise']['upper'])} of the labels are wrong",
         _kinds_claim(values["kinds"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,13 @@ def same(one: AbstractAnswer, other: AbstractAnswer) -> None:
         if "seconds" not in name:
             np.testing.assert_array_equal(array, b.arrays[name])
     assert one.verdict == other.verdict
+
+
+def test_every_question_is_in_the_table() -> None:
+    """Those of the package's own source: `x = verb(prepare_x)`."""
+    source = Path(op.__file__).parent.glob("*/*.py")
+    asked = {name for path in source for name in re.findall(r"^\w+ = .*\bverb\((\w+)\)", path.read_text("utf-8"), re.M)}
+    assert asked == {verb.prepare.__name__ for verb in VERBS.values()}
 
 
 @every

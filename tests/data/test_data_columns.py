@@ -349,3 +349,17 @@ def test_a_column_that_is_the_target_in_most_rows_is_named():
     zeros = np.where(rng.random(300) < 0.95, 0.0, target)  # nearly always one value
     assert not kinds(load(pd.DataFrame({**columns, "paid": noisy + 0.3 * columns["a"], "y": target})), "leak")
     assert not kinds(load(pd.DataFrame({"a": columns["a"], "b": np.where(zeros == 0, 0.0, 1.0), "y": zeros})), "leak")
+
+
+@pytest.mark.parametrize(("values", "named"), [(40, True), (200, False)])
+def test_a_code_of_many_words_that_each_go_with_one_label_is_named(values, named):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        which = rng.permutation(np.arange(400) % values)
+        label = rng.permutation(np.arange(values) % 2)[which]
+        frame = pd.DataFrame(
+            {**dict(zip("abc", rng.normal(size=(3, 400)), strict=True)), "code": [f"R{one}" for one in which]}
+        )
+        assert bool(kinds(load(frame.assign(y=label)), "leak")) == named  # of two rows each nothing can be told
+        by_chance = frame.assign(y=rng.integers(2, size=400))
+        assert not kinds(load(by_chance), "leak")

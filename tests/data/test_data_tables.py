@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overparam.data import Dataset, as_dataset, corrupt_labels, load, read_delimited
-from overparam.data.readers.table_sources import rewritten
+from overparam.data.readers.delimited import rewritten
 
 
 def write(path, text):

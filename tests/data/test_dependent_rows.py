@@ -1,11 +1,11 @@
-"""Groups of rows far from all others, and runs of neighbours in the file, against scipy's trees and rows in random order."""
+"""Groups of rows far from all others, against scipy's trees and rows in random order."""
 
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import linkage
 
 from overparam.data import row_copies
-from overparam.data.dependent_rows import WIDER, not_whole_classes, parted_groups, rows_in_order
+from overparam.data.dependent_rows import WIDER, not_whole_classes, parted_groups
 from overparam.data.neighbours import nearest_rows
 
 
@@ -61,25 +61,6 @@ def test_copies_with_wide_jitter_are_groups_that_lie_apart():
     assert len(found) == 1
     pairs = sum(rows.tolist() == [rows[0], rows[0] + 1] and rows[0] % 2 == 0 for rows in found[0].groups)
     assert pairs > 0.8 * len(found[0].groups)
-
-
-def test_rows_in_random_order_are_no_runs():
-    said = 0
-    for seed in range(100):
-        random = np.random.default_rng(seed)
-        Z = random.normal(size=(160, 3)) if seed % 2 else random.integers(3, size=(160, 3)).astype(float)
-        strata = (Z[:, 0] > 0.2).astype(int)
-        order = np.argsort(strata, kind="stable") if seed % 3 else np.arange(160)  # sorted by class, too
-        said += bool(rows_in_order(Z[order], strata[order], np.arange(160)))
-    assert said == 0
-
-
-def test_runs_are_rows_of_one_person():
-    Z = persons(40, 6, 8, 0.5)
-    who = np.repeat(np.arange(40), 6)
-    runs = rows_in_order(Z, who % 2, np.arange(240))
-    assert sum(np.ptp(who[rows]) == 0 for rows in runs) > 0.9 * len(runs)
-    assert rows_in_order(Z, who % 2, who) == []  # nothing that was not known
 
 
 def test_groups_that_are_most_of_a_class_are_the_class():

@@ -64,7 +64,8 @@ print(json.dumps(found))
 def on(devices: int, folder: Path) -> dict:
     V = np.random.default_rng(6).standard_normal((203, 3))
     np.savez(folder / "rows.npz", REAL=REAL, PIXELS=PIXELS, V=V)
-    flags = f"--xla_force_host_platform_device_count={devices} --xla_cpu_multi_thread_eigen=false"
+    many = f"--xla_force_host_platform_device_count={devices} --xla_cpu_multi_thread_eigen=false"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {many}"
     environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PROGRAM, str(folder / "rows.npz")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -299,3 +299,15 @@ def test_engine_blocks_agree():
     X = kernel.inputs(case.X)
     close(kernel.block(X[:3], X[3:]), kernel(X)[:3, 3:])
     assert np.linalg.eigvalsh(kernel(X)).min() > -1e-13 * np.trace(kernel(X))
+
+
+def test_weights_of_numpy_may_be_changed_afterwards():
+    """JAX takes arrays that begin at a multiple of 64 bytes as they lie, without a copy."""
+    room = np.empty(8 * 6 + 64, np.uint8)
+    first = -room.ctypes.data % 64
+    w = room[first : first + 8 * 6].view(np.float64)
+    w[:] = np.arange(6.0)
+    kernel = Empirical(networks.Given(lambda own, x: jnp.tanh(x @ own["w"]), {"w": w}), Params({"w": w}))
+    before = kernel(np.eye(6))
+    w[:] = 0
+    np.testing.assert_array_equal(kernel(np.eye(6)), before)

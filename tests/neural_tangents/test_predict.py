@@ -190,12 +190,14 @@ def test_it_works_in_float32_and_inside_transformations(kernels):
     dd, td, _ = kernels
     with jax.enable_x64(False):
         K, K_new, y = (jnp.array(each, jnp.float32) for each in (dd.ntk, td.ntk, Y))
-        found = jax.vmap(lambda s: predict.gradient_descent_mse(s * K, y)(2.0, 0.0, 0.0, s * K_new)[1])(
-            jnp.array([1.0, 2.0])
-        )
+
+        def outputs(s):
+            return predict.gradient_descent_mse(s * K, y)(2.0, 0.0, 0.0, s * K_new)[1]
+
+        found = jax.jit(jax.vmap(outputs))(jnp.array([1.0, 2.0]))
         assert found.dtype == jnp.float32
         assert np.allclose(found[1], 2 * td.ntk @ exact(2 * dd.ntk, 2.0)[1] @ Y, rtol=0, atol=1e-4)
-        slope = jax.grad(lambda s: predict.gradient_descent_mse(s * K, y)(2.0, 0.0, 0.0, s * K_new)[1][0, 0])(1.0)
+        slope = jax.jit(jax.grad(lambda s: outputs(s)[0, 0]))(1.0)
         near = [1.01 * td.ntk @ exact(1.01 * dd.ntk, 2.0)[1] @ Y, 0.99 * td.ntk @ exact(0.99 * dd.ntk, 2.0)[1] @ Y]
         assert float(slope) == pytest.approx((near[0] - near[1])[0, 0] / 0.02, abs=1e-3)
 

@@ -234,3 +234,16 @@ def test_the_plan_says_how() -> None:
 def test_wrong_requests(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         solve(np.eye(3), **{"y": [1.0, 2.0, 3.0], "ridge": 1.0, **options})
+
+
+@pytest.mark.parametrize("size", [1e-138, 1e-120])
+@pytest.mark.parametrize("method", ["Cholesky", "conjugate gradients"])
+def test_solutions_whose_squares_pass_float64_have_no_warning(size: float, method: Any) -> None:
+    """Where yᵀH⁻¹y itself is no float64 there is no upper side; elsewhere the bracket holds what it is."""
+    H, y = size * np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, -1.0])
+    for scale, exact in ((1.0, 2 / size), (1e60, 2e120 / size if size > 1e-130 else 2e258), (1e100, np.inf)):
+        found = solve(H, scale * y, 0.0, method=method).bracket
+        assert found.lower <= exact * (1 + 1e-14)
+        assert found.upper is None or found.upper >= exact * (1 - 1e-14)
+        assert not np.isnan([found.value, found.lower, found.upper]).any()
+    assert solve(H, y, 0.0, method=method).bracket.lower == pytest.approx(2 / size, rel=1e-4)  # of two products

@@ -192,7 +192,7 @@ def test_it_keeps_to_what_a_study_is(result, place):
 def test_the_plan_knows_the_work():
     cell = study.Cell(100, (3, 1), (1.0, 2.0), (0.0,), d=10, N=50, batch=5)
     assert (cell.steps, cell.flops) == (40, 4 * 40 * 2 * 5 * 10 * 100)
-    assert "1072 runs in 17 programs, m up to 100,000" in STUDY.outline(STUDY.settings["full"])
+    assert "1078 runs in 20 programs, m up to 100,000" in STUDY.outline(STUDY.settings["full"])
     widths = {cell.m for cell in STUDY.settings["full"].cells if cell.d == 40}
     assert widths == {200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000}
 

@@ -62,8 +62,6 @@ class Copies:
     """By how many columns windows are moved, mostly."""
     dependent: int = 0
     """Rows in groups that belong together though they are no copies; 0 where labels do not say so."""
-    in_order: int = 0
-    """Rows in runs of neighbours in the file that are like each other, and whose labels agree too often."""
     doubtful: bool = False
     """Whether more rows may belong together, where labels are too few to tell."""
 
@@ -153,18 +151,18 @@ class Doubt:
     """Why new rows may fare worse than the error that leads says: what another way of leaving rows out gives."""
 
     kind: DoubtKind
-    """"one at a time", "near rows": the same rows left out alone, or with all that is near them. "in order": runs of
-    neighbours in the file, which are like each other, left out together. "made up":
+    """"one at a time", "near rows": the same rows left out alone, or with all that is near them. "in order": the rows
+    beside each in the file left out too, where they tell of it what others of its class do not. "made up":
     rows between two others of their class, as oversampling makes them, left out altogether. "windows": rows overlap, and
     those at the edge of a block share columns with the next. "nearest": the nearest rows of each, whatever they are, left out too, where
     they tell of it what independent rows would not. "folds": a fifth of the rows left out at once, in results of earlier versions."""
     error: Interval | None
-    """That way, which green needs to be as good as the leading one has to be; None where there is no number to it, and no green."""
+    """That way; None where there is no number to it, and no green."""
     rows: int = 0
     """Rows it is about, where that is known."""
     bounds: bool = True
-    """Whether new rows fare no worse than this error. If not, as where nobody knows how many rows are of one person, it makes a
-    verdict neither good nor bad."""
+    """Whether new rows fare no worse than this error: a verdict is good where that would be good too. If not, as where nobody knows how many rows are of
+    one person, no verdict is good. None is bad for a doubt."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ def judge_copies(
     agree too often. Heaps, and rows that are equal but for a column or two, are copies if their labels mostly agree, as
     those of copies do; where heaps are as wide as clusters, or chance makes rows equal but for a column, if they agree too
     often. Where clusters are too few for that to tell, it is unclear. Groups far from all others
-    leave together where labels agree too often: rows of one person, or of one recording; of neighbours in the file that is said. Windows of a series leave together in blocks, whatever their labels.
+    leave together where labels agree too often: rows of one person, or of one recording. Windows of a series leave together in blocks, whatever their labels.
 
     Args:
         found: from `row_copies`.
@@ -72,7 +72,7 @@ def judge_copies(
     for alike in found.alike:
         mostly = _mostly_agree(alike.groups, codes, chances, targets)
         too_often = _above(agreement(alike.groups, codes, chances), limit)
-        if alike.why in ("apart", "in order"):
+        if alike.why == "apart":
             if residuals is not None:
                 share, z_shared = shared_residuals(alike.groups, residuals)
                 too_often = share >= SHARED and z_shared > limit
@@ -83,10 +83,7 @@ def judge_copies(
     more = tuple(group for alike in accepted for group in alike.groups)
     sure = [*(found.equal if equal else ()), *more, *(found.near if near else ())]
     copies = group_numbers(found.n, sure)
-    groups, runs = (
-        tuple(group for alike in dependent if alike.why == why for group in alike.groups)
-        for why in ("apart", "in order")
-    )
+    groups = tuple(group for alike in dependent for group in alike.groups)
     together = group_numbers(found.n, [*sure, *groups, *(found.near if _above(near_z) else ())])
     verdict: CopyVerdict = "none"
     if found.windows is not None:
@@ -121,7 +118,6 @@ def judge_copies(
         shift=None if found.windows is None else found.windows.shift,
         dependent=len(np.unique(np.concatenate(groups))) if groups else 0,
         doubtful=doubtful,
-        in_order=len(np.unique(np.concatenate(runs))) if runs else 0,
     )
     return told, together
 

@@ -18,6 +18,7 @@ from overparam.analysis.data_answers import (
 from overparam.analysis.data_fit import Fitted, joined
 from overparam.analysis.data_held import HeldRows, held_rows_of, taken_rows
 from overparam.analysis.data_nearest import without_nearest
+from overparam.analysis.data_order import without_beside
 from overparam.analysis.data_rows import PreparedRows, columns, target_names
 from overparam.analysis.data_telling import (
     PART,
@@ -37,8 +38,6 @@ from overparam.frame import Work
 from overparam.theory import RowScores, TunedFit, scores_left_out, scores_of_new_rows
 
 DRAWS, LEVEL = 1_000, 0.95
-FEWER = 1.25
-"""How much larger the error with four fifths of the rows may be: it is where errors fall as 1/n, and they seldom fall faster."""
 FEW_TEST_ROWS = 20
 """Test rows, not training rows too, from which on they lead."""
 
@@ -132,13 +131,16 @@ def _doubts(
     )  # where some rows are near each other, nobody knows which is right
     if unknown:
         found += [Doubt("one at a time", each) for each in alone]
-    if fitted.copies.in_order and together is not None and clearly_more(together, led):
-        found.append(Doubt("in order", together, fitted.copies.in_order, bounds=False))
-    elif together is not None and together is not led and (unknown or fitted.copies.doubtful):
+    if together is not None and together is not led and (unknown or fitted.copies.doubtful):
         found.append(Doubt("near rows", together))
     if fitted.copies.verdict == "windows":
         found.append(Doubt("windows", None, bounds=False))
-    elif led.value < WELL * inside.guess:
+    elif s.data.groups is None and led.value < PART * inside.guess:
+        beside = without_beside(fitted)
+        if beside is not None:
+            error = group_interval(beside.losses, beside.groups, s.seed)
+            found.append(Doubt("in order", error, beside.count, bounds=beside.whole))
+    if fitted.copies.verdict != "windows" and led.value < WELL * inside.guess:
         nearest = without_nearest(fitted)
         if nearest is not None:
             count, losses, groups = nearest
@@ -153,11 +155,6 @@ def _without_made_up(s: PreparedRows, fitted: Fitted) -> Interval | None:
     rows = np.delete(np.arange(s.n), fitted.made_up)
     held = held_rows_of(fitted, rows[np.isin(rows, taken_rows(s))])
     return None if held is None else group_interval(held.losses, held.groups, s.seed)
-
-
-def clearly_more(error: Interval, few: Interval) -> bool:
-    """Whether an error is more than that of few rows left out, by more than having fewer rows to learn from explains."""
-    return error.value > FEWER * few.upper and error.lower > FEWER * few.value
 
 
 def _forest_tells(s: PreparedRows, error: Scores, rival: Rival | None) -> bool:

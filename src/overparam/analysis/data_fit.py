@@ -11,10 +11,9 @@ from scipy.sparse.csgraph import connected_components
 
 from overparam.analysis.data_answers import Copies
 from overparam.analysis.data_copies import judge_copies
-from overparam.analysis.data_rows import PreparedRows, columns
+from overparam.analysis.data_rows import PreparedRows
 from overparam.data import RowCopies, row_copies
-from overparam.data.copies import AlikeRows, comparable_rows
-from overparam.data.dependent_rows import LEAST_CLASS, enough, not_whole_classes, rows_in_order
+from overparam.data.dependent_rows import enough, not_whole_classes
 from overparam.data.interpolated import interpolated_rows
 from overparam.engines.matrix import chosen_device
 from overparam.frame import Work
@@ -69,7 +68,7 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
         kept = found.windows if found.windows.crossing(own) > CROSSING else None
         found = replace(found, windows=None if kept is None else replace(kept, blocks=np.arange(s.n)))
     if own is None and found.windows is None:
-        found = _with_dependent(s, found, device_of_pairs(work.device, s.n))
+        found = _with_dependent(s, found)
     wide = _several(joined(found.candidates, own), found.candidates)
     some = len(np.unique(wide)) < s.n
     cautious = fitted(wide, 0.0, 0.5 if some else 1.0)
@@ -93,25 +92,15 @@ def _several(*groups: np.ndarray) -> np.ndarray:
     return next((one for one in groups if len(np.unique(one)) > 1), np.arange(len(groups[0])))
 
 
-def _with_dependent(s: PreparedRows, found: RowCopies, device: Any) -> RowCopies:
-    """With groups of rows that may belong together though they are no copies, and without those that are whole classes."""
-    strata = s.data.codes if s.classes else _parts(columns(s.y)[:, 0])
+def _with_dependent(s: PreparedRows, found: RowCopies) -> RowCopies:
+    """Without groups far from all others that are whole classes."""
     alike = []
     for one in found.alike:
         groups = one.groups
         if one.why == "apart":
-            groups = tuple(enough(not_whole_classes(groups, strata) if s.classes else groups, s.n))
+            groups = tuple(enough(not_whole_classes(groups, s.data.codes) if s.classes else groups, s.n))
         alike += [replace(one, groups=groups)] if groups else []
-    found = replace(found, alike=tuple(alike))
-    runs = rows_in_order(comparable_rows(s.source), strata, found.candidates, device)
-    runs = enough(not_whole_classes(runs, strata) if s.classes else runs, s.n)
-    return replace(found, alike=(*alike, AlikeRows("in order", tuple(runs)))) if runs else found
-
-
-def _parts(targets: np.ndarray) -> np.ndarray:
-    """(n,) tenths of the targets of a regression, by size; fewer parts of fewer rows, so that each has enough to tell."""
-    parts = min(10, max(1, len(targets) // LEAST_CLASS))
-    return np.argsort(np.argsort(targets, kind="stable"), kind="stable") * parts // len(targets)
+    return replace(found, alike=tuple(alike))
 
 
 def most_fitted(device: str | None) -> int:

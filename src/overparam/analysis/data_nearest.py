@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from overparam.analysis.data_fit import Fitted
@@ -27,6 +29,34 @@ ON_GRIDS = 0.2
 little by little."""
 OPPOSED = 1.5
 """Errors beyond so many times that of drawing classes at random: what lies around a row says the opposite of it, as where signs alternate, and not nothing."""
+
+
+class LeavingSets:
+    """The fit on some rows, each predicted without others that leave with it; groups leave besides."""
+
+    def __init__(self, fitted: Fitted, rows: np.ndarray) -> None:
+        self._rows, self._y = fitted.rows, fitted.rows.y[rows]
+        self.groups = np.unique(fitted.groups[rows], return_inverse=True)[1]
+        self._members = np.split(np.argsort(self.groups, kind="stable"), np.cumsum(np.bincount(self.groups))[:-1])
+        self.fit = fitted.fit.among(rows)
+
+    def losses(self, others: Iterable[np.ndarray]) -> np.ndarray:
+        """What is lost on every row without the places of others given for it."""
+        sets = []
+        for i, some in enumerate(others):
+            leave = np.union1d(some, self._members[self.groups[i]])
+            sets.append(np.append(i, leave[leave != i]))
+        return self._rows.losses(self._y, self.fit.without(sets))
+
+
+def errors_above(excess: np.ndarray, groups: np.ndarray) -> float:
+    """By how many standard errors an excess is more than nothing, on average over rows whose groups are independent.
+
+    >>> round(errors_above(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1])), 3)
+    1.414
+    """
+    sums = np.bincount(groups, excess)
+    return float(excess.mean() / max(np.sqrt(np.sum((sums - sums.mean()) ** 2)) / len(excess), 1e-12))
 
 
 def without_nearest(fitted: Fitted) -> tuple[int, np.ndarray, np.ndarray] | None:
@@ -55,28 +85,18 @@ def without_nearest(fitted: Fitted) -> tuple[int, np.ndarray, np.ndarray] | None
         most, opposed = (OF_CLASS * sizes[codes]).astype(int), OPPOSED * (1 - np.sum((sizes / n) ** 2))
     nearest, distances = nearest_rows(Z, counts[-1])
     grid = np.isclose(distances[:, 1:], distances[:, :-1], rtol=1e-9).mean() > ON_GRIDS if largest > 1 else False
-    members = np.split(np.argsort(own, kind="stable"), np.cumsum(np.bincount(own))[:-1])
-    some, random, found, before = fitted.fit.among(rows), generator(s.seed, 61), None, 0.0
+    leaving, random, found, before = LeavingSets(fitted, rows), generator(s.seed, 61), None, 0.0
 
     def missed(count: int) -> np.ndarray:
-        sets = []
-        for i, near in enumerate(nearest):
-            others = np.union1d(near[: min(count, most[i])], members[own[i]])
-            sets.append(np.append(i, others[others != i]))
-        return s.losses(y, some.without(sets))
-
-    def errors_above(excess: np.ndarray) -> float:
-        """By how many standard errors it is more than nothing."""
-        sums = np.bincount(own, excess)
-        return excess.mean() / max(np.sqrt(np.sum((sums - sums.mean()) ** 2)) / n, 1e-12)
+        return leaving.losses([near[: min(count, most[i])] for i, near in enumerate(nearest)])
 
     none = missed(0)
     for count in counts:
         losses = missed(count)
         if losses.mean() > opposed:
             return None
-        above = errors_above(losses - _thinned(s, y, some, own, 1 + max(1, count // SHARED), random))
-        beyond = min(above, errors_above(losses - none)) > BEYOND and (before >= -BEYOND or not grid)
+        above = errors_above(losses - _thinned(s, y, leaving.fit, own, 1 + max(1, count // SHARED), random), own)
+        beyond = min(above, errors_above(losses - none, own)) > BEYOND and (before >= -BEYOND or not grid)
         before = above
         if beyond and (found is None or losses.mean() > found[1].mean()):
             found = count, losses, own

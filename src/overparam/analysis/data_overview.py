@@ -20,7 +20,7 @@ SHORT = {
     "a fifth of the rows left out at once": "in folds",
     "rows left out one at a time": "one at a time",
     "equal and near rows left out together": "together",
-    "runs of like rows in the file left out together": "runs",
+    "the rows beside each in the file left out too": "runs",
     "copies left out together": "together",
     "near rows left out together": "together",
     "blocks of overlapping rows left out": "blocks",

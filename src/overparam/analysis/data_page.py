@@ -82,14 +82,14 @@ def _expected(a: Analysis) -> tuple[Block, ...]:
         found.append((f"on {count_of(e.test_rows, 'test row')}" if e.test_rows else "on the test set", e.test))
     singly = "rows left out in five folds" if e.folds else "rows left out one at a time"
     told = e.leading not in ("the test set", singly)
-    together = (
-        e.leading if told else WAYS["in order"] if e.doubt("in order") else "equal and near rows left out together"
-    )
+    together = e.leading if told else "equal and near rows left out together"
     if e.together is not None:
         found.append((together, e.together))
     found.append((singly, e.alone))
     found += [
-        (WAYS[one.kind], one.error) for one in e.doubts if one.kind in ("nearest", "folds") and one.error is not None
+        (WAYS[one.kind], one.error)
+        for one in e.doubts
+        if one.kind in ("in order", "nearest", "folds") and one.error is not None
     ]
     measure = measure_words(a)
     series_ = [

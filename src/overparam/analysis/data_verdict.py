@@ -46,7 +46,7 @@ TONES: tuple[Tone, ...] = ("bad", "warning", "good")
 WAYS = {
     "one at a time": "rows left out one at a time",
     "near rows": "all rows near them left out too",
-    "in order": "runs of like rows in the file left out together",
+    "in order": "the rows beside each in the file left out too",
     "nearest": "the rows nearest to each left out too",
     "folds": "a fifth of the rows left out at once",
 }
@@ -106,17 +106,22 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
     if error.left_out is not None and found == ["bad"] and not _unlike(error):
         # few test rows do not prove that nothing carries over where training rows left out say that something does
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
-    but, first, belonging = "", found[0], False
-    for doubt in error.doubts:
+    first, doubted = found[0], []
+    for (
+        doubt
+    ) in error.doubts:  # new rows fare no better than the error that leads says, and no worse than a doubt that bounds
         judged: Tone = "warning"
         if doubt.bounds and doubt.error is not None:
             judged = _tone(s, error, doubt.error, error.rival)
-        found.append(judged)
-        belonging |= doubt.kind in BELONGING
-        if doubt.kind not in WAYS or doubt.error is None or doubt.error.value <= error.value:
-            continue
-        if not doubt.bounds or TONES.index(judged) < TONES.index(first):
-            but = f"; with {WAYS[doubt.kind]} {_of_rows(s, doubt.error)}"
+        found.append("good" if judged == "good" else "warning")
+        worse = not doubt.bounds or TONES.index(judged) < TONES.index(first)
+        if worse and doubt.kind in WAYS and doubt.error is not None and doubt.error.value > error.value:
+            doubted.append((doubt.error, WAYS[doubt.kind]))
+    but = ""
+    if doubted:
+        gravest, way = max(doubted, key=lambda pair: pair[0].value)
+        but = f"; with {way} {_of_rows(s, gravest)}"
+    belonging = any(doubt.kind in BELONGING for doubt in error.doubts)
     tone = min(found, key=TONES.index)
     what = "labels" if s.classes else "targets"
     said = {
@@ -214,13 +219,21 @@ def _least_found(error: ErrorEstimate | Scores) -> tuple[ClassFound, Interval] |
 
 
 def _assumed(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> list[str]:
-    """That rows are taken to be independent, where nothing else says what to do if they are not."""
-    told = copies.verdict in ("windows", "dependent") or any(one.kind in BELONGING for one in error.doubts)
-    if s.data.groups is not None or told or error.cannot_tell:
+    """What no row can show: that rows are independent, where nothing else says what to do if not, and that columns are none of the labels' making."""
+    if error.cannot_tell:
         return []
-    return [
-        "This takes rows to be independent: where several are of one person, machine or place, say which with `group=`."
-    ]
+    told = copies.verdict in ("windows", "dependent") or any(one.kind in BELONGING for one in error.doubts)
+    said = []
+    if s.data.groups is None and not told:
+        said.append(
+            "This takes rows to be independent: where several are of one person, machine or place, say which with `group=`."
+        )
+    if s.source.kind == "table":
+        said.append(
+            "Columns are taken to be made without these labels: where some were chosen, encoded or computed with their help, new rows fare worse, "
+            "and nothing here can show it."
+        )
+    return said
 
 
 def _used(s: PreparedRows) -> list[str]:
@@ -373,8 +386,9 @@ def _apart(s: PreparedRows, error: ErrorEstimate, copies: Copies) -> list[str]:
     order = error.doubt("in order")
     if order is not None and order.error is not None:
         said.append(
-            f"{count_of(copies.in_order, 'row')} follow others in the file that are like them, and have their {'labels' if s.classes else 'targets'}: with such runs "
-            f"left out together {_of_rows(s, order.error)}, as for rows of one person or one recording. Name what belongs together with `group=`."
+            f"Rows beside each other in the file answer for each other: with the {count_of(order.rows, 'row')} beside each left out too "
+            f"{_of_rows(s, order.error)}, as for rows of one person, day or recording; as many others of {'its class' if s.classes else 'like targets'} cost less. "
+            "Name what belongs together with `group=`."
         )
     near = error.doubt("nearest")
     if near is not None and near.error is not None:

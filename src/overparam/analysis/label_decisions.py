@@ -150,7 +150,8 @@ def corrected_data(before: Dataset, data: Dataset, source: str, label: Any = Non
     of a folder of images, a list of files with their labels; of everything else the rows as numbers in a .npz, which
     `op.load` reads.
     """
-    from overparam.data.readers.table_sources import rewritten, rewritten_parquet
+    from overparam.data.readers.delimited import rewritten
+    from overparam.data.readers.table_sources import rewritten_parquet
 
     data, found = data.in_source_order(), find_named(source)
     path = place_of(source) if found is None else found

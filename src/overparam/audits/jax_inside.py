@@ -19,6 +19,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 
 from overparam.core.inside import AbstractInside, DeviceWeights, Gates, Weights, raw
 from overparam.core.network import AbstractNetwork, Params, Trace
+from overparam.core.trees import placed
 from overparam.layers import (
     AbstractActivation,
     AbstractLayer,
@@ -211,8 +212,8 @@ class JaxInside(AbstractInside):
         leaves, self._tree = tree_flatten_with_path(params.trained)
         self._names = tuple(keystr(path, simple=True, separator=".") for path, _ in leaves)
         with jax.enable_x64(True):
-            # JAX's own arrays never change; NumPy's may, so they are copied.
-            own = [leaf if isinstance(leaf, jax.Array) else jnp.array(leaf) for _, leaf in leaves]
+            # JAX's own arrays never change; NumPy's may, so they are copied, which `jnp.array` does not always do.
+            own = [leaf if isinstance(leaf, jax.Array) else placed(np.array(leaf)) for _, leaf in leaves]
             arrays = [leaf.astype(jnp.float64) for leaf in own]
         start = DeviceWeights(dict(zip(self._names, arrays, strict=True)))
         X = np.asarray(X)
@@ -363,7 +364,7 @@ class JaxInside(AbstractInside):
 
     def _zeros(self, size: int) -> Any:
         if size not in self._nothing:
-            self._nothing[size] = jnp.zeros((self._rows, size), self._dtype)
+            self._nothing[size] = placed(np.zeros((self._rows, size), self._dtype))
         return self._nothing[size]
 
     def _params(self, weights: Weights) -> Params:
@@ -377,10 +378,10 @@ class JaxInside(AbstractInside):
         return jax.enable_x64(self._dtype == np.float64)
 
     def _place(self, array: Any) -> Any:
-        return jnp.asarray(array, self._dtype)
+        return placed(array, self._dtype)
 
     def _cast(self, leaf: Any) -> Any:
-        leaf = jnp.asarray(leaf)
+        leaf = leaf if isinstance(leaf, jax.Array) else placed(np.array(leaf))
         return leaf.astype(self._dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
 
     def _pieces(self, rows: np.ndarray) -> Iterator[np.ndarray]:

@@ -461,8 +461,9 @@ def _contracted(Y: Any, steps: int) -> Any:
 
 
 def _largest_entry(matrix: Any) -> float:
-    return max(float(matrix.max()), -float(matrix.min()))
+    return float(_largest_size(matrix) if isinstance(matrix, jax.Array) else max(matrix.max(), -matrix.min()))
 
 
+_largest_size = jax.jit(lambda M: jnp.abs(M).max())
 _onto = jax.jit(lambda M, v: M @ v)
 _back = jax.jit(lambda M, u: M.T @ u)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -83,7 +84,22 @@ def blas_threads(count: int | None) -> Iterator[None]:
         return
     if count < 1:
         raise ValueError(f"`threads` is {count}; expected 1 or more, or None for the setting in force")
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=count, user_api="blas"):
+    with thread_pools().limit(limits=count, user_api="blas"):
         yield
+
+
+def thread_pools() -> Any:
+    """The libraries of this process that compute in threads; what they are set to is asked when it is used.
+
+    >>> all(pool["num_threads"] >= 1 for pool in thread_pools().info())
+    True
+    """
+    return _pools_beside(len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _pools_beside(modules: int) -> Any:
+    """Looking for them takes milliseconds, and more where much is compiled: it is done again where modules were imported since."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

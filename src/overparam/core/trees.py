@@ -1,4 +1,4 @@
-"""Weights as a pytree, taken apart into named arrays and a plain outline of the tree, and put together again."""
+"""Weights as a pytree: put where JAX computes, stacked, taken apart into named arrays and a plain outline, put together again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+
+def placed(array: Any, dtype: Any = None) -> Any:
+    """An array as JAX's, where it computes. NumPy's is put there as it is, and may share its memory with what is put there:
+    `jnp.asarray` compiles a program for every shape.
+    """
+    return jax.device_put(np.asarray(array, dtype)) if isinstance(array, np.ndarray) else jnp.asarray(array, dtype)
+
+
+@jax.jit
+def stacked(*trees: Any) -> Any:
+    """Trees of one structure as one, whose arrays have an axis for them: one program instead of one for every shape."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+@jax.jit
+def one_of_stacked(trees: Any, place: Any) -> Any:
+    """One of the trees that `stacked` made into one."""
+    return jax.tree.map(lambda leaf: leaf[place], trees)
 
 
 def layer_names(trained: Any) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ LOOKED, MOST_SETS = 30, 64
 """Groups looked around, and sets of columns looked at, at most."""
 
 
-Why = Literal["a column", "a heap", "few columns", "a cluster", "apart", "in order"]
+Why = Literal["a column", "a heap", "few columns", "a cluster", "apart"]
 
 
 @final
@@ -34,8 +34,8 @@ class AlikeRows:
 
     why: "a column": equal but for one or two columns, where chance does not make rows equal; "a heap": many rows in one
     point, as seen from all others; "few columns": near one another, or equal but for a column, where chance may do that;
-    "a cluster": many rows nearer one another than to all others; "apart": many groups that all other rows are far from; "in
-    order": runs of neighbours in the file. Rows of the last two need be no copies to belong together. columns: that they differ in, where that is known.
+    "a cluster": many rows nearer one another than to all others; "apart": many groups that all other rows are far from, whose
+    rows need be no copies to belong together. columns: that they differ in, where that is known.
     """
 
     why: Why

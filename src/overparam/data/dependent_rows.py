@@ -1,16 +1,14 @@
-"""Rows that belong together though no column says so: tight groups that all others are far from, and neighbours in the file."""
+"""Rows that belong together though no column says so: tight groups that all others are far from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.sparse.csgraph import minimum_spanning_tree
 
-from overparam.data.draws import generator
-from overparam.data.neighbours import PANEL, nearest_rows
+from overparam.data.neighbours import PANEL
 
 PARTED, WIDER = 0.5, 0.7
 """The longest step within a group, over that to the next row outside, up to which a group is parted from all others; and where
@@ -18,15 +16,6 @@ many are, up to which more groups are taken for such."""
 LEAST_GROUPS, LEAST_SHARE = 8, 0.25
 """Fewer groups, or fewer of the rows in them, are what tables of independent rows have too: classes are clusters, and some rows
 lie near one another."""
-FOLLOWED, NEAR = 5, 10
-"""A row is followed by one of its own kind where the next row is among the nearest so many of its class; runs are then linked
-by rows among the nearest so many of all."""
-PAIRS, LEAST_CLASS = 1_000, 50
-"""Neighbours in the file that are looked at, and rows of a class from which on they are."""
-CLEAR, OFTEN = 5.0, 0.25
-"""Standard errors by which rows are followed more often than chance would have it, and how often at least."""
-MOST_RUN = 0.1
-"""Longest run, as a share of all rows; longer ones are cut."""
 
 
 def parted_groups(
@@ -124,68 +113,6 @@ def _outside(Z: np.ndarray, group: np.ndarray) -> float:
         around = squares[rows, None] + squares[others] - 2 * Z[rows] @ Z[others].T
         least = min(least, float(around.min()))
     return float(np.sqrt(max(least, 0.0)))
-
-
-def rows_in_order(Z: np.ndarray, strata: np.ndarray, known: np.ndarray, device: Any = None) -> list[np.ndarray]:
-    """Runs of neighbours in the file that are alike, where rows are followed by their like far too often; else nothing.
-
-    If rows of a class are in random order, the next row, where it is of the same class, is among the five nearest of n_c rows
-    with probability 5/(n_c − 1). Runs are of rows each of which has one of the next two among its ten nearest.
-
-    Args:
-        Z: rows whose distances mean something, in the order of the file.
-        strata: (n,) classes, or parts of the targets.
-        known: (n,) groups of rows that are known to belong together; such neighbours tell nothing new.
-        device: a JAX device that measures the distances; None for the host.
-
-    >>> random = np.random.default_rng(0)
-    >>> Z = np.repeat(random.normal(size=(40, 5)), 5, axis=0) + 0.3 * random.normal(size=(200, 5))
-    >>> runs = rows_in_order(Z, np.arange(200) // 5 % 2, np.arange(200))
-    >>> len(runs) > 20, rows_in_order(Z[random.permutation(200)], np.arange(200) % 2, np.arange(200))
-    (True, [])
-    """
-    n = len(Z)
-    here = np.arange(n - 1)
-    counts = np.bincount(strata)
-    here = here[(strata[:-1] == strata[1:]) & (known[:-1] != known[1:]) & (counts[strata[:-1]] >= LEAST_CLASS)]
-    if len(here) > PAIRS:
-        here = np.sort(generator(0, 47).choice(here, PAIRS, replace=False))
-    if len(here) < LEAST_CLASS:
-        return []
-    squares, followed = np.einsum("ij,ij->i", Z, Z), 0.0
-    for start in range(0, len(here), PANEL):
-        rows = here[start : start + PANEL]
-        around = squares[rows, None] + squares - 2 * Z[rows] @ Z.T
-        around[strata[rows][:, None] != strata] = np.inf
-        around[np.arange(len(rows)), rows] = np.inf
-        next_ = around[np.arange(len(rows)), rows + 1][:, None]
-        # ties, as discrete columns have them, are broken as if at random
-        before, ties = (around < next_).sum(axis=1), (around == next_).sum(axis=1)
-        followed += float(np.clip((FOLLOWED - before) / ties, 0.0, 1.0).sum())
-    chance = FOLLOWED / (counts[strata[here]] - 1)
-    beyond = followed - chance.sum()
-    if followed < OFTEN * len(here) or beyond < CLEAR * np.sqrt((chance * (1 - chance)).sum()):
-        return []
-    nearest = nearest_rows(Z, min(NEAR, n - 1), device=device)[0]
-    one, other = [], []
-    for step in (1, 2):
-        row = np.arange(n - step)
-        linked = np.any(nearest[:-step] == (row + step)[:, None], axis=1) | np.any(
-            nearest[step:] == row[:, None], axis=1
-        )
-        one.append(row[linked])
-        other.append(row[linked] + step)
-    links = np.concatenate(one), np.concatenate(other)
-    run = connected_components(coo_array((np.ones(len(links[0])), links), (n, n)), directed=False)[1]
-    order = np.argsort(run, kind="stable")
-    longest = max(2, int(MOST_RUN * n))
-    found = [
-        piece
-        for rows in np.split(order, np.flatnonzero(np.diff(run[order])) + 1)
-        for piece in np.array_split(rows, -(-len(rows) // longest))
-        if len(piece) > 1
-    ]
-    return enough(found, n)
 
 
 def not_whole_classes(groups: Sequence[np.ndarray], strata: np.ndarray) -> list[np.ndarray]:

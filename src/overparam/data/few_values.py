@@ -10,6 +10,8 @@ from overparam.core.words import count_of
 
 MOST_ROWS = 2_000
 """Rows looked at, spread over all of them."""
+LEAST_EACH = 4
+"""Rows of a word, on average, from which on the others tell of its class."""
 
 
 def stands_out_by_value(
@@ -24,7 +26,8 @@ def stands_out_by_value(
 
     Each row is told by the commonest class of the other rows with its value. limits: the largest balanced error of such
     columns, the least of every other one, and how many they may be, of which one must hold; ids: columns that name groups of rows, which are no leak.
-    A column has few values where there are at most √n of them: then a value comes about √n times or more.
+    A column of numbers has few values where there are at most √n of them: then a value comes about √n times or more. One of words, which
+    have no order that others could stand for, has them where each comes four times, on average.
     """
     some = slice(0, None, -(-len(X) // MOST_ROWS))
     X, codes = X[some], codes[some]
@@ -36,7 +39,10 @@ def stands_out_by_value(
     places = {
         name: place for name, place in places.items() if place.max() > 0
     }  # constant columns are no others to compare with
-    few = {name: place for name, place in places.items() if 2 <= 1 + place.max() <= most and name not in set(ids)}
+    at_most = {name: len(X) // LEAST_EACH if len(own) > 1 else most for name, own in columns.items()}
+    few = {
+        name: place for name, place in places.items() if 2 <= 1 + place.max() <= at_most[name] and name not in set(ids)
+    }
     errors = {name: left_out_error(place, codes, k) for name, place in few.items()}
     for alone, far, count in limits:
         best = [name for name, error in errors.items() if error <= alone]

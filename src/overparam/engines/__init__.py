@@ -3,8 +3,9 @@
 from typing import Any
 
 from overparam.core.deprecated import new_name
+from overparam.engines.choosing import gram
 from overparam.engines.cross import cross_matrix
-from overparam.engines.matrix import AbstractGram, Definiteness, as_gram, gram
+from overparam.engines.matrix import AbstractGram, Definiteness, as_gram
 from overparam.engines.plan import EnginePlan
 from overparam.engines.remembered import remember
 

@@ -6,7 +6,6 @@ Every sum has an order that depends on the sizes alone, so that the same rows gi
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, final
 import numpy as np
 
 from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
+from overparam.core.machine import thread_pools
 from overparam.engines.panels import UnitRows, fill_block, take_close_pairs
 from overparam.engines.tiles import mirrored
 from overparam.engines.workers import Workers
@@ -232,14 +232,6 @@ def ranges(start: int, stop: int, width: int) -> list[tuple[int, int]]:
     return [(left, min(left + width, stop)) for left in range(start, stop, width)]
 
 
-@functools.cache
-def _libraries() -> Any:
-    """The libraries that have threads in this process, looked for once: that takes a millisecond, a tile row twenty."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
 _LOCK = threading.Lock()
 _inside: list[Any] = []
 
@@ -251,7 +243,7 @@ def one_blas_thread() -> Iterator[None]:
     The setting is the whole process's: the first task to come sets it and the last to go puts it back.
     """
     with _LOCK:
-        _inside.append(_inside[0] if _inside else _libraries().limit(limits=1, user_api="blas"))
+        _inside.append(_inside[0] if _inside else thread_pools().limit(limits=1, user_api="blas"))
     try:
         yield
     finally:

@@ -1,33 +1,26 @@
-"""The Gram matrix as an object that multiplies: `gram` picks the engine that fits the machine."""
+"""The Gram matrix as an object that multiplies, what is known of it without products, and the devices it may live on."""
 
 from __future__ import annotations
 
 import abc
 import contextlib
-import functools
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf  # pyright: ignore[reportAttributeAccessIssue]
 
 from overparam.core import checks
-from overparam.core.deprecated import accepts_old
-from overparam.core.kernel import AbstractInnerProductKernel, AbstractKernel
+from overparam.core.kernel import AbstractKernel
 from overparam.core.machine import available_memory, has_accelerator
-from overparam.core.progress import Progress, silent
+from overparam.core.progress import Progress
 from overparam.core.words import byte_size, count_of
-from overparam.engines.cross import require_alike, require_kernel
-from overparam.engines.plan import EnginePlan, make_plan
-from overparam.engines.rows_on_disk import rows_on_disk
+from overparam.engines.cross import require_alike
+from overparam.engines.plan import EnginePlan
 
 if TYPE_CHECKING:
     from overparam.engines.panels import Cosines
-
-EngineName = Literal["auto", "dense", "half", "stored", "matrix_free", "dask"]
 
 
 class AbstractGram(abc.ABC):
@@ -264,298 +257,6 @@ def definiteness(H: AbstractGram) -> Definiteness:
         words = f"H + {shift:.1e} has no Cholesky factor: an eigenvalue lies below −{H.rounding:.1e}"
         return Definiteness(False, -np.inf, shift, words)
     return Definiteness(True, -shift - slack, shift, f"H + {shift:.1e} has a Cholesky factor")
-
-
-@accepts_old("gram")
-def gram(
-    kernel: AbstractKernel,
-    X: Any,
-    engine: EngineName = "auto",
-    *,
-    get: str = "ntk",
-    dtype: str = "float64",
-    device: str | None = None,
-    threads: int | None = None,
-    memory: int | float | str | None = None,
-    place: str | os.PathLike[str] | None = None,
-    cluster: Any = None,
-    progress: Progress | None = None,
-) -> AbstractGram:
-    """The Gram matrix of the rows of `X`, in the form that fits the machine.
-
-    Kernels of inner products are made in panels of cosines. All others are made in tiles by their own `block`, where
-    they compute it; the matrix is then kept on the CPU, or on the device asked for.
-
-    Args:
-        kernel: for instance `TwoLayer()`.
-        X: n rows of d finite numbers, or samples as the kernel takes them. Rows on disk, a `numpy.memmap`, a Zarr array or
-            the path of a .npy file, a parquet file or folder, or a Zarr array, stay there with "matrix_free" and "stored"
-            on the CPU: they are read a panel at a time, as often as the matrix is made. A parquet table is first copied in
-            batches to a temporary file. "dense", "half" and accelerators read all rows into memory.
-        engine: "dense" stores the n × n matrix, "half" its lower triangle (on the CPU), "stored" that triangle in tiles on
-            disk under `place`, "matrix_free" nothing of that size; "auto" takes the first of these that fits, "stored"
-            only where a `place` is given, and then before "half". "dask" has the workers of a cluster make every product,
-            and stores nothing of that size.
-        get: "ntk" or "nngp".
-        dtype: of "stored" and "half": "float64", or in half the space "float32", of "stored" also "int32", which has steps of
-            √(K(x, x) K(z, z))/2³¹. The rounding of entries is counted in `H.rounding`, so that brackets hold: 6e-8 ‖H‖_F and
-            2.3e-10 tr H. Products with "half" are made in float32 too, twice as fast, and keep about five digits.
-        device: "cpu" (NumPy), "gpu" (JAX on the first accelerator), "jax" (JAX on its
-            default device), "all" (all devices that JAX has, on all machines where `jax.distributed` runs; "matrix_free");
-            None takes an accelerator where there is one and the kernel is one of inner products, and all of them where
-            the matrix does not fit on one.
-        threads: threads on the CPU, for BLAS and for the kernel; None leaves the setting in force.
-        memory: most bytes to use, a number or text like "2 GiB"; None takes what is free.
-        place: a folder that keeps every finished tile; run again after a kill, it goes on with the missing ones, to the
-            same bytes. With "stored" it is the matrix (`matrix.zarr`, which Zarr opens too): called again with the same
-            rows and kernel, `gram` opens it and computes nothing; the folder of another matrix is refused. With "dense" it
-            is for kernels that take long; delete it when done.
-        cluster: for engine="dask", which it implies: the address of a scheduler such as "tcp://10.0.0.1:8786", a
-            `dask.distributed.Client`, or "local" for a worker a core of this machine, which is also what None means;
-            `H.close()` ends those.
-        progress: called with the work done.
-
-    Returns:
-        A matrix with `H @ v`, `H.block(rows, columns)`, `H.dense()` and `H.plan`.
-
-    >>> from overparam.kernels import TwoLayer
-    >>> H = gram(TwoLayer(), [[1.0, 0.0], [0.0, 2.0]])
-    >>> H @ [1.0, 1.0]
-    array([0.5, 2. ])
-    """
-    require_kernel(kernel)
-    _require_sense(engine, place, dtype, device, cluster)
-    if device == "all":
-        if engine not in ("auto", "matrix_free") or place or not isinstance(kernel, AbstractInnerProductKernel):
-            raise ValueError(
-                "device='all' makes products of kernels of inner products, and stores no matrix; use device='gpu', or "
-                "leave `engine` and `place` out"
-            )
-        engine = "matrix_free"
-    on_disk = rows_on_disk(X, kernel)
-    if engine == "dask" or cluster is not None:
-        from overparam.engines.dask_gram import make_dask_gram
-
-        return make_dask_gram(kernel, kernel.inputs(X, "X") if on_disk is None else on_disk, get, cluster, memory)
-    of_products = isinstance(kernel, AbstractInnerProductKernel)
-    if on_disk is not None and of_products and engine != "stored" and chosen_device(device) != "cpu":
-        X, on_disk = np.asarray(on_disk.source[:]), None
-    if _eight_bits(X) and on_disk is None and place is None and of_products:
-        found = _of_integers(kernel, X, engine, get, device, threads, memory)
-        if found is not None:
-            return found
-    X = kernel.inputs(X, "X") if on_disk is None else on_disk
-    tell = progress or silent
-    if engine == "stored" or (place is not None and engine == "auto" and device in (None, "cpu")):
-        found = _stored(kernel, X, engine, get, dtype, threads, memory, place, tell)
-        if found is not None:
-            return found
-        engine = "dense"
-    if place is not None or not isinstance(kernel, AbstractInnerProductKernel):
-        return _from_blocks(kernel, X, engine, get, device, threads, memory, place, tell)
-    kernel = kernel.for_features(X.shape[1])
-    chosen = chosen_device(device)
-    if chosen != "cpu":
-        found = _of_integers(kernel, X, engine, get, device, threads, memory)
-        if found is not None:
-            return found
-    plan = make_plan(
-        kernel,
-        *X.shape,
-        engine=engine,
-        device=chosen,
-        threads=threads,
-        memory=memory,
-        get=get,
-        rows_on_disk=on_disk is not None,
-        dtype=dtype,
-    )
-    if chosen == "cpu":
-        return _on_host(plan, kernel, X, get, threads, tell, dtype, place)
-    from overparam.engines.on_device import DeviceDenseGram, DeviceMatrixFreeGram
-
-    if plan.engine == "dense":
-        return DeviceDenseGram.of_kernel(kernel, X, get, plan, chosen)
-    return _on_all(DeviceMatrixFreeGram(kernel, X, get, plan, chosen), device)
-
-
-def _require_sense(engine: str, place: Any, dtype: str, device: str | None, cluster: Any) -> None:
-    """Raise where arguments do not go together."""
-    if cluster is not None and engine not in ("auto", "dask"):
-        raise ValueError(f"`cluster` is for engine='dask' and engine={engine!r} was asked for; leave one of them out")
-    if (cluster is not None or engine == "dask") and device is not None:
-        raise ValueError(f"`device` is {device!r}, and each worker of a cluster takes the best it has; leave it out")
-    if (cluster is not None or engine == "dask") and place is not None:
-        raise ValueError(
-            "`place` keeps tiles and engine='dask' makes none; use `op.remember(H, place)`, which keeps products"
-        )
-    checks.one_of(dtype, "dtype", ("float64", "float32", "int32"))
-    if dtype != "float64" and engine not in (("stored", "half") if dtype == "float32" else ("stored",)):
-        raise ValueError(
-            f"dtype={dtype!r} is of half a matrix; use engine='stored' with a `place`, for float32 'half', or leave `dtype` out"
-        )
-    if place is not None and engine == "matrix_free":
-        raise ValueError(
-            "`place` keeps tiles and engine='matrix_free' makes none; use 'dense', or `op.remember(H, place)`, "
-            "which keeps products"
-        )
-    if engine == "stored" and place is None:
-        raise ValueError("engine='stored' needs `place`, a folder on a disk with room for half the matrix")
-    if engine == "stored" and device not in (None, "cpu"):
-        raise ValueError(f"engine='stored' multiplies on the CPU and `device` is {device!r}; leave `device` out")
-
-
-def _stored(
-    kernel: AbstractKernel,
-    X: Any,
-    engine: str,
-    get: str,
-    dtype: str,
-    threads: int | None,
-    memory: int | float | str | None,
-    place: Any,
-    progress: Progress,
-) -> AbstractGram | None:
-    """The stored matrix, or where the disk is too small what fits; None for "dense"."""
-    from overparam.engines.stored import disk_need
-
-    cost = functools.partial(
-        make_plan,
-        kernel,
-        len(X),
-        X[0].size,
-        engine=engine,
-        device="cpu",
-        threads=threads,
-        memory=memory,
-        get=get,
-        samples=None if isinstance(kernel, AbstractInnerProductKernel) else X,
-        rows_on_disk=not isinstance(X, np.ndarray),
-    )
-    if engine == "auto" and cost().engine == "dense":
-        return None
-    plan = cost(disk=disk_need(kernel, X, get, place, dtype))
-    kernel = kernel.for_features(X.shape[1]) if isinstance(kernel, AbstractInnerProductKernel) else kernel
-    return _on_host(plan, kernel, X, get, threads, progress, dtype, place)
-
-
-def _on_host(
-    plan: EnginePlan,
-    kernel: AbstractKernel,
-    X: Any,
-    get: str,
-    threads: int | None,
-    progress: Progress,
-    dtype: str,
-    place: Any,
-) -> AbstractGram:
-    """The matrix on the CPU that a plan is of: a row of the table an engine, of cosines or of a kernel's own blocks."""
-    from overparam.engines.dense import DenseGram
-    from overparam.engines.half import HalfGram
-    from overparam.engines.matrix_free import MatrixFreeGram, RecomputedGram
-    from overparam.engines.tiles import Tiles
-
-    def stored() -> AbstractGram:
-        from overparam.engines.stored import StoredGram
-
-        return StoredGram.of_kernel(kernel, X, get, plan, place, dtype, threads, progress)
-
-    def blocks() -> AbstractGram:
-        rows = X[:]
-        tiles = Tiles(kernel, rows, None, get, progress=progress, place=place)
-        return DenseGram.of_blocks(kernel, rows, get, plan, tiles, threads)
-
-    table: dict[str, Callable[[], AbstractGram]] = {
-        "dense": blocks,
-        "stored": stored,
-        "matrix_free": lambda: RecomputedGram(kernel, X, get, plan, threads),
-    }
-    if place is None or plan.engine != "dense":  # a place keeps tiles of blocks, of kernels of inner products too
-        of_cosines = kernel if isinstance(kernel, AbstractInnerProductKernel) else None
-        if of_cosines is not None:
-            table |= {
-                "dense": lambda: DenseGram.of_kernel(of_cosines, X[:], get, plan, threads, progress),
-                "half": lambda: HalfGram(of_cosines, X[:], get, plan, threads, progress, dtype),
-                "matrix_free": lambda: MatrixFreeGram(of_cosines, X, get, plan, threads),
-            }
-    return table[plan.engine]()
-
-
-def _eight_bits(X: Any) -> bool:
-    return str(getattr(X, "dtype", "")) in ("uint8", "int8") and len(X.shape) == 2 and X.size > 0
-
-
-def _of_integers(
-    kernel: AbstractInnerProductKernel,
-    X: Any,
-    engine: str,
-    get: str,
-    device: str | None,
-    threads: int | None,
-    memory: int | float | str | None,
-) -> AbstractGram | None:
-    """Rows of small integers on a device: an eighth of the memory of float64, and exact; None for others and on the CPU."""
-    from overparam.engines.integer_rows import IntegerRows
-
-    chosen, integers = chosen_device(device), IntegerRows.of(X)
-    if chosen == "cpu" or integers is None:
-        return None
-    plan = make_plan(
-        kernel, *X.shape, engine=engine, device=chosen, threads=threads, memory=memory, get=get, integers=True
-    )
-    from overparam.engines.integers_on_device import DeviceDenseIntegerGram, DeviceIntegerGram
-
-    if plan.engine == "dense":
-        return DeviceDenseIntegerGram.of_kernel(kernel, X, integers, get, plan, chosen)
-    return _on_all(DeviceIntegerGram(kernel, X, integers, get, plan, chosen), device)
-
-
-def _on_all(H: Any, device: str | None) -> AbstractGram:
-    """The matrix on all devices where they are asked for, or where nothing is asked for and JAX has several."""
-    import jax
-
-    if device == "all" or (device is None and len(jax.devices()) > 1):
-        from overparam.engines.sharded import ShardedGram
-
-        return ShardedGram(H)
-    return H
-
-
-def _from_blocks(
-    kernel: AbstractKernel,
-    X: np.ndarray,
-    engine: str,
-    get: str,
-    device: str | None,
-    threads: int | None,
-    memory: int | float | str | None,
-    place: str | os.PathLike[str] | None,
-    progress: Progress,
-) -> AbstractGram:
-    """By `kernel.block`; kept on the CPU, where the kernel hands its blocks over, unless a device is asked for."""
-    chosen = "cpu" if device is None else chosen_device(device)
-    if place is not None and engine == "auto":
-        engine = "dense"
-    plan = make_plan(
-        kernel,
-        len(X),
-        X[0].size,
-        engine=engine,
-        device="cpu",
-        threads=threads,
-        memory=memory,
-        get=get,
-        samples=X,
-        rows_on_disk=not isinstance(X, np.ndarray),
-    )
-    H = _on_host(plan, kernel, X, get, threads, progress, "float64", place)
-    if plan.engine == "matrix_free" or chosen == "cpu":
-        return H
-    from overparam.engines.dense import DenseGram
-    from overparam.engines.device_gram import DeviceValuesGram
-
-    assert isinstance(H, DenseGram)
-    return DeviceValuesGram(H, chosen)
 
 
 def as_gram(H: Any) -> AbstractGram:

@@ -19,6 +19,7 @@ from jax import lax
 from overparam.core.angles import NEAR_PARALLEL
 from overparam.core.kernel import AbstractInnerProductKernel
 from overparam.core.progress import Progress, silent
+from overparam.core.trees import placed
 from overparam.engines.cross import require_alike
 from overparam.engines.device_gram import (
     PRECISION,
@@ -74,16 +75,16 @@ class _Rows:
     @functools.cached_property
     def U(self) -> Any:
         with jax.enable_x64(True), jax.default_device(self.device):
-            return jnp.pad(jnp.asarray(self.host.U), ((0, self.padded - self.n), (0, 0)))
+            return jnp.pad(placed(self.host.U), ((0, self.padded - self.n), (0, 0)))
 
     @functools.cached_property
     def norms(self) -> Any:
         with jax.enable_x64(True), jax.default_device(self.device):
-            return jnp.pad(jnp.asarray(self.host.norms), (0, self.padded - self.n), constant_values=1.0)
+            return jnp.pad(placed(self.host.norms), (0, self.padded - self.n), constant_values=1.0)
 
     def chosen(self, rows: np.ndarray) -> tuple[Any, Any]:
         """Some rows and their norms on the device, whether or not all are there."""
-        return jnp.asarray(self.host.U[rows]), jnp.asarray(self.host.norms[rows])
+        return placed(self.host.U[rows]), placed(self.host.norms[rows])
 
 
 class UnitShares(NamedTuple):

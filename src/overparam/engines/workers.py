@@ -8,6 +8,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any, final
 
+from overparam.core.machine import thread_pools
 from overparam.core.provenance import usable_cores
 
 MOST = 16
@@ -27,9 +28,7 @@ def worker_count(threads: int | None, entries: int) -> int:
     if entries < ENOUGH:
         return 1
     if threads is None:
-        from threadpoolctl import threadpool_info
-
-        pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+        pools = [pool["num_threads"] for pool in thread_pools().info() if pool["user_api"] == "blas"]
         threads = min(max(pools, default=MOST), usable_cores())
     return max(1, min(threads, MOST))
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from overparam.core.trees import placed
 from overparam.kernels.convolution_images import ANGLE, SHORT_ANGLE, SHORT_SINE_LESS, SINE_LESS, Images, Patches
 
 
@@ -44,7 +45,7 @@ def side_of(images: Images, dtype: str) -> Side:
     """Images in the precision asked for; `near` holds standard deviations as they enter the sums of a layer."""
     size, inverse = images.deviations, images.inverses
     layers = Layer(size[:, 1:], inverse[:, 1:], images.near, images.gain, images.bias)
-    return jax.tree.map(lambda array: jnp.asarray(array, dtype), Side(images.pixels, size[:, 0], inverse[:, 0], layers))
+    return jax.tree.map(lambda array: placed(array, dtype), Side(images.pixels, size[:, 0], inverse[:, 0], layers))
 
 
 def _shifted(S: Any, offset: int, axes: tuple[int, ...], wraps: bool) -> Any:

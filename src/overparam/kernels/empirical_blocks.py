@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from overparam.core.network import Outputs
+from overparam.core.trees import placed
 from overparam.kernels.empirical_rows import (
     Forward,
     contracted,
@@ -200,7 +201,7 @@ class Derivatives:
     def _samples(self, X: np.ndarray, block: range, step: int) -> Any:
         samples = _padded(X[block.start : block.stop], step)
         if samples.dtype.kind != "f":
-            return jnp.asarray(samples)
+            return placed(samples)
         largest = np.abs(samples).reshape(step, -1).max(axis=1)
         range_of = np.finfo(self.dtype)
         lost = np.flatnonzero(((largest > 0) & (largest < float(range_of.tiny))) | (largest > float(range_of.max)))
@@ -209,14 +210,14 @@ class Derivatives:
                 f"sample {block.start + lost[0]} has numbers of size {largest[lost[0]]:.0e}, which {self.dtype} does not "
                 "hold; scale the samples"
             )
-        return jnp.asarray(samples, self.dtype)
+        return placed(samples, self.dtype)
 
     def _parts(self, X: np.ndarray, block: range, step: int, chunk: range, plan: Pieces) -> Any:
         cotangents = np.zeros((plan.chunk, plan.outputs), self.dtype)
         cotangents[np.arange(len(chunk)), chunk] = 1.0
         samples = self._samples(X, block, step)
         with _said(X):
-            made = compiled_parts(self.forward, self.trained, self.others, samples, jnp.asarray(cotangents))
+            made = compiled_parts(self.forward, self.trained, self.others, samples, placed(cotangents))
         parts, sizes, company = made
         _require_rows_apart(company)
         sizes = np.asarray(sizes)[: len(block)]

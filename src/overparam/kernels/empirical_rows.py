@@ -14,6 +14,7 @@ import numpy as np
 
 from overparam.core.network import AbstractNetwork, Params
 from overparam.core.program import Step, program_of
+from overparam.core.trees import placed
 from overparam.kernels.empirical_parts import AbstractShare, Lookup, Outer, Whole
 from overparam.kernels.empirical_uses import Structure, WeightUse, WeightView
 
@@ -344,11 +345,11 @@ def tangent_gram(network: AbstractNetwork, params: Params, X: Any) -> Any:
 
 
 def cast_leaf(leaf: Any, dtype: Any) -> Any:
-    """A leaf on the device, its floating point numbers in `dtype`."""
+    """A leaf on the device, its floating point numbers in `dtype`; NumPy's are copied, since their owner may change them."""
     if isinstance(leaf, float) or jnp.issubdtype(leaf.dtype, jnp.floating):
         if jnp.dtype(dtype).itemsize < getattr(leaf, "dtype", np.dtype(float)).itemsize:
             largest, limits = float(np.abs(np.asarray(leaf)).max(initial=0.0)), np.finfo(dtype)
             if np.isfinite(largest) and (0 < largest < float(limits.tiny) or largest > float(limits.max)):
                 raise ValueError(f"`params` has weights of size {largest:.0e}, which {dtype} does not hold")
-        return jnp.asarray(leaf, dtype)
-    return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else jnp.asarray(np.asarray(leaf))
+        return placed(np.array(leaf, dtype) if isinstance(leaf, np.ndarray) else leaf, dtype)
+    return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else placed(np.array(leaf))

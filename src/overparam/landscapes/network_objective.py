@@ -55,6 +55,10 @@ def joined(tree: Any) -> Any:
     return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
 
 
+joined_program = jax.jit(joined)
+"""The same where nothing is traced."""
+
+
 def _over_chunks(form: Form, rows: FittedRows, one: Any, zero: Any) -> Any:
     """Σ one(X, y) over chunks of rows; the last may be shorter. `zero` says what it gives."""
     n = rows.X.shape[0]
@@ -259,8 +263,8 @@ class NetworkObjective(AbstractObjective):
                     )
                 vector = jnp.asarray(array, kind).ravel()
             else:
-                vector = jnp.concatenate([jnp.asarray(leaf, kind).ravel() for leaf in self._leaves(array)])
-            if not bool(jnp.isfinite(vector).all()):
+                vector = joined_program([jnp.asarray(leaf, kind) for leaf in self._leaves(array)])
+            if not np.isfinite(np.asarray(vector)).all():
                 raise ValueError("the weights have NaN or infinite numbers; take finite ones")
             return vector
 
@@ -381,6 +385,6 @@ def network_objective(
         form = Form(network, loss, mode, mean, chunk, tree, tuple(layers))
         rows = FittedRows(jnp.asarray(X, kind), jnp.asarray(y, kind), params.fixed, params.state)
         return NetworkObjective(
-            form=form, rows=rows, weights=joined(params.trained), dtype=dtype, device=device, layers=form.layers,
+            form=form, rows=rows, weights=joined_program(params.trained), dtype=dtype, device=device, layers=form.layers,
             n=len(X), chunk=chunk, mode=mode, mean=mean, digits=DIGITS[dtype], words=words,
         )  # fmt: skip

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from overparam.core.trees import placed
+
 SHARED = 2**18
 """Entries up to which lengths are shared: more are drawn as they are."""
 
@@ -49,7 +51,7 @@ class Normal(AbstractLaw):
 
     def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
         """Independent Gaussian entries."""
-        return jnp.asarray(self.std * _entries(jax.random.normal, key, shape))
+        return placed(self.std * _entries(jax.random.normal, key, shape))
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:
@@ -65,7 +67,7 @@ class Signs(AbstractLaw):
     def draw(self, key: Any, shape: tuple[int, ...]) -> Any:
         """Independent entries +1 and −1."""
         kind = jnp.result_type(float)
-        return jnp.asarray(_entries(partial(jax.random.rademacher, dtype=kind), key, shape))
+        return placed(_entries(partial(jax.random.rademacher, dtype=kind), key, shape))
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:
@@ -91,7 +93,7 @@ class ZeroOrNormal(AbstractLaw):
         coin, size = jax.random.split(key)
         normal = self.std * _entries(jax.random.normal, size, shape)
         kept = _entries(lambda key, shape: jax.random.bernoulli(key, 0.5, shape), coin, shape)
-        return jnp.asarray((jnp if isinstance(kept, Tracer) else np).where(kept, normal, normal.dtype.type(0)))
+        return placed((jnp if isinstance(kept, Tracer) else np).where(kept, normal, normal.dtype.type(0)))
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:
@@ -132,7 +134,7 @@ class Twinned(AbstractLaw):
         """Half the rows drawn, each followed by its twin."""
         half = self.law.draw(key, (shape[0] // 2, *shape[1:]))
         xp = jnp if isinstance(half, Tracer) else np
-        return jnp.asarray(xp.stack([half, -half if self.opposite else half], axis=1).reshape(shape))
+        return placed(xp.stack([half, -half if self.opposite else half], axis=1).reshape(shape))
 
     @property
     def cases(self) -> tuple[tuple[float, float], ...]:

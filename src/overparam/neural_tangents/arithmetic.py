@@ -8,11 +8,11 @@ from math import prod
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from overparam.core.checks import is_traced
 from overparam.core.traced import smooth
+from overparam.core.trees import placed
 from overparam.layers import Pairs
 
 FEW = 2**20
@@ -83,4 +83,4 @@ def of_jax(array: np.ndarray, wide: bool) -> Any:
     if array.dtype.kind == "f":
         array = np.asarray(array, np.float64 if wide else np.float32)
     with jax.ensure_compile_time_eval(), jax.enable_x64(wide):
-        return jnp.asarray(array)
+        return placed(array)

@@ -152,6 +152,10 @@ def solve(
     if size and not 1e-140 < size < 1e140:
         raise ValueError(f"`y` has entries up to {size:.1e}, whose squares pass float64; scale it to about 1 first")
     tell = progress or silent
+    unit = (
+        2.0 ** np.round(np.log2(size)) if size else 1.0
+    )  # a power of two: no bit changes, and no square passes float64
+    Y = Y / unit
     if plan.method == "Cholesky":
         known = bounds.lower if isinstance(bounds, EigenvalueBounds) else 0.0
         factored = factor(H, ridge, least=known)
@@ -159,11 +163,11 @@ def solve(
         with H.arithmetic():
             on, right = H.to_device(Z), H.to_device(Y)
             R = H.to_host(right - (H.product(on, tell) + ridge * on))
-        return _solution(H, y, Z, R, ridge, least, tol, gap, 1, plan, "")
+        return _solution(H, y, *_times(unit, Z, R), ridge, least, tol, gap, 1, plan, "")
     least = ridge + _smallest(H, ridge, bounds)
     gradients = ConjugateGradients(H, Y, ridge, plan.columns, key, place, tell)
     why = gradients.run(least, tol, gap, most)
-    Z, R = H.to_host(gradients.Z), H.to_host(gradients.R)
+    Z, R = _times(unit, H.to_host(gradients.Z), H.to_host(gradients.R))
     return _solution(H, y, Z, R, ridge, least, tol, gap, gradients.products, plan, why)
 
 
@@ -203,19 +207,21 @@ def certificate(
     which costs ‖z‖‖e‖ on both sides, and turns ‖r‖ into ‖r‖ + ‖e‖; sums of n terms are within n ε of the sum of sizes.
     """
     more = 1 + 4 * H.n * EPS  # of norms, which are rounded too
-    y, z, r = (np.linalg.norm(part, axis=0) * more for part in (Y, Z, R))
-    e = (H.rounding + H.product_rounding) * z + EPS * (ridge * z + 2 * (y + r))
-    each = np.einsum("ij,ij->j", Y, Z) + np.einsum("ij,ij->j", Z, R)
-    sums = H.n * EPS * (y * z + z * r)
-    slack = (z * e + sums) * more
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):  # what passes float64 has no upper side
+        y, z, r = (_lengths(part) * more for part in (Y, Z, R))
+        e = (H.rounding + H.product_rounding) * z + EPS * (ridge * z + 2 * (y + r))
+        each = np.einsum("ij,ij->j", Y, Z) + np.einsum("ij,ij->j", Z, R)
+        sums = H.n * EPS * (y * z + z * r)
+        slack = (z * e + sums) * more
         beyond = np.where(r + e > 0, (r + e) ** 2 / least if least > 0 else np.inf, 0.0) * more
-    lower, upper = np.maximum(each - slack, 0.0), each + slack + beyond
-    each = np.clip(each, lower, None)
+        known = np.isfinite(each) & np.isfinite(slack)
+        lower = np.where(known, np.maximum(each - slack, 0.0), 0.0)
+        upper = np.where(known, each + slack + beyond, np.inf)
+        each = np.where(known, np.maximum(each, lower), np.inf)
     reason = "" if least > 0 else "no positive bound below λ_min(H + ridge) is known: there is no upper side"
-    known = True if H.kernel is not None else None
-    words = "every kernel gives such a matrix" if known else "taken as given, since the matrix came as numbers"
-    assumptions = (checked("H is positive semi-definite", known, words), *rounding_within(H.rounding))
+    semi_definite = True if H.kernel is not None else None
+    words = "every kernel gives such a matrix" if semi_definite else "taken as given, since the matrix came as numbers"
+    assumptions = (checked("H is positive semi-definite", semi_definite, words), *rounding_within(H.rounding))
     outputs = Bracketed(each, lower, upper, "rounding included", reason, CERTIFICATE, assumptions)
     grown = 1 + len(each) * EPS
     total = Bracketed(
@@ -228,8 +234,21 @@ def certificate(
         assumptions,
         per_output=outputs,
     )
-    wrong = float(np.linalg.norm(r + e))
+    wrong = float(_lengths((r + e)[:, None])[0])
     return total, (wrong / least if least > 0 else np.inf) if wrong else 0.0
+
+
+def _times(unit: float, Z: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both of them; entries that pass float64 are infinite."""
+    with np.errstate(over="ignore"):
+        return unit * Z, unit * R
+
+
+def _lengths(part: np.ndarray) -> np.ndarray:
+    """The norms of the columns, also of entries whose squares pass float64."""
+    largest = np.abs(part).max(axis=0)
+    usual = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+    return usual * np.linalg.norm(part / usual, axis=0)
 
 
 def _smallest(H: AbstractGram, ridge: float, bounds: EigenvalueBounds | str | None) -> float:
@@ -256,9 +275,9 @@ def _solution(
 ) -> Solution:
     Y = y.reshape(H.n, -1)
     bracket, wrong = certificate(H, Y, Z, R, ridge, least)
-    sizes, left = np.linalg.norm(Y, axis=0), np.linalg.norm(R, axis=0)
+    sizes, left = _lengths(Y), _lengths(R)
     residuals = left / np.where(sizes > 0, sizes, 1.0)
-    size = float(np.linalg.norm(Z))
+    size = float(_lengths(Z.reshape(-1, 1))[0])
     tight = gap is not None and bracket.certified and bracket.width <= gap * bracket.lower
     converged = bool((residuals <= tol).all() or tight)
     if not converged and not why:

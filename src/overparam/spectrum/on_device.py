@@ -17,6 +17,7 @@ from jax import lax
 from jax.scipy.linalg import solve_triangular
 
 from overparam.core import checks
+from overparam.core.trees import placed
 from overparam.engines.matrix import AbstractGram
 
 PRECISION = lax.Precision.HIGHEST
@@ -166,7 +167,7 @@ class DeviceFactor:
 
     def _solve_columns(self, Y: np.ndarray) -> np.ndarray:
         k = Y.shape[1]
-        right = jnp.pad(jnp.asarray(Y), ((0, self._padded - self.n), (0, COLUMNS - k)))
+        right = jnp.pad(placed(Y), ((0, self._padded - self.n), (0, COLUMNS - k)))
         X = jnp.zeros_like(right)
         for start in self._starts:
             X = _forward(self._L, X, right, start, 0, self._size, self._padded)

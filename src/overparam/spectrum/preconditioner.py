@@ -142,7 +142,7 @@ def _square_root(W: Any, xp: ModuleType) -> Any:
     jitter = max(64 * len(W) * EPS * size, float(np.finfo(np.float64).tiny))
     while jitter <= size:
         try:
-            root = _linalg(xp).cholesky(W + jitter * xp.eye(len(W)), lower=True)
+            root = _linalg(xp).cholesky(W + jitter * np.eye(len(W)), lower=True)
         except np.linalg.LinAlgError:
             root = None
         if root is not None and bool(xp.isfinite(root[-1, -1])):

@@ -100,7 +100,7 @@ def require_weights(trained: Any) -> None:
         raise ValueError("`params` holds no weights to train; expected a pytree with at least one array")
     for name, leaf in zip(layer_names(trained), leaves, strict=True):
         try:
-            dtype = jnp.asarray(leaf).dtype
+            dtype = leaf.dtype if isinstance(leaf, np.ndarray | jax.Array) else jnp.asarray(leaf).dtype
         except (TypeError, ValueError):
             raise ValueError(
                 f"`params` has a {type(leaf).__name__} at {name!r}; expected arrays alone "
@@ -109,7 +109,7 @@ def require_weights(trained: Any) -> None:
         if not jnp.issubdtype(dtype, jnp.floating):
             raise ValueError(f"`params` has {dtype} at {name!r}; weights are trained as floats: convert it, or keep "
                              "what is not trained in the function")  # fmt: skip
-        if not bool(jnp.isfinite(jnp.asarray(leaf)).all()):
+        if not np.isfinite(np.asarray(leaf)).all():  # NumPy's, which compiles nothing
             raise ValueError(f"`params` has NaN or infinite numbers at {name!r}; start from finite weights")
 
 

@@ -22,7 +22,7 @@ from overparam.core.network import AbstractNetwork, Params, as_key
 from overparam.core.progress import Progress, silent
 from overparam.core.provenance import Provenance, Stopwatch
 from overparam.core.spec import spec_of
-from overparam.core.trees import as_numpy, is_key, layer_names
+from overparam.core.trees import as_numpy, is_key, layer_names, one_of_stacked, placed, stacked
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame.keeping import Kept, OtherWork, State, fingerprint
@@ -156,13 +156,13 @@ class Runner:
             if id(one) not in made:
                 arguments.require_classes(algorithm.objective, one.y)
                 arrays = (one.X, one.y) if one.test is None else (one.X, one.y, one.test.X, one.test.y)
-                made[id(one)] = Problem(*(jnp.asarray(array, kind) for array in arrays))
+                made[id(one)] = Problem(*(placed(array, kind) for array in arrays))
         problems = [made[id(one)] for one in sets]
         self.problem = problems[0]
         rows = algorithm.rows_a_step(self.data.n)
         arguments.require_memory(network, self._start(0), self.problem.X, rows, max(1, runs), chosen_device(device))
         if self.own_rows:
-            self.problem = jax.tree.map(lambda *leaves: jnp.stack(leaves), *problems)
+            self.problem = stacked(*problems)
         self.at: list[int] = []
         self.together = 1
         self.recorder, self.reference = Recorder(()), Reference(())
@@ -172,11 +172,11 @@ class Runner:
 
     def _start(self, run: int) -> Params:
         """The first weights of one run."""
-        return jax.tree.map(lambda leaf: leaf[run], self.start) if self.many else self.start
+        return one_of_stacked(self.start, run) if self.many else self.start
 
     def _problem(self, run: int) -> Problem:
         """What one run fits."""
-        return jax.tree.map(lambda leaf: leaf[run], self.problem) if self.own_rows else self.problem
+        return one_of_stacked(self.problem, run) if self.own_rows else self.problem
 
     def run(
         self,

@@ -168,7 +168,8 @@ def prepare(
 
     `runs` share the memory. `limit` is the kernel of infinite width where another run has computed it already.
     """
-    inside = jax.eval_shape(network.trace, params, problem.X[:1]).pre_activations
+    one = jax.ShapeDtypeStruct((1, *problem.X.shape[1:]), problem.X.dtype)
+    inside = jax.eval_shape(network.trace, params, one).pre_activations
     signs_a_row = sum(g.size for g in inside)
     bytes_a_row = sum(g.size * g.dtype.itemsize for g in inside)
     piece = rows_at_once or (max(1, PIECE_BYTES // runs // bytes_a_row) if bytes_a_row else 0)
@@ -182,7 +183,7 @@ def prepare(
     if "kernel" in measures:
         count = min(kernel_rows, problem.n, rows_that_fit(network, params, problem.X))
     if count:
-        rows = problem.X[np.linspace(0, problem.n - 1, count).round().astype(int)]
+        rows = jnp.take(problem.X, np.linspace(0, problem.n - 1, count).round().astype(int), axis=0)
         kernel = _gram(network, params, rows)
         limit = limit_gram(network, np.asarray(rows, dtype=np.float64)) if limit is None else limit
     limit = () if limit is None or isinstance(limit, tuple) else jnp.asarray(limit, problem.X.dtype)

@@ -8,12 +8,14 @@ from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.tree_util import register_dataclass
 
 from overparam.core import checks
 from overparam.core.deprecated import accepts_old
 from overparam.core.network import AbstractNetwork, Params
+from overparam.core.trees import placed
 from overparam.training.algorithm import (
     AbstractAlgorithm,
     Problem,
@@ -80,7 +82,7 @@ class SGD(AbstractAlgorithm):
     def begin(self, network: AbstractNetwork, params: Params, problem: Problem, key: Any) -> SGDState:
         rates_of(self.lr, params.trained)  # one line where it names other layers
         draws = jax.random.fold_in(key, STREAM)
-        return SGDState(params, self._optimizer(0).init(params.trained), draws, jnp.arange(problem.n))
+        return SGDState(params, self._optimizer(0).init(params.trained), draws, placed(np.arange(problem.n)))
 
     def step(self, network: AbstractNetwork, state: SGDState, problem: Problem, step: Any) -> SGDState:
         if self._takes_all(problem.n):

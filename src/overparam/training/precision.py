@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from overparam.core import checks
+from overparam.core.trees import placed
 
 DTYPES = ("float64", "float32", "tf32")
 DIGITS = {"float64": 15, "float32": 6, "tf32": 3}
@@ -65,8 +67,15 @@ def computing(dtype: str, device: str | None) -> Iterator[Any]:
 def cast(tree: Any, dtype: Any) -> Any:
     """A pytree with its floats in `dtype`; whole numbers, booleans and keys stay."""
 
-    def one(leaf: Any) -> Any:
-        leaf = jnp.asarray(leaf)
-        return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+    tree = jax.tree.map(placed, tree)
+    leaves, structure = jax.tree.flatten(tree)
+    others = [i for i, leaf in enumerate(leaves) if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.dtype != dtype]
+    for i, leaf in zip(others, _in_dtype([leaves[i] for i in others], dtype) if others else (), strict=True):
+        leaves[i] = leaf
+    return jax.tree.unflatten(structure, leaves)
 
-    return jax.tree.map(one, tree)
+
+@partial(jax.jit, static_argnums=1)
+def _in_dtype(leaves: list[Any], dtype: Any) -> list[Any]:
+    """All in one program."""
+    return [leaf.astype(dtype) for leaf in leaves]

@@ -18,7 +18,7 @@ from overparam.core.network import Params, as_key
 from overparam.core.provenance import Provenance
 from overparam.core.sections import Verdict
 from overparam.core.spec import Spec, spec_of
-from overparam.core.trees import as_numpy
+from overparam.core.trees import as_numpy, stacked
 from overparam.core.words import count_of
 from overparam.data import Dataset, as_dataset
 from overparam.frame import AbstractAnswer
@@ -207,7 +207,7 @@ def side_by_side(
             if (id(start), seed) not in drawn:
                 drawn[id(start), seed] = initial(house, first, start, seed, kind)
         starts = [drawn[id(start), seed] for start, (_, _, seed) in zip(given, settings, strict=True)]
-        start = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+        start = stacked(*starts)
         algorithm = jax.tree.map(partial(_stacked, kind), *algorithms)
         stacked_keys = jnp.stack([as_key(seed) for _, _, seed in settings])
         runner = Runner(house, algorithm, sets, start, stacked_keys, dtype, device, runs=runs)

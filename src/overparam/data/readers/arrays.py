@@ -236,7 +236,7 @@ def labels_beside(path: Path | str) -> Path:
         beside = path.with_name(f"{stem}.npy")
         if beside.is_file():
             return beside
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
     names = " or ".join(f"{stem}.npy" for stem in candidates)
     raise FileNotFoundError(f"{path} has no labels beside it; put {names} there, or load both: ('X.npy', 'y.npy')")

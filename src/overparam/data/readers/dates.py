@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ FORMS = (
     re.compile(rf"{WORD} (?P<d>\d{{1,2}}),? (?P<y>\d{{4}}){AFTER}"),
 )
 TIME = re.compile(CLOCK)
+UNREAD = np.iinfo(np.int64).min
+"""Microseconds of what is no date."""
 
 
 class Dates(NamedTuple):
@@ -52,32 +54,40 @@ def dates_in(texts: Sequence[str], there: np.ndarray) -> Dates | None:
     >>> dates_in(["1970-01-02", "1970-01-03 12:00"], np.array([True, True])).days
     array([1. , 2.5])
     """
-    some = np.flatnonzero(there).tolist()
-    form = next((form for form in FORMS for i in some[:10] if form.fullmatch(texts[i])), None)
+    some = [texts[int(i)] for i in np.flatnonzero(there)[:10]]
+    form = next((form for form in FORMS for text in some if form.fullmatch(text)), None)
     if form is None:
         return _times(texts, there)
-    found = [form.fullmatch(text) if is_there else None for text, is_there in zip(texts, there, strict=True)]
-    day_first, words = _order([match for match in found if match]) if form is FORMS[1] else (True, "")
-    values = [None if match is None else _moment(match, day_first) for match in found]
-    return _dates(values, SINCE + words)
+
+    def found() -> Iterator[
+        re.Match[str] | None
+    ]:  # again where it is wanted again: a match is far longer than its text
+        return (form.fullmatch(text) if is_there else None for text, is_there in zip(texts, there, strict=True))
+
+    day_first, words = _order(match for match in found() if match) if form is FORMS[1] else (True, "")
+    values = (None if match is None else _moment(match, day_first) for match in found())
+    return _dates(values, len(texts), SINCE + words)
 
 
 def _times(texts: Sequence[str], there: np.ndarray) -> Dates | None:
     """Times of day where every value is one: 13:45 may as well be a score."""
-    some = np.flatnonzero(there).tolist()
-    if not some or not all(TIME.fullmatch(texts[i]) for i in some):
+    held = (text for text, is_there in zip(texts, there, strict=True) if is_there)
+    if not there.any() or not all(map(TIME.fullmatch, held)):
         return None
-    values = [_clock(TIME.fullmatch(text)) if is_there else None for text, is_there in zip(texts, there, strict=True)]
-    return _dates(values, "times as parts of a day")
+    values = (_clock(TIME.fullmatch(text)) if is_there else None for text, is_there in zip(texts, there, strict=True))
+    return _dates(values, len(texts), "times as parts of a day")
 
 
-def _order(found: Sequence[re.Match[str]]) -> tuple[bool, str]:
+def _order(found: Iterable[re.Match[str]]) -> tuple[bool, str]:
     """Whether 01/02/2020 has its day first, by the whole column, and what to say of it."""
-    if found and found[0]["by"] == ".":
-        return True, ""
-    if any(int(match["a"]) > 12 for match in found):
-        return True, ", read with the day first"
-    if any(int(match["b"]) > 12 for match in found):
+    month_first = False
+    for i, match in enumerate(found):
+        if not i and match["by"] == ".":
+            return True, ""
+        if int(match["a"]) > 12:
+            return True, ", read with the day first"
+        month_first = month_first or int(match["b"]) > 12
+    if month_first:
         return False, ", read with the month first"
     return False, ", read with the month first: no date of the column tells which it is"
 
@@ -118,9 +128,11 @@ def _clock(match: re.Match[str] | None) -> int | None:
     return seconds * 1_000_000 + int((match["f"] or "0").ljust(6, "0")[:6])
 
 
-def _dates(values: Sequence[int | None], words: str) -> Dates:
-    readable = np.array([value is not None for value in values], dtype=bool)
-    return Dates(np.array([value or 0 for value in values], dtype=np.int64), readable, words)
+def _dates(values: Iterable[int | None], n: int, words: str) -> Dates:
+    microseconds = np.fromiter((UNREAD if value is None else value for value in values), np.int64, n)
+    readable = microseconds != UNREAD
+    microseconds[~readable] = 0
+    return Dates(microseconds, readable, words)
 
 
 def dates_of_objects(values: Sequence[Any], there: np.ndarray) -> Dates | None:
@@ -133,8 +145,8 @@ def dates_of_objects(values: Sequence[Any], there: np.ndarray) -> Dates | None:
         words = "durations in days"
     elif not objects or not all(isinstance(value, datetime.date | np.datetime64) for value in objects):
         return None
-    found = [_of_object(value) if is_there else None for value, is_there in zip(values, there, strict=True)]
-    return _dates(found, words)
+    found = (_of_object(value) if is_there else None for value, is_there in zip(values, there, strict=True))
+    return _dates(found, len(values), words)
 
 
 def is_temporal(value: Any) -> bool:

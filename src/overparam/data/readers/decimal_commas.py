@@ -1,9 +1,9 @@
-"""Numbers written 1,5 in files whose columns are not separated by commas: written 1.5 instead, column by column."""
+"""Columns of numbers written 1,5 in files whose columns are not separated by commas."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from overparam.data.readers.tables import MISSING
 
@@ -13,31 +13,25 @@ THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})?")
 """A number below a million, thousands told off by a comma."""
 
 
-def with_points(records: list[list[str]]) -> list[int]:
-    """Changes the fields of columns of numbers with decimal commas to decimal points, in place; and which columns.
+def has_decimal_commas(texts: Collection[str]) -> bool:
+    """Whether every field of a column that is there is a number with at most one comma, and some have it.
 
-    A column is one where every field that is there is a number with at most one comma, and some have it. Where all may as
-    well be thousands, 950 beside 1,234, it is left as it is.
+    Where all may as well be thousands, 950 beside 1,234, they are taken for these.
 
-    >>> lines = [["1,5", "x,y", "950"], ["2", "1,5", "1,234"], ["", "2", "999"]]
-    >>> with_points(lines), lines
-    ([0], [['1.5', 'x,y', '950'], ['2', '1,5', '1,234'], ['', '2', '999']])
+    >>> [has_decimal_commas(column) for column in (["1,5", "2", ""], ["x,y", "1,5"], ["950", "1,234"])]
+    [True, False, False]
     """
-    found = [i for i, fields in enumerate(zip(*records, strict=True)) if _decimal(fields)]
-    for fields in records:
-        for i in found:
-            fields[i] = fields[i].replace(",", ".")
-    return found
+    there = commas = 0
+    thousands = True
+    for text in texts:
+        if text.lower() not in MISSING:
+            if not is_decimal(text):
+                return False
+            there, commas = there + 1, commas + ("," in text)
+            thousands = thousands and THOUSANDS.fullmatch(text) is not None
+    return commas > 0 and (commas == there or not thousands)
 
 
 def is_decimal(field: str) -> bool:
     """Whether a field is a number, with a decimal comma or without."""
     return WITH_COMMA.fullmatch(field) is not None
-
-
-def _decimal(fields: Sequence[str]) -> bool:
-    there = [field for field in fields if field.lower() not in MISSING]
-    commas = sum("," in field for field in there)
-    if not commas or not all(map(is_decimal, there)):
-        return False
-    return commas == len(there) or not all(map(THOUSANDS.fullmatch, there))

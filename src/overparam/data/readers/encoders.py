@@ -36,10 +36,12 @@ class Encoder:
         """The features of these values. A category not met before is 0 in all columns, and between the two in the one of two."""
         if self.kind != "text":
             return (np.where(holes, self.fill, values) if holes.any() else values)[:, None]
-        texts = np.where(holes, self.gap or "", values.astype(object))
-        block = np.column_stack([texts == category for category in self.shown]).astype(np.float64)
+        block = np.empty((len(values), len(self.shown)))
+        for j, category in enumerate(self.shown):
+            block[:, j] = np.where(holes, category == self.gap, values == category)
         if len(self.categories) == 2:
-            block[~np.isin(texts, self.categories)] = 0.5
+            first = self.categories[0]
+            block[(block[:, 0] == 0) & ~np.where(holes, first == self.gap, values == first)] = 0.5
         return block
 
 

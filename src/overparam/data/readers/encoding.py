@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from overparam.core import checks
+from overparam.core.machine import available_memory
 from overparam.core.words import count_of, quoted
 from overparam.data.column_notes import Notebook
 from overparam.data.labels import whole_numbers
@@ -96,6 +97,11 @@ def encoded_again(table: Table, encoders: Sequence[Encoder]) -> np.ndarray:
 
 def _encoded(table: Table, chosen: Chosen, encoders: Sequence[Encoder], rows: np.ndarray) -> Raw:
     columns = {column.name: column for column in chosen.features}
+    count = sum(len(encoder.features) for encoder in encoders)
+    most = max(encoders, key=lambda encoder: len(encoder.features))
+    what = f"{table.name} with {count_of(count, 'feature')}, {count_of(len(most.features), 'feature')} of them of column {quoted(most.column)},"
+    fix = "drop or shorten that column, or use fewer rows" if count > len(encoders) else "use fewer rows"
+    checks.require_memory(16.0 * len(rows) * count, available_memory(), what, fix)
     blocks = []
     for encoder in encoders:
         column = columns[encoder.column]
@@ -208,15 +214,18 @@ def _without_ids(features: Sequence[Column], rows: np.ndarray, ids: str, book: N
 def _is_name(column: Column, rows: np.ndarray, book: Notebook) -> bool:
     if not column.is_text or column.problem is not None:
         return False
-    there = column.values[rows][~column.missing[rows]]
+    missing = column.missing[rows]
+    there = column.values  # copied where it must be: text takes four bytes a character
+    if len(rows) < len(there) or missing.any():
+        there = there[rows[~missing]]
     n, k = len(rows), len(np.unique(there))
     unique = k == len(there) and k >= LEAST_IDS
     k += len(there) < n
     if not unique and not (k > MANY_TEXTS and k > n / 2):
         return False
-    spoken = np.mean([text.count(" ") > 1 for text in there.tolist()]) > 0.5
+    spoken = np.mean(np.fromiter((text.count(" ") > 1 for text in there), bool, len(there))) > 0.5
     what = "an identifier" if unique and not spoken else "free text"
-    if all(amount(text) is not None for text in there.tolist()):
+    if all(amount(text) is not None for text in there):
         what = "numbers whose commas may be of decimals or thousands: write them without"
     words = f"left out column {column.name!r}: {count_of(k, 'different text')} in {count_of(n, 'row')}, {what}"
     book.add(column.name, "id" if unique and not spoken else "text dropped", words)

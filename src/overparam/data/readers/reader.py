@@ -87,12 +87,12 @@ class Reader(NamedTuple):
     needs: tuple[str, str] | None = None
 
 
-def read_bytes(path: Path) -> bytes:
-    """The unpacked content of `path`. Packing is told by the first bytes, for names are often wrong."""
+def read_bytes(path: Path, most: int = 2**23) -> bytes:
+    """The unpacked content of `path`, `most` bytes of it in any case. Packing is told by the first bytes, for names are often wrong."""
     packed = reading.content_of(path)
     if path.suffix in (".gz", ".xz") and not packed:
         raise ValueError(f"{path} is empty; fetch the file again")
-    return reading.unpacked(packed, path)
+    return reading.unpacked(packed, path, most)
 
 
 def unpacked_name(path: Path) -> Path:

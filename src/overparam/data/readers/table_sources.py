@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
-from array import array
 from collections.abc import Container, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from overparam.core import checks
-from overparam.core.machine import available_memory
 from overparam.core.reading import content_of, one_line, place_of, require_no_bomb
-from overparam.core.words import count_of, listed, quoted
-from overparam.data.column_notes import ColumnNote
+from overparam.core.words import count_of
 from overparam.data.readers.dates import SINCE, dates_of_numbers, dates_of_objects, is_temporal
-from overparam.data.readers.decimal_commas import is_decimal, with_points
+from overparam.data.readers.delimited import delimited_table, label_place
 from overparam.data.readers.encoding import table_to_raw
-from overparam.data.readers.reader import Raw, read_bytes, unpacked_name
-from overparam.data.readers.tables import (
-    MISSING,
-    Column,
-    Table,
-    date_column,
-    find_column,
-    is_number,
-    text_array,
-    text_column,
-    unique_names,
-)
+from overparam.data.readers.reader import Raw, unpacked_name
+from overparam.data.readers.tables import Column, Table, date_column, is_number, text_column, unique_names
+from overparam.data.readers.texts import text_array
 
 
 def read_delimited(
@@ -72,59 +60,6 @@ def as_table(source: Any) -> Table | None:
     )
 
 
-def delimited_table(path: Path, named: tuple[Any, Any] = (None, None)) -> Table:
-    """The columns of a .csv or .tsv file; `named` are its label and group, whose names must not repeat."""
-    records, lines, notes, commas_are_free = _records(path)
-    header, more = _header(records, commas_are_free)
-    if not records:
-        raise ValueError(f"{path} has a header and no rows; it needs at least two")
-    names, repeated = unique_names(header)
-    _check_widths(path, records, lines, len(names), bool(more))
-    _check_repeated(path, header, *named)
-    places = lines[-len(records) :]
-    decimal = [names[i] for i in with_points(records)] if commas_are_free else []
-    # a column at a time: zip(*records) holds an iterator a row
-    columns = [
-        text_column(name, [fields[place] for fields in records], places, "line") for place, name in enumerate(names)
-    ]
-    if not header[-1] and columns[-1].missing.all():  # every line ends in a separator
-        columns.pop()
-    found = ()
-    if decimal:
-        which = f"{count_of(len(decimal), 'column')} ({listed([quoted(name) for name in decimal], 4)})"
-        words = f"decimal commas in {which}: 1,5 read as 1.5"
-        found = (ColumnNote(decimal[0] if len(decimal) == 1 else None, "decimal comma", words),)
-    return Table(str(path), tuple(columns), places, "line", (*notes, *more, *repeated), found)
-
-
-def rewritten(path: Path, label: str | int | None, changed: Mapping[int, Any], gone: Container[int]) -> bytes:
-    """A .csv or .tsv file, as CSV, with these labels changed and without these rows (numbers from 0, the header not counted).
-
-    Decimal commas become points, as the columns are separated by commas.
-    label: the name of the label column; the last if not given.
-    """
-    records, _, _, commas_are_free = _records(path)
-    header, numbered = _header(records, commas_are_free)
-    if commas_are_free:
-        with_points(records)
-    place = _label_place(header, label, path, bool(changed))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    if not numbered:
-        writer.writerow(header)
-    for row, fields in enumerate(records):
-        if row not in gone:
-            writer.writerow([*fields[:place], changed[row], *fields[place + 1 :]] if row in changed else fields)
-    return text.getvalue().encode()
-
-
-def _label_place(names: list[str], label: Any, path: Path, needed: bool) -> int:
-    """Which column is the label, where one is changed: of several none is."""
-    if label is None:
-        return len(names) - (1 if names[-1] else 2)  # every line ends in a separator
-    return find_column(names, label, "label", str(path)) if needed else 0
-
-
 def rewritten_parquet(path: Path, label: str | int | None, changed: Mapping[int, Any], gone: Container[int]) -> bytes:
     """A .parquet file, as `rewritten`; the label column keeps its type where it can."""
     import pyarrow as pa
@@ -133,7 +68,7 @@ def rewritten_parquet(path: Path, label: str | int | None, changed: Mapping[int,
     table = _arrow_table(path)
     rows = [row for row in range(table.num_rows) if row not in gone]
     if changed:
-        place = _label_place(table.column_names, label, path, True)
+        place = label_place(table.column_names, label, path, True)
         values = [changed.get(row, value) for row, value in enumerate(table.column(place).to_pylist())]
         try:
             column = pa.array(values, type=table.schema.field(place).type)
@@ -143,79 +78,6 @@ def rewritten_parquet(path: Path, label: str | int | None, changed: Mapping[int,
     out = io.BytesIO()
     pq.write_table(table.take(pa.array(rows)), out)
     return out.getvalue()
-
-
-def _records(path: Path) -> tuple[list[list[str]], np.ndarray, list[str], bool]:
-    """The fields of every line that is not empty, the line numbers, notes, and whether commas separate no columns."""
-    text = _text(path)
-    notes: list[str] = []
-    delimiter = _delimiter(path, text, notes)
-    cells = text.count(delimiter) + text.count("\n")
-    need, fix = 3.0 * len(text) + 64.0 * cells, "use fewer rows, or save it as .parquet or .npz"
-    checks.require_memory(need, available_memory(), f"{path}, {count_of(cells, 'field')} of text,", fix)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
-    records, lines = [], array("q")
-    try:
-        for fields in reader:
-            if len(fields) > 1 or any(field.strip() for field in fields):
-                records.append([field.strip() for field in fields])
-                lines.append(reader.line_num)
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {reader.line_num}: {one_line(error)}; check the quotes on that line") from None
-    if not records:
-        raise ValueError(f"{path} is empty; it needs a header and at least two rows")
-    return records, np.array(lines), notes, delimiter != ","
-
-
-def _text(path: Path) -> str:
-    content = read_bytes(path)
-    try:
-        text = content.decode("utf-8-sig")
-        if "\0" not in text:
-            return text
-        raise ValueError(f"{path} holds zero bytes: it is no text file, or not UTF-8; save it as UTF-8 text")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-
-
-def _delimiter(path: Path, text: str, notes: list[str]) -> str:
-    if unpacked_name(path).suffix.lower() == ".tsv":
-        return "\t"
-    first = next((line for line in text[:100_000].splitlines() if line.strip()), "")
-    if "," not in first:
-        for other, word in ((";", "semicolons"), ("\t", "tabs")):
-            if other in first:
-                notes.append(f"columns are separated by {word}")
-                return other
-    return ","
-
-
-def _header(records: list[list[str]], commas_are_free: bool) -> tuple[list[str], tuple[str, ...]]:
-    first = records[0]
-    numbers = (is_number(field) or (commas_are_free and is_decimal(field)) for field in first)
-    if all(number and field.lower() not in MISSING for number, field in zip(numbers, first, strict=True)):
-        names = [f"column {i}" for i in range(1, len(first) + 1)]
-        return names, ("the first line is all numbers: read as data, columns numbered from 1",)
-    return records.pop(0), ()
-
-
-def _check_widths(path: Path, records: list[list[str]], lines: np.ndarray, width: int, headless: bool) -> None:
-    places = lines if headless else lines[1:]
-    for fields, line in zip(records, places, strict=True):
-        if len(fields) != width:
-            first = "the first line" if headless else "the header"
-            raise ValueError(
-                f"{path}, line {line}: {count_of(len(fields), 'field')}, {first} has {width}; "
-                "quote values that hold the separator, or complete the line"
-            )
-
-
-def _check_repeated(path: Path, header: list[str], label: Any, group: Any) -> None:
-    for wanted, what in ((label, "label"), (group, "group")):
-        if isinstance(wanted, str) and header.count(wanted) > 1:
-            raise ValueError(
-                f"{path}: {header.count(wanted)} columns are named {wanted!r}, the {what} column; rename them"
-            )
 
 
 def frame_kind(source: Any) -> str | None:
@@ -364,7 +226,7 @@ def _column(name: str, series: Any, kind: str | None, table: str) -> Column:
         values = series.to_numpy(dtype=np.float64, na_value=np.nan) if numbers and held else series.tolist()
     elif kind == "polars":
         missing = series.is_null().to_numpy()
-        numbers = series.dtype.is_numeric()
+        numbers = series.dtype.is_numeric() and not series.dtype.is_decimal()
         wide = str(series.dtype) in ("Int128", "UInt128")
         held = not wide and (not series.dtype.is_integer() or _exact_integers(series.drop_nulls().to_numpy()))
         values = series.to_numpy().astype(np.float64) if numbers and held else series.to_list()
@@ -414,8 +276,8 @@ def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str
         if column.is_text:  # in a frame the word NA in a column of words is a word
             return Column(name, text_array(texts), missing, column.problem, "text")
         return column
-    if any(isinstance(value, int) and not _is_float(value) for value in there):  # numbers that are names
-        texts = ["" if gone else str(value) for value, gone in zip(values, missing, strict=True)]
+    if any(isinstance(value, int | Decimal) and not _is_float(value) for value in there):  # numbers that are names
+        texts = ["" if gone else _in_digits(value) for value, gone in zip(values, missing, strict=True)]
         return Column(name, text_array(texts), missing, kind="text")
     try:
         if any(isinstance(value, str) or is_temporal(value) for value in there):
@@ -431,12 +293,16 @@ def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str
     return Column(name, np.array(numbers), missing)
 
 
-def _is_float(value: int) -> bool:
-    """Whether float64 holds a whole number."""
+def _is_float(value: int | Decimal) -> bool:
+    """Whether float64 holds a whole number; of others it holds the nearest, as of any that is written in decimals."""
     try:
-        return int(float(value)) == value
-    except OverflowError:
-        return False
+        return value % 1 != 0 or int(float(value)) == value
+    except (OverflowError, ArithmeticError):  # of infinities and NaN, which are told elsewhere
+        return not isinstance(value, int) and not value.is_finite()
+
+
+def _in_digits(value: Any) -> str:
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 def _is_nat(value: Any) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from overparam.core.words import count_of, quoted, unbroken
 from overparam.data.column_notes import ColumnNote
 from overparam.data.readers.dates import Dates, dates_in
+from overparam.data.readers.texts import text_array
 
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "+nan", "-nan", "?", "null"))
 """How a missing value is written in a text file, in any case."""
@@ -63,29 +64,30 @@ def text_column(name: str, texts: Sequence[str], places: np.ndarray, place_word:
 
     Where most values are numbers, or dates, and some are not, the odd ones are mistakes, and a problem.
     """
-    with contextlib.suppress(ValueError):  # float() takes 1_000 for a number; in data files it is a code
-        numbers = np.array([float(text) for text in texts])
-        if not np.isnan(numbers).any() and "_" not in "".join(texts) and not _names(texts, numbers):
-            return Column(name, numbers, np.isnan(numbers))
-    array = text_array(texts)
-    missing = np.array([text.lower() in MISSING for text in texts])
-    numeric = np.array([is_number(text) and "_" not in text for text in texts]) & ~missing
+    n = len(texts)
+    with contextlib.suppress(ValueError):
+        numbers = np.fromiter(map(float, texts), np.float64, n)
+        # float() takes 1_000 for a number; in data files it is a code
+        if not np.isnan(numbers).any() and not any("_" in text for text in texts) and not _names(texts, numbers):
+            return Column(name, numbers, np.zeros(n, dtype=bool))
+    missing = np.fromiter((text.lower() in MISSING for text in texts), bool, n)
+    numeric = np.fromiter((is_number(text) and "_" not in text for text in texts), bool, n) & ~missing
     if (missing | numeric).all():
-        numbers = np.where(missing, "nan", array).astype(np.float64)
+        held = zip(texts, missing.tolist(), strict=True)
+        numbers = np.fromiter((np.nan if gone else float(text) for text, gone in held), np.float64, n)
         if _names(texts, numbers):
-            return Column(name, array, missing, kind="text")
+            return Column(name, text_array(texts), missing, kind="text")
         return Column(name, numbers, missing | np.isnan(numbers))
-    there = ~missing
-    truth = [TRUTH.get(text.lower()) for text in texts]
-    if all(value is not None or gone for value, gone in zip(truth, missing, strict=True)):
-        values = np.array([np.nan if value is None else value for value in truth])
-        return Column(name, values, missing, kind="boolean")
-    amounts = [None if gone else amount(text) for text, gone in zip(texts, missing, strict=True)]
-    alike = all(value is not None or gone for value, gone in zip(amounts, missing, strict=True))
+    truth = np.fromiter((TRUTH.get(text.lower(), np.nan) for text in texts), np.float64, n)
+    if (missing | ~np.isnan(truth)).all():
+        return Column(name, truth, missing, kind="boolean")
+    amounts = np.fromiter((amount(text) for text in texts), np.float64, n)  # None is NaN
+    alike = (missing | ~np.isnan(amounts)).all()
     if alike and any(SURE_AMOUNT.search(text) for text in texts):
-        values = np.array([np.nan if value is None else value for value in amounts])
-        first = next(i for i in np.flatnonzero(there).tolist() if not numeric[i])
+        values = np.where(missing, np.nan, amounts)
+        first = int(np.flatnonzero(~missing & ~numeric)[0])
         return Column(name, values, missing, words=f"{texts[first]} read as {values[first]:.15g}")
+    there = ~missing
     if not numeric.any() and (dates := dates_in(texts, there)) is not None:
         odd = np.flatnonzero(there & ~dates.readable)
         if not len(odd):
@@ -96,10 +98,10 @@ def text_column(name: str, texts: Sequence[str], places: np.ndarray, place_word:
     problem = None
     if len(odd) < 0.5 * there.sum():
         problem = (
-            f"column {name!r} has text where a {belongs} belongs: {quoted(array[odd[0]])} at {place_word} "
+            f"column {name!r} has text where a {belongs} belongs: {quoted(texts[odd[0]])} at {place_word} "
             f"{places[odd[0]]} ({len(odd)} of {count_of(there.sum(), 'value')}); correct it, or leave it empty if missing"
         )
-    return Column(name, array, missing, problem, "text")
+    return Column(name, text_array(texts), missing, problem, "text")
 
 
 def amount(text: str) -> float | None:
@@ -112,24 +114,15 @@ def amount(text: str) -> float | None:
     return None if found is None else float((found[1] or found[2]) + found[3].replace(",", ""))
 
 
-def text_array(texts: Sequence[str]) -> np.ndarray:
-    """Text in an array: all of one width, or, where one long value would make all of them long, as Python has it.
-
-    >>> text_array([*"acdefg", "b" * 10_000]).dtype.kind, text_array(["a", "b"]).dtype.kind
-    ('O', 'U')
-    """
-    longest = max(map(len, texts), default=0)
-    if longest > 200 and longest * len(texts) > 4 * sum(map(len, texts)):
-        return np.array(texts, dtype=object)
-    return np.array(texts, dtype=str)
-
-
 def _names(texts: Sequence[str], numbers: np.ndarray) -> bool:
     """Whether there is a whole number among these that float64 does not hold: then they are names, and stay as written."""
-    for i in np.flatnonzero(np.abs(numbers) >= 2**53).tolist():
-        digits = texts[i].strip().lstrip("+-")
-        held = np.isfinite(numbers[i]) and len(digits) < 400
-        if digits.isdecimal() and not (held and int(abs(numbers[i])) == int(digits)):
+    large = np.abs(numbers) >= 2**53
+    if not large.any():
+        return False
+    for text, number, is_large in zip(texts, numbers.tolist(), large.tolist(), strict=True):
+        digits = text.strip().lstrip("+-") if is_large else ""
+        held = np.isfinite(number) and len(digits) < 400
+        if digits.isdecimal() and not (held and int(abs(number)) == int(digits)):
             return True
     return False
 
@@ -156,11 +149,15 @@ def unique_names(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """
     seen: dict[str, list[str]] = {}
     unique: list[str] = []
+    taken: set[str] = set()
     for i, name in enumerate(names, start=1):
         name = name or f"column {i}"
-        fresh = name if name not in unique else f"{name} (column {i})"
+        fresh = name
+        while fresh in taken:
+            fresh = f"{fresh} (column {i})"
         seen.setdefault(name, []).append(fresh)
         unique.append(fresh)
+        taken.add(fresh)
     repeated = {name: fresh for name, fresh in seen.items() if len(fresh) > 1}
     return unique, tuple(
         f"{len(fresh)} columns are named {name!r}; told apart as {', '.join(map(repr, fresh))}"
