@@ -149,15 +149,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of a name")
     given = parser.parse_args()
     where = RESULTS / "layer_limits.json"
+
+    def known() -> list[dict[str, Any]]:
+        return json.loads(where.read_text(encoding="utf-8"))["rows"] if where.exists() else []
+
     for name, (make, training, masked) in networks().items():
-        rows = json.loads(where.read_text(encoding="utf-8"))["rows"] if where.exists() else []
-        if given.only in name and not any(one["network"] == name for one in rows):
-            save(
-                "layer_limits",
-                processor(),
-                [*rows, row(name, make, training, masked)],
-                "Tangent kernels; see benchmarks/layer_limits.py.",
-            )
+        if given.only in name and not any(one["network"] == name for one in known()):
+            found = row(name, make, training, masked)
+            rows = [*known(), found]  # others may have been found meanwhile
+            save("layer_limits", processor(), rows, "Tangent kernels; see benchmarks/layer_limits.py.")
 
 
 if __name__ == "__main__":

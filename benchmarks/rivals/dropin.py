@@ -26,6 +26,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import types
 import unittest
 from collections import Counter
@@ -228,12 +229,12 @@ def child(checkout: str, name: str, only: list[str], left: bool, large: bool) ->
     if name.startswith("examples."):
         flags.FLAGS(["run"])
         dummy = {"use_dummy_data": True} if name.endswith("imdb") else {}
-        _say(name, *_outcome(lambda: importlib.import_module(name).main(None, **dummy)))
+        _try(name, lambda: importlib.import_module(name).main(None, **dummy))
         return
     try:
         tests = importlib.import_module(f"tests.{name}")
     except Exception as error:
-        _say(name, *_named(error))
+        _say(name, *_named(error), seconds=0.0)
         return
     flags.FLAGS(["run"])
     if large:
@@ -246,7 +247,7 @@ def child(checkout: str, name: str, only: list[str], left: bool, large: bool) ->
         before = known.get(place, {}).get("outcome", "not run")
         wanted = before in ("failed", "not run") or (large and before == "skipped") if left else True
         if wanted and (not only or any(part in place for part in only)):
-            _say(place, *_outcome(functools.partial(_run, test)))
+            _try(place, functools.partial(_run, test))
 
 
 def _place(test: unittest.TestCase) -> str:
@@ -274,14 +275,16 @@ def _run(test: unittest.TestCase) -> None:
     test.tearDown()
 
 
-def _outcome(action: Any) -> tuple[str, str]:
+def _try(place: str, action: Any) -> None:
+    """Says how it ended, and after how many seconds of the processor."""
+    began, found = time.process_time(), ("passed", "")
     try:
         action()
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        return _named(error)
-    return "passed", ""
+        found = _named(error)
+    _say(place, *found, seconds=round(time.process_time() - began, 1))
 
 
 def _named(error: BaseException) -> tuple[str, str]:
@@ -292,8 +295,9 @@ def _named(error: BaseException) -> tuple[str, str]:
     return ("not offered" if lacking else "failed"), line
 
 
-def _say(place: str, outcome: str, reason: str) -> None:
-    print(MARK + json.dumps({"test": place, "outcome": outcome, "reason": reason}), flush=True)
+def _say(place: str, outcome: str, reason: str, seconds: float) -> None:
+    said = {"test": place, "outcome": outcome, "reason": reason, "seconds": seconds}
+    print(MARK + json.dumps(said), flush=True)
 
 
 def _stored() -> dict[str, Any]:

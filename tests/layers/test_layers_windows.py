@@ -249,3 +249,37 @@ def test_kernels_without_a_closed_form_say_why():
     diagonal = Composition((Flatten(),), 8, (4,), 2).pairs(X, X)
     with pytest.raises(ValueError, match="all pairs of positions"):
         composition.kernel(np, diagonal)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        [standard.global_avg_pool(), standard.dense(1, 1.3, 0.2)],
+        [standard.avg_pool(2, 1, "SAME"), Flatten(), standard.dense(1, 1.3, 0.2)],
+        [standard.sum_pool(2, 2), standard.global_avg_pool(), standard.dense(1)],
+    ],
+)
+def test_linear_ends_need_no_input_with_itself(end, monkeypatch):
+    X, Z = images((4, 4)), images((4, 4), n=3)
+    Z[1], Z[2] = -X[0], 0.0
+    kernel = Composed([standard.conv(4, 3, 1, "SAME", 1.3), Relu(), *end])
+    composition = kernel.composition(X.shape[1:])
+    assert not composition.asks_for_angles
+    assert composition.pairs(X, Z, composition.asks_for_angles).own is None
+
+    def found():
+        with jax.enable_x64(True):
+            slope = jax.jit(jax.grad(lambda x: jnp.sum(kernel.jax(x, Z) ** 2)))(X[:1])
+        return *kernel.both(X, Z), kernel(X), kernel.diagonal(X), slope
+
+    quick = found()
+    monkeypatch.setattr(Composition, "asks_for_angles", True)
+    for one, two in zip(quick, found(), strict=True):
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-13 * np.abs(two).max())
+
+
+def test_activations_after_a_pooling_ask_for_angles():
+    chain = [standard.conv(4, 2), Relu(), standard.avg_pool(2), standard.conv(4, 1), Relu(), standard.global_avg_pool()]
+    composition = Composed([*chain, standard.dense(1)]).composition((6, 6, 2))
+    assert composition.asks_for_angles
+    assert composition.pairs(images((6, 6)), images((6, 6)), composition.asks_for_angles).own is not None

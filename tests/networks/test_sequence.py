@@ -142,6 +142,20 @@ def test_rows_hold_images_channel_by_channel():
     np.testing.assert_array_equal(gray.kernel()(some((5, 5, 1))), gray.kernel()(some((25,))))
 
 
+def test_a_third_axis_of_positions_is_as_the_others():
+    def kernel(*patches):
+        first, second = (conv(5, patch, 1, "CIRCULAR", 1.3, 0.4) for patch in patches)
+        return Sequence([first, RELU, second, RELU, global_avg_pool(), dense(1, 1.3)]).kernel()
+
+    X = some((2, 3, 4, 2))
+    K = kernel((1, 2, 3), (2, 3, 1))(X)
+    np.testing.assert_allclose(kernel((3, 1, 2), (1, 2, 3))(X.transpose(0, 3, 1, 2, 4)), K, rtol=1e-12)
+    flat = X[:, :1]
+    np.testing.assert_allclose(kernel((1, 2, 3), (1, 3, 1))(flat), kernel((2, 3), (3, 1))(flat[:, 0]), rtol=1e-12)
+    net = Sequence([conv(5, (2, 1, 2)), RELU, Flatten(), dense(1)])
+    assert net.apply(net.init(0, inputs=X.shape[1:]), X).shape == (len(X),)
+
+
 def test_names_say_the_place_and_what_is_trained():
     net = Sequence([dense(4, b_std=0.1, trained=False), sum_of([], [RELU, dense(4)]), RELU, dense(1)])
     params = net.init(0, 3)
@@ -227,7 +241,7 @@ def test_residual_kernels_are_their_compositions():
         ([sum_of([dense(3)], [dense(4)])], (2, 9), "equal shapes"),
         ([dense(4), global_avg_pool()], (2, 9), "pooling layer gets inputs"),
         ([LayerNorm((0,)), dense(1)], (2, 9), "positions have axes"),
-        ([dense(1)], (2, 2, 2, 2, 2), "expected (d,)"),
+        ([dense(1)], (2, 2, 2, 2, 2, 2), "expected (d,)"),
     ],
 )
 def test_sequences_that_do_not_fit_are_one_line(layers, inputs, words):

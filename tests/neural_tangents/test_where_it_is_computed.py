@@ -105,6 +105,26 @@ def test_nothing_is_compiled_for_few_numbers(caplog):
     assert not named, named
 
 
+def test_derivatives_of_what_nobody_compiled_are_one_program(caplog):
+    kernel_fn = dense(stax.Erf())[2]
+    with jax.log_compiles(True):
+        slope = jax.jacobian(lambda x: kernel_fn(x, OTHERS, "ntk"))(jnp.asarray(ROWS))
+        assert len([each for each in compiled(caplog) if "jit(compiled)" in each]) == 2  # forth and back
+        assert len(compiled(caplog)) < 15  # the rest is JAX's own preparation
+    whole = jax.jit(jax.jacobian(lambda x: kernel_fn(x, OTHERS, "ntk")))(jnp.asarray(ROWS))
+    assert np.allclose(slope, whole, rtol=0, atol=1e-5 * np.abs(whole).max())
+
+
+def test_blocks_on_and_off_the_diagonal_are_one_program(caplog, monkeypatch):
+    kernel_fn = NETWORKS["pooled"][0][2]
+    whole = kernel_fn(IMAGES[[0, 1, 2, 0]], None, "ntk")
+    monkeypatch.setattr(layer, "FEW", 1)
+    with jax.log_compiles(True):
+        blocks = nt.batch(kernel_fn, 2)(IMAGES[[0, 1, 2, 0]], None, "ntk")
+        assert len([each for each in compiled(caplog) if "jit(compiled)" in each]) == 1
+    assert np.allclose(blocks, whole, rtol=0, atol=1e-5 * np.abs(whole).max())
+
+
 def test_a_hyper_parameter_may_be_differentiated_though_inputs_are_known():
     def of(W_std, b_std):
         return jnp.sum(

@@ -34,7 +34,12 @@ from overparam.layers.layer import (
     passed,
     weights_of,
 )
+from overparam.layers.linear import Bias, Dense, OneOutput
+from overparam.layers.pooling import Flatten, GlobalPool, Pool
+from overparam.layers.relu import Identity
 from overparam.layers.windows import equal_positions
+
+_LINEAR = (Pool, GlobalPool, Flatten, Dense, Bias, Identity, OneOutput)
 
 
 @final
@@ -129,13 +134,18 @@ class Composition:
             return 1
         return prod(self.grid) ** (2 if any_pools(self.layers) else 1)
 
-    def pairs(self, X: np.ndarray, Z: np.ndarray) -> Pairs:
-        """All pairs of a row of X with a row of Z, as they enter the first layer."""
+    @property
+    def asks_for_angles(self) -> bool:
+        """Whether how large a pooled unit is matters to a later layer: not where only linear ones come after."""
+        first = next((place for place, layer in enumerate(self.layers) if layer.pools), len(self.layers))
+        return not all(isinstance(layer, _LINEAR) for layer in self.layers[first:])
+
+    def pairs(self, X: np.ndarray, Z: np.ndarray, angles: bool = True) -> Pairs:
+        """All pairs of a row of X with a row of Z, as they enter the first layer; see `asks_for_angles`."""
         if any_drops(self.layers):
-            return self._with_same(
-                self._pairs(X, Z), np.stack([np.all(row == Z, axis=tuple(range(1, Z.ndim))) for row in X])
-            )
-        return self._pairs(X, Z)
+            same = np.stack([np.all(row == Z, axis=tuple(range(1, Z.ndim))) for row in X])
+            return self._with_same(self._pairs(X, Z, angles), same)
+        return self._pairs(X, Z, angles)
 
     def _with_same(self, pairs: Pairs, same: Any) -> Pairs:
         """Which pairs are one input; each of `own` is."""
@@ -157,29 +167,31 @@ class Composition:
             own = replace(pairs.own[0], masks=(x, x)), replace(pairs.own[1], masks=(z, z))
         return replace(pairs, masks=(x, z), own=own)
 
-    def _pairs(self, X: np.ndarray, Z: np.ndarray) -> Pairs:
+    def _pairs(self, X: np.ndarray, Z: np.ndarray, angles: bool) -> Pairs:
         if self.masked is not None:
             bare = replace(self, masked=None)
-            return self._with_masks(bare._pairs(self.unmasked(X), self.unmasked(Z)), X, Z)
+            return self._with_masks(bare._pairs(self.unmasked(X), self.unmasked(Z), angles), X, Z)
         if self.grid is None:
             return rows_against(X, Z)
         x, z = self.arranged(X), self.arranged(Z)
         if not any_pools(self.layers):
             return positions_against(np, x[:, None], z[None], len(self.grid))
         pairs = self._across(x[:, None], z[None])
+        if not angles:
+            return replace(pairs, angles=False)
         return replace(pairs, own=(self._across(x, x), self._across(z, z)))
 
-    def traced_pairs(self, X: Any, Z: Any) -> Pairs:
+    def traced_pairs(self, X: Any, Z: Any, angles: bool = True) -> Pairs:
         """`pairs` of JAX arrays, differentiable."""
         if any_drops(self.layers):
             same = jnp.all(X[:, None] == Z[None], axis=tuple(range(2, X.ndim + 1)))
-            return self._with_same(self._traced_pairs(X, Z), same)
-        return self._traced_pairs(X, Z)
+            return self._with_same(self._traced_pairs(X, Z, angles), same)
+        return self._traced_pairs(X, Z, angles)
 
-    def _traced_pairs(self, X: Any, Z: Any) -> Pairs:
+    def _traced_pairs(self, X: Any, Z: Any, angles: bool) -> Pairs:
         if self.masked is not None:
             bare = replace(self, masked=None)
-            return self._with_masks(bare._traced_pairs(self.unmasked(X), self.unmasked(Z)), X, Z)
+            return self._with_masks(bare._traced_pairs(self.unmasked(X), self.unmasked(Z), angles), X, Z)
         if self.grid is None:
             return traced_rows_against(X.reshape(len(X), -1), Z.reshape(len(Z), -1))
         x, z = self.arranged(X), self.arranged(Z)
@@ -188,6 +200,8 @@ class Composition:
             pairs = mapped(traced_rows_against(*by_position), lambda array: jnp.moveaxis(array, (-2, -1), (1, 2)))
             return replace(pairs, grid=len(self.grid))
         pairs = self._traced_across(x.reshape(1, -1, self.channels), z.reshape(1, -1, self.channels), len(x), len(z))
+        if not angles:
+            return replace(pairs, angles=False)
         rows = [each.reshape(len(each), -1, self.channels) for each in (x, z)]
         ones = [mapped(self._traced_across(each, each, 1, 1), lambda array: array.squeeze(2)) for each in rows]
         return replace(pairs, own=(ones[0], ones[1]))

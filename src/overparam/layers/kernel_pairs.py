@@ -48,6 +48,8 @@ class Pairs:
     shares: the probability of each case.
     own: with `across=True`, x with itself and z with itself at all pairs of positions, which say how large a pooled
         unit is; None where x and z are the same input. With it, the axes of pairs are (rows of X, rows of Z).
+    angles: False where nobody asks for angles after a pooling: then `own` is left out, and what pooling gives has right second moments
+        between x and z, of units of any size.
     masks: of the rows of X and of Z, which of their numbers do not count: booleans (rows, *positions, channels or 1); None
         where all do. What is masked at all channels is 0.
     same: booleans of the axes of pairs, whether x and z are one input, whose units drop out together; None where nobody asks.
@@ -67,6 +69,7 @@ class Pairs:
     own: tuple[Pairs, Pairs] | None = None
     masks: tuple[Any, Any] | None = None
     same: Any = None
+    angles: bool = True
 
     def second_moment(self, xp: ModuleType) -> Any:
         """E[h(x)h(z)] of a unit."""
@@ -80,7 +83,7 @@ class Pairs:
 jax.tree_util.register_dataclass(
     Pairs,
     ["xx", "zz", "apart", "together", "ntk", "own", "masks", "same"],
-    ["units", "gaussian", "fresh", "grid", "across", "shares"],
+    ["units", "gaussian", "fresh", "grid", "across", "shares", "angles"],
 )
 
 
@@ -124,17 +127,29 @@ def rows_with_themselves(X: np.ndarray) -> Pairs:
 def positions_against(xp: ModuleType, x: Any, z: Any, grid: int, across: bool = False) -> Pairs:
     """Pairs of inputs that broadcast, with axes of positions and a last one of channels.
 
-    One channel has cosines −1, 0 or 1 alone; channels add up as everything does.
+    With u, v the channels over their norms, 1 ∓ ρ = ‖u ∓ v‖²/2, channel by channel.
 
     Args:
         x, z: (*pairs, *positions, channels), `grid` axes of positions; with `across=True` twice as many, x of length 1
             along the second half and z along the first.
+
+    >>> x, z = np.array([[[3.0, 4.0]]]), np.array([[[0.0, 2.0]]])
+    >>> positions_against(np, x, z, grid=1).second_moment(np)
+    array([[[8.]]])
     """
-    sign = xp.sign(x) * xp.sign(z)
-    channels = Pairs(
-        xp.square(x)[None], xp.square(z)[None], (1 - sign)[None], (1 + sign)[None], xp.zeros_like(sign)[None]
+    squares = [xp.sum(xp.square(each), axis=-1) for each in (x, z)]
+    u, v = (
+        each / xp.where(square > 0, xp.sqrt(square), 1.0)[..., None]
+        for each, square in zip((x, z), squares, strict=True)
     )
-    return replace(total(xp, channels, axis=-1), grid=grid, across=across)
+    apart = together = 0.0
+    for channel in range(u.shape[-1]):
+        one, two = u[..., channel], v[..., channel]
+        apart, together = apart + xp.square(one - two), together + xp.square(one + two)
+    alive = (squares[0] > 0) & (squares[1] > 0)
+    apart, together = (xp.where(alive, gap / 2, 1.0)[None] for gap in (apart, together))
+    xx, zz = (square[None] for square in squares)
+    return Pairs(xx, zz, apart, together, xp.zeros_like(apart), grid=grid, across=across)
 
 
 def add(xp: ModuleType, one: Pairs, two: Pairs) -> Pairs:

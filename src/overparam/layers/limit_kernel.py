@@ -29,8 +29,8 @@ _CELLS_ON_DEVICE = 2**25
 class AbstractCompositionKernel(AbstractKernel):
     """The kernel of a composition, read from its layers, in float64 NumPy.
 
-    Inputs are rows (n, d), or samples (n, positions, channels) and (n, rows, columns, channels) where the composition
-    has positions. Rows of images hold one channel after the other. Zero rows are allowed. `get="ntk"` is the tangent
+    Inputs are rows (n, d), or samples (n, positions, channels), (n, rows, columns, channels) and (n, rows, columns, slices,
+    channels) where the composition has positions. Rows of images hold one channel after the other. Zero rows are allowed. `get="ntk"` is the tangent
     kernel of the trained weights, `get="nngp"` the covariance of an output over the initial weights.
 
     Entries are within about 1e-14 · √(K(x, x) K(z, z)), near-parallel and opposite inputs included. One exception: where a
@@ -130,7 +130,7 @@ class AbstractCompositionKernel(AbstractKernel):
 
         @whole_products()
         def of(X: Any, Z: Any) -> Any:
-            out = composition.kernel(smooth, composition.traced_pairs(X, Z))
+            out = composition.kernel(smooth, composition.traced_pairs(X, Z, composition.asks_for_angles))
             return jnp.broadcast_to(_read(out, get, smooth), (len(X), len(Z)))
 
         most = _CELLS if jax.default_backend() == "cpu" else _CELLS_ON_DEVICE
@@ -159,7 +159,7 @@ class AbstractCompositionKernel(AbstractKernel):
             for left in range(top if X is Z else 0, len(Z), width):
                 rows, columns = slice(top, min(top + height, len(X))), slice(left, min(left + width, len(Z)))
                 with np.errstate(all="ignore"):
-                    out = composition.kernel(np, composition.pairs(X[rows], Z[columns]))
+                    out = composition.kernel(np, composition.pairs(X[rows], Z[columns], composition.asks_for_angles))
                 _require_range(out, X[rows], Z[columns], composition)
                 yield rows, columns, out
 

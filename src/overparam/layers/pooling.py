@@ -175,6 +175,8 @@ def pooled(xp: ModuleType, pairs: Pairs, windows: Windows, shares: list[np.ndarr
     pairs = one_case(xp, pairs)
     grid = grid_lengths(pairs)
     moment, ntk = _averaged(xp, pairs, windows, shares, grid)
+    if not pairs.angles:
+        return _of_moments_alone(xp, pairs, moment, ntk)
     own = None
     if pairs.own is not None:
         own = pooled(xp, pairs.own[0], windows, shares), pooled(xp, pairs.own[1], windows, shares)
@@ -202,6 +204,14 @@ def of_moments(xp: ModuleType, pairs: Pairs, moment: Any, ntk: Any, own: tuple[P
     gaps = (corrected(xp, gap, xp.clip(gap, 0.0, 2.0)) for gap in (1 - rho, 1 + rho))
     apart, together = (xp.where(size > 0, gap, 1.0) for gap in gaps)
     return replace(pairs, xx=xx, zz=zz, apart=apart, together=together, ntk=ntk, own=own)
+
+
+def _of_moments_alone(xp: ModuleType, pairs: Pairs, moment: Any, ntk: Any) -> Pairs:
+    """Units as large as makes the second moments right; a namespace that differentiates sees them in the angle alone."""
+    size = xp.where(moment != 0, xp.abs(moment), 1.0)
+    size = corrected(xp, xp.zeros_like(size), size)
+    rho = moment / size
+    return replace(pairs, xx=size, zz=size, apart=1 - rho, together=1 + rho, ntk=ntk, own=None)
 
 
 def _averaged(xp: ModuleType, pairs: Pairs, windows: Windows, shares: list[np.ndarray], grid: Shape) -> tuple[Any, Any]:

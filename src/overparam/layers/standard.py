@@ -319,16 +319,18 @@ def composition_from(
 
     Args:
         parts: first to last.
-        shape: of a sample: (d,), (positions, channels) or (rows, columns, channels).
-        image: (positions, channels) or (rows, columns, channels) of samples that come as rows.
+        shape: of a sample: (d,), (positions, channels), (rows, columns, channels) or (rows, columns, slices, channels).
+        image: one of the last three, of samples that come as rows.
         masked: the number that stands for nothing.
     """
     shape, parts = tuple(int(size) for size in shape), tuple(parts)
     if not [part for part in parts if not isinstance(part, OneOutput)]:
         raise ValueError("`layers` is empty; give at least one, such as `dense(1)`")
     if image is not None:
-        if len(image) not in (2, 3) or any(size < 1 for size in image):
-            raise ValueError(f"`image` is {image}; expected (rows, columns, channels) or (positions, channels)")
+        if len(image) not in (2, 3, 4) or any(size < 1 for size in image):
+            raise ValueError(
+                f"`image` is {image}; expected (rows, columns, channels), (positions, channels) or (rows, columns, slices, channels)"
+            )
         if prod(shape) != prod(image):
             raise ValueError(
                 f"samples of shape {shape} have {prod(shape)} numbers and `image`={image} needs {prod(image)}; "
@@ -341,9 +343,10 @@ def composition_from(
                 f"channels first, {(image[-1], *image[:-1])}"
             )
         shape = image
-    if len(shape) not in (1, 2, 3):
+    if len(shape) not in (1, 2, 3, 4):
         raise ValueError(
-            f"samples have shape {shape}; expected (d,), (positions, channels) or (rows, columns, channels)"
+            f"samples have shape {shape}; expected (d,), (positions, channels), (rows, columns, channels) or "
+            "(rows, columns, slices, channels)"
         )
     layers = named(parts, shape)
     out = output_of(layers, shape)

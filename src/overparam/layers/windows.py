@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from types import ModuleType
 from typing import Any, Literal, final, get_args
 
@@ -193,7 +194,7 @@ def grid_of(shape: Shape, what: str) -> Shape:
     """The positions of a sample, which a layer of windows needs."""
     if len(shape) < 2:
         raise ValueError(
-            f"{what} gets inputs of shape {shape}; expected (positions, channels) or (rows, columns, channels)"
+            f"{what} gets inputs of shape {shape}; expected (positions, channels), (rows, columns, channels) or (rows, columns, slices, channels)"
         )
     return shape[:-1]
 
@@ -304,10 +305,17 @@ def equal_positions(xp: ModuleType, pairs: Pairs) -> Pairs:
     def diagonal(array: Any) -> Any:
         return xp.einsum(f"...{letters}{letters}->...{letters}", array)
 
+    def squares(array: Any) -> Any:
+        """Of length 1 along the positions of the other input, or of all pairs, where nobody asks for angles."""
+        lengths = array.shape[lead:]
+        if 1 in (prod(lengths[:grid]), prod(lengths[grid:])):
+            return array.reshape(*array.shape[:lead], *map(max, lengths[:grid], lengths[grid:]))
+        return diagonal(array)
+
     return replace(
         pairs,
-        xx=pairs.xx.reshape(pairs.xx.shape[: lead + grid]),
-        zz=pairs.zz.reshape(pairs.zz.shape[:lead] + pairs.zz.shape[lead + grid :]),
+        xx=squares(pairs.xx),
+        zz=squares(pairs.zz),
         apart=diagonal(pairs.apart),
         together=diagonal(pairs.together),
         ntk=diagonal(pairs.ntk),

@@ -247,10 +247,33 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
             raise NotImplementedError(
                 "`pattern` belongs to `Aggregate`, which is not offered; multiply by the graph's matrix first"
             )
-        if not options and _many(x1_or_kernel, x2, requirements(kernel_fn), diagonal_spatial):
+        if not options and _as_a_whole(x1_or_kernel, x2, requirements(kernel_fn), diagonal_spatial):
             names = get if get is None or isinstance(get, str) else tuple(get)
+            asked = {names} if isinstance(names, str) else set(names or ())
+            if x2 is None and known(x1_or_kernel) and asked and asked <= {"nngp", "ntk"}:
+                x2 = x1_or_kernel  # blocks of one size on and off the diagonal are one program
             with contextlib.suppress(jax.errors.JAXTypeError):  # a layer of one's own may look at numbers
                 return _carrying(compiled(x1_or_kernel, x2, names, mask_constant, diagonal_batch, diagonal_spatial))
+        return part_by_part(
+            x1_or_kernel,
+            x2,
+            get,
+            mask_constant=mask_constant,
+            diagonal_batch=diagonal_batch,
+            diagonal_spatial=diagonal_spatial,
+            **options,
+        )
+
+    def part_by_part(
+        x1_or_kernel: Any,
+        x2: Any,
+        get: Any,
+        *,
+        mask_constant: float | None,
+        diagonal_batch: bool | None,
+        diagonal_spatial: bool | None,
+        **options: Any,
+    ) -> Any:
         if all(is_kernel(leaf) for leaf in jax.tree.leaves(x1_or_kernel, is_leaf=is_kernel)) and x2 is None:
             made = of_kernels(x1_or_kernel, **options)
         else:
@@ -277,9 +300,9 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
                 made = _with_all_samples(made, alone)
         return chosen(made, get)
 
-    @functools.partial(jax.jit, static_argnums=(2, 3, 4, 5))
+    @functools.partial(jax.jit, static_argnums=(2, 4, 5))
     def compiled(x1: Any, x2: Any, get: Any, mask_constant: Any, diagonal_batch: Any, diagonal_spatial: Any) -> Any:
-        made = any_inputs(
+        made = part_by_part(
             x1,
             x2,
             get,
@@ -297,11 +320,13 @@ def taking_arrays(init_fn: Any, kernel_fn: Any) -> Any:
     return any_inputs
 
 
-def _many(x1: Any, x2: Any, needs: dict[str, Any], diagonal_spatial: bool | None) -> bool:
-    """Whether these are known arrays, and too many numbers for NumPy: then the whole network is compiled."""
+def _as_a_whole(x1: Any, x2: Any, needs: dict[str, Any], diagonal_spatial: bool | None) -> bool:
+    """Whether the network is one program: of arrays in the midst of a transformation, and of known ones that are too many for NumPy."""
     x2 = x1 if x2 is None else x2
-    if not known(x1, x2) or min(x1.ndim, x2.ndim) < 2:
+    if not _is_array(x1) or not _is_array(x2) or min(x1.ndim, x2.ndim) < 2:
         return False
+    if not known(x1, x2):
+        return True
     samples, channels = (needs.get("batch_axis", 0), needs.get("channel_axis", -1))
     if channels is None:
         return x1.shape[samples] * x2.shape[samples] > FEW

@@ -93,8 +93,12 @@ def _kernel_back(matrix: Any, rows: tuple[int, ...], times: tuple[int, ...] = ()
 
 
 def _now(*values: Any) -> contextlib.AbstractContextManager[Any]:
-    """Work on known numbers is done once and kept, also when the caller is being compiled."""
-    return contextlib.nullcontext() if _traced(values) else jax.ensure_compile_time_eval()
+    """Work on known numbers is done once and kept, also when the caller is being compiled.
+
+    Elsewhere nothing is changed: programs that are compiled inside would have their constants made beforehand, as large as they are.
+    """
+    compiling = checks.is_traced(jax.device_put(np.zeros(())))
+    return jax.ensure_compile_time_eval() if compiling and not _traced(values) else contextlib.nullcontext()
 
 
 def _traced(values: Any) -> bool:
