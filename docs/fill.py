@@ -42,7 +42,7 @@ COMPARED = ("studies.md", "audit.md", "compare.md")
 """Where a number that was chosen must be bound too."""
 NUMBER = r"[+−]?\d[\d,.]*(?:e-?\d+)?%?"
 BOUND = re.compile(
-    r"<!--table (?P<table>[\w.-]+)-->\n\n.*?\n\n<!--/table-->" + rf"|(?P<number>{NUMBER})<!--(?P<name>[\w.:-]+)-->",
+    r"<!--table (?P<table>[\w.-]+)-->\n.*?<!--/table-->" + rf"|(?P<number>{NUMBER})<!--(?P<name>[\w.:-]+)-->",
     re.DOTALL,
 )
 WORDS = re.compile(

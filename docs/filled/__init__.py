@@ -34,6 +34,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Result], dict[str, str]]]] = {
     "landscape": ("docs/studies/convergence-fig1", convergence.landscape),
     "laws": ("docs/studies/convergence-laws", convergence.laws),
     "adversaries": ("docs/studies/convergence-laws-adversaries", convergence.adversaries),
+    "joint": ("docs/studies/convergence-laws-joint", convergence.joint),
     "widths": ("docs/studies/laws-by-width", convergence.widths),
     "rates": ("docs/studies/convergence-rates", convergence.rates),
     "rates-small": ("docs/studies/convergence-rates-small", convergence.rates_small),

@@ -78,30 +78,19 @@ def _line(row: Any, other: Any) -> list[str]:
 
 
 def persons(result: Result) -> dict[str, str]:
-    """The doubts about the nearest rows and about the order: of persons, of independent rows and of tables."""
+    """The doubt about the nearest rows: of persons, of independent rows and of tables."""
     rows = json.loads((result.folder / "persons.json").read_text(encoding="utf-8"))["rows"]
     tables = [row for row in rows if row["what"] == "tables"]
     made = [row for row in rows if row["what"] != "tables"]
     lines = [
-        [row["which"], whole(row["sets"]), percent(row["error"]), *(whole(row[key]) for key in ("learned well", "doubted", "in order", "green"))]
+        [row["which"], whole(row["sets"]), percent(row["error"]), *(whole(row[key]) for key in ("learned well", "doubted", "green"))]
         for row in made
     ]  # fmt: skip
-    own, recorded = ([row for row in made if row["what"] == what] for what in ("persons", "as recorded"))
+    own = [row for row in made if row["what"] == "persons"]
     return {
-        "made": table(
-            ["rows", "draws", "told, median", "learned well", "doubted by the nearest", "by the order", "green"], lines
-        ),
+        "made": table(["rows", "draws", "told, median", "learned well", "doubted", "green"], lines),
         "found": whole(sum(row["doubted"] for row in own)),
         "of": whole(sum(row["sets"] for row in own)),
-        "recorded": whole(sum(row["either"] for row in recorded)),
-        "recorded-of": whole(sum(row["sets"] for row in recorded)),
-        "ordered": whole(sum(row["in order"] for row in tables)),
-        "order": table(
-            ["table", "told", "without the rows beside each in the file"],
-            [[row["which"], percent(row["error"]), percent(row["beside"])] for row in tables if row["in order"]],
-        ),
-        "shuffled": whole(sum(row["shuffled"] for row in rows)),
-        "orders": whole(sum(4 * row["sets"] for row in rows)),
         "tables": whole(len(tables)),
         "well": whole(sum(row["learned well"] for row in tables)),
         "doubted": whole(sum(row["doubted"] for row in tables)),

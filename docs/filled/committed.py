@@ -33,6 +33,11 @@ class Result:
         return values.get("found", values)
 
     @property
+    def sections(self) -> Any:
+        """The page as it was stored."""
+        return self._all["sections"]
+
+    @property
     def settings(self) -> Any:
         """What the study was asked to run."""
         return self._all["provenance"]["configuration"]["settings"]

@@ -114,6 +114,60 @@ def adversaries(result: Result) -> dict[str, str]:
     }
 
 
+JOINT = ("Sign changes", "Forward stability")
+
+
+def joint(result: Result) -> dict[str, str]:
+    """What adversaries find that move all layers for one, beside those before them: one seed here, means of three there, network by network."""
+    studies = result.folder.parent
+    names = (result.folder.name, "convergence-laws-adversaries", "convergence-laws")
+    now, newer, first = (_found(Result(studies / name)) for name in names)
+    settings = result.settings
+    m0, (_, L0, _) = settings["base"][0], settings["base_of_widths"]
+    networks = [("m", m, m, L0) for m in settings["widths"]] + [("L", L, m0, L) for L in settings["depths"] if L != L0]
+    lines, signs = [], {"newer": [], "first": []}
+    for axis, size, m, L in networks:
+        cells = [whole(m), str(L)]
+        for law in JOINT:
+            here = (law, axis, size)
+            over = [now[here] / before[here] if here in before else None for before in (newer, first)]
+            cells += [digits(now[here], 3), *(fixed(ratio, 2) for ratio in over)]
+            if law == JOINT[0]:
+                for name, ratio in zip(signs, over, strict=True):
+                    signs[name] += [] if ratio is None else [ratio]
+        lines.append(cells)
+    against = {row["law"]: row for row in all_of(result.values["rows"], moment="adversarial")}
+    named = {"signs": "sign changes", "forward": "forward stability"}
+    axes = ("omega", "m", "L")
+    powers = {f"{key}_{axis}": fixed(against[law]["exponents"][axis], 2) for key, law in named.items() for axis in axes}
+    errors = {
+        f"{key}_{axis}_error": fixed(against[law]["errors"][axis], 2) for key, law in named.items() for axis in axes[1:]
+    }
+    header = ["m", "L", "signs", "over newer", "over first", "movement", "over newer", "over first"]
+    return {
+        "found": table(header, lines),
+        "holds": whole(sum(row["holds"] for row in result.values["rows"])),
+        "audits": whole(sum(row["audits"] for row in result.values["rows"])),
+        "signs_least": fixed(min(signs["newer"]), 2),
+        "signs_most": fixed(max(signs["newer"]), 2),
+        "signs_first_least": fixed(min(signs["first"]), 2),
+        "signs_first_most": fixed(max(signs["first"]), 2),
+        **powers,
+        **errors,
+    }
+
+
+def _found(result: Result) -> dict[tuple[str, str, float], float]:
+    """By law, axis and size: what the adversary found at one radius, from the figures of the study's page."""
+    found = {}
+    for figure in (block for section in result.sections for block in section["blocks"] if block["kind"] == "figure"):
+        law, _, axis = figure["title"].partition(" against ")
+        for one in figure["series"]:
+            if one["name"] == "adversarial":
+                found |= {(law, axis, size): value for size, value in zip(one["x"], one["y"], strict=True)}
+    return found
+
+
 def laws(result: Result) -> dict[str, str]:
     """The laws of fully connected networks, exponent by exponent."""
     rows = result.values["rows"]

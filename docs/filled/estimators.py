@@ -30,42 +30,13 @@ def estimators(result: Result) -> dict[str, str]:
     models = _models(uci)
     full = [row for row in uci if set(models) <= set(row["models"])]
     errors, halves = _errors(full, models), {row["table"]: row["half"] for row in full}
-    halved = np.array([halves[name] for name in errors])
-    E = np.array(list(errors.values()))
-    ahead = {name: _ahead(E, models.index(name)) for name in models}
-    loo = [100 * (row["loo"] - row["models"][OURS][0]) for row in uci]
-    raw = [100 * (row["loo_raw"] - row["models"][OURS][0]) for row in uci]
-    inside = [row["loo_lower"] <= row["models"][OURS][0] <= row["loo_upper"] for row in uci]
-    lost = [
-        [
-            name,
-            whole(next(row["n"] for row in full if row["table"] == name)),
-            *(percent(e, 1) for e in (own[0], own[1:].min())),
-            models[1 + int(own[1:].argmin())],
-        ]
-        for name, own in sorted(errors.items(), key=lambda item: item[1][1:].min() - item[1][0])
-        if own[0] - own[1:].min() > LOST
-    ]
-    regression = _models(targets)
-    whole_targets = [row for row in targets if set(regression) <= set(row["models"])]
-    told = _errors(whole_targets, regression)
-    T = np.array(list(told.values()))
+    halved, E = np.array([halves[name] for name in errors]), np.array(list(errors.values()))
     slower = [row["NTK"] / (row["forest"] + row["grid"]) for row in times]
-    return {
-        "tables": whole(len(errors)),
-        "splits": whole(len(full)),
-        "own-splits": whole(len(uci)),
-        "own-tables": whole(len({row["table"] for row in uci})),
-        "most": whole(max(row["n"] for row in full)),
-        "own-most": whole(max(row["n"] for row in uci)),
-        "models": table(
-            ["model", "accuracy", "mean rank", "share of the best", "NTKClassifier ahead by, points", "seconds a fit"],
-            [_line(name, j, E, full) for j, name in enumerate(models)],
-        ),
+    found = {
         "halves": table(
-            ["model", *(f"{words} ({np.sum(halved == half)} tables){more}" for half, words in HALVES.items() for more in (": accuracy", ": NTKClassifier ahead by, points"))],
+            ["model", *(f"{words} ({np.sum(halved == half)} tables){more}" for half, words in HALVES.items() for more in (": accuracy", ": NTKClassifier ahead by, points", ": ahead on, behind on"))],
             [
-                ["NTKClassifier" if not j else name, *(cell for half in HALVES for cell in (percent(1 - E[halved == half, j].mean(), 1), _lead(E[halved == half], j)))]
+                ["NTKClassifier" if not j else name, *(cell for half in HALVES for cell in (percent(1 - E[halved == half, j].mean(), 1), _lead(E[halved == half], j), _sides(E[halved == half], j)))]
                 for j, name in enumerate(models)
             ],
         ),
@@ -81,35 +52,10 @@ def estimators(result: Result) -> dict[str, str]:
                 if (own := all_of(copies, table=name))
             ],
         ),
-        "forest": fixed(ahead["random forest"][0], 1),
-        "boosting": fixed(ahead["histogram boosting"][0], 1),
-        "vectors": fixed(ahead["support vectors"][0], 1),
-        "trees": fixed(ahead["extra trees"][0], 1),
         "large": whole(len({row["table"] for row in full if row["n"] > LARGE})),
         "apart": table(
             ["model", "tables", "splits", "its accuracy", "NTKClassifier's", "NTKClassifier ahead by, points", "seconds a fit", "NTKClassifier's"],
             [_beside(uci, name) for name in APART if any(name in row["models"] for row in uci)],
-        ),
-        "lost": table(["table", "rows fitted", "NTKClassifier wrong", "the best rival", "which"], lost),
-        "lost-count": whole(len(lost)),
-        "won-count": whole(np.sum(E[:, 1:].min(axis=1) - E[:, 0] > LOST)),
-        "calibration": table(
-            ["model", "ECE", "log loss"],
-            [[name, fixed(_mean(full, name, 1), 3), fixed(_mean(full, name, 2), 3)] for name in models if full[0]["models"][name][1] is not None],
-        ),
-        "loo": fixed(float(np.mean(loo)), 1),
-        "loo-raw": fixed(float(np.mean(raw)), 1),
-        "loo-apart": fixed(float(np.mean(np.abs(loo))), 1),
-        "loo-inside": percent(float(np.mean(inside)), 0),
-        "loo-covered": percent(float(np.mean([_apart_by_chance(row) for row in uci])), 0),
-        "targets": whole(len(told)),
-        "regression": table(["table", *regression], [[name, *(fixed(value, 2) for value in own)] for name, own in told.items()]),
-        "regression-ranks": table(
-            ["model", "mean rank", "median ratio to NTKRegressor's mean square"],
-            [
-                ["NTKRegressor" if not j else name, fixed(np.mean([rankdata(own)[j] for own in T]), 2), fixed(np.median(T[:, j] / T[:, 0]), 2)]
-                for j, name in enumerate(regression)
-            ],
         ),
         "regression-apart": table(
             ["model", "targets", "NTKRegressor better on", "median ratio to NTKRegressor's mean square"],
@@ -121,6 +67,93 @@ def estimators(result: Result) -> dict[str, str]:
             [[whole(row["n"]), *(fixed(row[key], 1) for key in ("NTK", "forest", "grid"))] for row in times],
         ),
         "defaults": _defaults(result),
+    }  # fmt: skip
+    if packaged := all_of(rows, kind="packaged"):
+        told = _models(packaged)
+        fresh = _errors([row for row in packaged if set(told) <= set(row["models"])], told)
+        others = _errors([row for row in full if row["half"]], told)
+        sets = {"the others of `uci`": others, "tables of packages": fresh, "both": others | fresh}
+        found["unseen"] = table(
+            ["model", *(f"NTKClassifier ahead on {words} ({len(own)}) by, points" for words, own in sets.items())],
+            [[name, *(_lead(np.array(list(own.values())), j) for own in sets.values())] for j, name in enumerate(told) if j],
+        )  # fmt: skip
+    for prefix in ("", "packaged-"):
+        for kind, told_of in ((prefix[:-1] or "uci", _of_classes), (f"{prefix}regression", _of_targets)):
+            if own := all_of(rows, kind=kind):
+                found |= {prefix + name: text for name, text in told_of(own).items()}
+    return found
+
+
+def _of_classes(rows: Sequence[Any]) -> dict[str, str]:
+    """Of one set of tables: every model's accuracy and calibration, where ours loses, and how true its own error is."""
+    models = _models(rows)
+    full = [row for row in rows if set(models) <= set(row["models"])]
+    errors = _errors(full, models)
+    E = np.array(list(errors.values()))
+    ahead = {name: _ahead(E, models.index(name)) for name in models}
+    loo = [100 * (row["loo"] - row["models"][OURS][0]) for row in rows]
+    raw = [100 * (row["loo_raw"] - row["models"][OURS][0]) for row in rows]
+    inside = [row["loo_lower"] <= row["models"][OURS][0] <= row["loo_upper"] for row in rows]
+    lost = [
+        [
+            name,
+            whole(next(row["n"] for row in full if row["table"] == name)),
+            *(percent(e, 1) for e in (own[0], own[1:].min())),
+            models[1 + int(own[1:].argmin())],
+        ]
+        for name, own in sorted(errors.items(), key=lambda item: item[1][1:].min() - item[1][0])
+        if own[0] - own[1:].min() > LOST
+    ]
+    return {
+        "tables": whole(len(errors)),
+        "splits": whole(len(full)),
+        "own-splits": whole(len(rows)),
+        "own-tables": whole(len({row["table"] for row in rows})),
+        "most": whole(max(row["n"] for row in full)),
+        "own-most": whole(max(row["n"] for row in rows)),
+        "models": table(
+            ["model", "accuracy", "mean rank", "share of the best", "NTKClassifier ahead by, points", "tables it is ahead on, behind on", "seconds a fit"],
+            [_line(name, j, E, full) for j, name in enumerate(models)],
+        ),
+        "forest": fixed(ahead["random forest"][0], 1),
+        "boosting": fixed(ahead["histogram boosting"][0], 1),
+        "vectors": fixed(ahead["support vectors"][0], 1),
+        "trees": fixed(ahead["extra trees"][0], 1),
+        "lost": table(["table", "rows fitted", "NTKClassifier wrong", "the best rival", "which"], lost),
+        "lost-count": whole(len(lost)),
+        "won-count": whole(np.sum(E[:, 1:].min(axis=1) - E[:, 0] > LOST)),
+        "calibration": table(
+            ["model", "ECE", "log loss"],
+            [[name, fixed(_mean(full, name, 1), 3), fixed(_mean(full, name, 2), 3)] for name in models if full[0]["models"][name][1] is not None],
+        ),
+        "loo": fixed(float(np.mean(loo)), 1),
+        "loo-raw": fixed(float(np.mean(raw)), 1),
+        "loo-apart": fixed(float(np.mean(np.abs(loo))), 1),
+        "loo-inside": percent(float(np.mean(inside)), 0),
+        "loo-covered": percent(float(np.mean([_apart_by_chance(row) for row in rows])), 0),
+    }  # fmt: skip
+
+
+def _of_targets(rows: Sequence[Any]) -> dict[str, str]:
+    """Of one set of regressions: every model's mean square, table by table, and as ranks."""
+    models = _models(rows)
+    told = _errors([row for row in rows if set(models) <= set(row["models"])], models)
+    T = np.array(list(told.values()))
+    return {
+        "targets": whole(len(told)),
+        "regression": table(["table", *models], [[name, *(fixed(value, 2) for value in own)] for name, own in told.items()]),
+        "regression-ranks": table(
+            ["model", "mean rank", "NTKRegressor better on", "median ratio to NTKRegressor's mean square"],
+            [
+                [
+                    "NTKRegressor" if not j else name,
+                    fixed(np.mean([rankdata(own)[j] for own in T]), 2),
+                    whole(np.sum(T[:, 0] < T[:, j])) if j else "",
+                    fixed(np.median(T[:, j] / T[:, 0]), 2),
+                ]
+                for j, name in enumerate(models)
+            ],
+        ),
     }  # fmt: skip
 
 
@@ -175,6 +208,11 @@ def _lead(E: np.ndarray, j: int) -> str:
     return f"{fixed(value, 2)} ({fixed(lower, 2)} to {fixed(upper, 2)})" if j else ""
 
 
+def _sides(E: np.ndarray, j: int) -> str:
+    """On how many tables ours is ahead, and on how many behind."""
+    return f"{np.sum(E[:, 0] < E[:, j])}, {np.sum(E[:, 0] > E[:, j])}" if j else ""
+
+
 def _apart_by_chance(row: Any) -> bool:
     """Whether the error on the held fold is as near to `loo_error_` as the interval and the fold's own, Wilson's, let two shares
     of one error be: Newcombe's interval of their difference holds 0. The fold has half as many rows as were fitted."""
@@ -195,6 +233,7 @@ def _line(name: str, j: int, E: np.ndarray, rows: Sequence[Any]) -> list[str]:
         fixed(ranks[:, j].mean(), 2),
         percent(share, 1),
         _lead(E, j),
+        _sides(E, j),
         fixed(_mean(rows, name, 3), 1),
     ]
 

@@ -16,7 +16,7 @@ from typing import Any
 from overparam.core import files
 
 ROOT = Path(__file__).parents[2]
-KEEP = 20
+KEEP = 4
 """Cases after which what was found is written down."""
 SHOWN = 60
 """Failures that are kept in words."""

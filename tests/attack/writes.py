@@ -150,7 +150,7 @@ def full_at(name: str, start: int, at: int) -> dict[str, Any]:
         else:  # what it could not do then was done later, and nothing is amiss
             amiss = found != alone.told or "overparam: " in said or "Traceback" in said
             failed += [f"it ended as if nothing were: {said[-300:]!r}"] if amiss else []
-        failed += [f"{left} is left" for left in _temporary(place)]
+        failed += [f"{left} is left" for left in _temporary(place) if not _waits(place / left)]
         now, kept = _contents(place), {} if found is not None else held
         failed += [
             f"{path} is changed" for path, hashed in kept.items() if not _is_temporary(path) and now.get(path) != hashed
@@ -336,6 +336,13 @@ def _contents(place: Path) -> dict[str, str]:
 def _is_temporary(path: str) -> bool:
     name = os.path.basename(path)
     return name.endswith(".part") or name.startswith(".arrays-")
+
+
+def _waits(path: Path) -> bool:
+    """Whether these are the arrays of the result that is in place: it is whole, and who reads it moves them."""
+    result = path.with_name("result.json")
+    checksum = path.name.removeprefix(".arrays-").removesuffix(".npz")
+    return path.name.startswith(".arrays-") and result.is_file() and checksum in result.read_text(encoding="utf-8")
 
 
 def _temporary(place: Path) -> list[str]:

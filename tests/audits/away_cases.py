@@ -70,7 +70,7 @@ def jacobian(subject, weights):
     import jax.numpy as jnp
 
     with jax.enable_x64(True):
-        found = jax.jacrev(outputs_of(subject, jnp))({name: jnp.asarray(W) for name, W in weights.items()})
+        found = jax.jit(jax.jacrev(outputs_of(subject, jnp)))(dict(weights))
         parts = [np.asarray(found[name]).reshape(subject.samples, subject.outputs, -1) for name in subject.weights]
     return np.concatenate(parts, axis=2)
 

@@ -163,8 +163,8 @@ def test_gradients_by_the_fact_are_the_automatic_ones(name):
     layers = {"fully connected": {"W1": 1, "W2": 2, "W3": 3}, "all trained": {"W1": 1, "W2": 2, "B": 3}}.get(name, {})
     found = gradients_by_fact(inside, W, losses, layers)
     with jax.enable_x64(True):
-        slope = jax.grad(
-            lambda trained: (net.apply(replace(params, trained=trained), X).reshape(5, -1) * losses).sum()
+        slope = jax.jit(
+            jax.grad(lambda trained: (net.apply(replace(params, trained=trained), X).reshape(5, -1) * losses).sum())
         )(W)
     for key in layers:
         close(found[key], np.asarray(slope[key]))

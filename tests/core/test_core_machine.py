@@ -1,6 +1,7 @@
 """What the machine has: memory within its limits, BLAS threads given back, angles to all digits."""
 
 import os
+import sys
 from pathlib import Path
 
 import mpmath
@@ -53,6 +54,15 @@ def test_threads_are_given_back() -> None:
     assert count() == before
     with pytest.raises(ValueError, match="`threads` is 0; expected 1 or more"), machine.blas_threads(0):
         pass
+
+
+def test_libraries_with_threads_are_looked_for_again_where_modules_were_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = machine.thread_pools()
+    assert machine.thread_pools() is found
+    monkeypatch.setitem(sys.modules, "one that was not there", sys)
+    assert machine.thread_pools() is not found
 
 
 def test_cores_and_papers() -> None:

@@ -27,7 +27,7 @@ def gradients(net, params, rows):
     """(n, k, weights), by JAX's own Jacobian."""
     flat, back = ravel_pytree(params.trained)
     apply = lambda w: net.apply(Params(back(w), params.fixed, params.state), jnp.asarray(rows))  # noqa: E731
-    return np.asarray(jax.jacrev(apply)(flat))
+    return np.asarray(jax.jit(jax.jacrev(apply))(flat))
 
 
 def ridge_weights(J, y, ridge):

@@ -20,14 +20,16 @@ def test_one_step_is_the_gradient_of_one_sampled_point():
         network = BiasedTwoLayer(6)
         params = network.init(0, 3)
         algorithm = OneSampleSGD(0.25)
-        state = algorithm.begin(network, params, Problem(jnp.asarray(X), jnp.asarray(Y)), jax.random.key(2))
-        after = algorithm.step(network, state, Problem(jnp.asarray(X), jnp.asarray(Y)), 0)
+        problem = Problem(jnp.asarray(X), jnp.asarray(Y))
+        state = algorithm.begin(network, params, problem, jax.random.key(2))
+        after = jax.jit(lambda state: algorithm.step(network, state, problem, 0))(state)
 
         def value(W, i):
-            u = jnp.maximum(W @ X[i] + params.fixed["b"], 0) @ params.fixed["a"][0]
-            return SmoothAbsolute().each(u[None], jnp.asarray(Y[i : i + 1]))[0]
+            u = jnp.maximum(W @ problem.X[i] + params.fixed["b"], 0) @ params.fixed["a"][0]
+            return SmoothAbsolute().each(u[None], problem.y[i][None])[0]
 
-        steps = [-0.25 * jax.grad(value)(params.trained["W"], i) for i in range(9)]
+        slope = jax.jit(jax.grad(value))
+        steps = [-0.25 * slope(params.trained["W"], i) for i in range(9)]
         apart = [float(jnp.abs(after.increments["W"] - step).max()) for step in steps]
         assert sorted(apart)[0] < 1e-14 < sorted(apart)[1]
         now = algorithm.current(after).trained["W"]

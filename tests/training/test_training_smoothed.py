@@ -60,7 +60,7 @@ def autodiff(network, params, W, V, X, y, scale, signs=None, **options):
 
         return jax.vmap(one)(X, y, signs).mean()
 
-    return jax.grad(mean, argnums=(0, 1))(W, V)
+    return jax.jit(jax.grad(mean, argnums=(0, 1)))(W, V)
 
 
 def zeros(batch, signs=()):

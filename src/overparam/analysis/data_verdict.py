@@ -107,9 +107,7 @@ def opening(s: PreparedRows, error: ErrorEstimate) -> tuple[Tone, str]:
         # few test rows do not prove that nothing carries over where training rows left out say that something does
         found = ["bad" if _tone(s, error.left_out, error.left_out.error) == "bad" else "warning"]
     first, doubted = found[0], []
-    for (
-        doubt
-    ) in error.doubts:  # new rows fare no better than the error that leads says, and no worse than a doubt that bounds
+    for doubt in error.doubts:  # new rows may fare as the error that leads says, and no worse than a doubt that bounds
         judged: Tone = "warning"
         if doubt.bounds and doubt.error is not None:
             judged = _tone(s, error, doubt.error, error.rival)

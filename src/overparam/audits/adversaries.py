@@ -164,11 +164,16 @@ class Adversary:
         return found if self._stages[-1] is self._on and not self._climb.partly else [*closed, *joint, *found]
 
     def _closed(self, subject: Subject, omega: float) -> list[Weights]:
-        more = [] if self._climb.starts is None else self._climb.starts(subject, omega)
-        return [W for aim in self._climb.aims for W in perturbations(subject, omega, aim)] + more
+        own = self._own_starts(subject, omega) if self._side < 0 else []
+        return [W for aim in self._climb.aims for W in perturbations(subject, omega, aim)] + own
 
     def _joint(self, subject: Subject, omega: float) -> list[Weights]:
-        return [W for aim in self._climb.aims for W in joint_perturbations(subject, omega, aim)]
+        """Of several layers at once, or several samples."""
+        own = self._own_starts(subject, omega) if self._side > 0 else []
+        return [W for aim in self._climb.aims for W in joint_perturbations(subject, omega, aim)] + own
+
+    def _own_starts(self, subject: Subject, omega: float) -> list[Weights]:
+        return [] if self._climb.starts is None else self._climb.starts(subject, omega)
 
     def _climbed(
         self, few: Subject, omega: float, starts: list[Weights], joint: list[Weights], steps: int, first: bool
@@ -190,8 +195,6 @@ class Adversary:
         more = [highest[1]] if highest[0] > max(height for height, _ in seen) else []
         ends = []
         tries = few.effort.starts if first else min(2, few.effort.starts)
-        if self._side > 0 and self._climb.starts is not None:
-            tries += 1  # what they lead to comes beside what the others do
         for start in [starts[0], *(W for W in ranked if W is not starts[0])][:tries] + more:
             # What is least lies behind many hills; what is largest lies on the edge of the ball, and closed forms lead near it.
             # It is made of all samples, and the rank of the steps with it.

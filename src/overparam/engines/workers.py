@@ -28,7 +28,7 @@ def worker_count(threads: int | None, entries: int) -> int:
     if entries < ENOUGH:
         return 1
     if threads is None:
-        pools = [pool["num_threads"] for pool in thread_pools().info() if pool["user_api"] == "blas"]
+        pools: list[int] = [pool["num_threads"] for pool in thread_pools().info() if pool["user_api"] == "blas"]
         threads = min(max(pools, default=MOST), usable_cores())
     return max(1, min(threads, MOST))
 
