@@ -148,12 +148,20 @@ def kinds_seconds(rows: int, features: int) -> float:
 
 
 def chosen_of(y: np.ndarray, outputs: np.ndarray, folds: Folds) -> np.ndarray:
-    """Of (settings, n, k) outputs for rows held out those, in the shape of y, of the setting that does best on the other folds."""
+    """Of (settings, n, k) outputs for rows held out those, in the shape of y, of the setting that does best on the other folds.
+
+    A training that diverges is seen without the rows held out, and another setting is taken in its place.
+
+    >>> outputs = np.array([[[1.0], [np.nan]], [[0.5], [-0.5]]])
+    >>> chosen_of(np.array([1.0, -1.0]), outputs, [(np.array([0]), np.array([1])), (np.array([1]), np.array([0]))]).tolist()
+    [0.5, -0.5]
+    """
     found = np.empty((len(y), outputs.shape[2]))
     squares = np.nan_to_num(np.mean((outputs - y.reshape(len(y), -1)) ** 2, axis=2), nan=np.inf)
     for fitted, held in folds:
-        found[held] = outputs[int(squares[:, fitted].sum(axis=1).argmin())][held]
-    return np.nan_to_num(found).reshape(y.shape)  # diverged here and not on the other folds
+        there = np.isfinite(outputs[:, held]).all(axis=(1, 2))
+        found[held] = outputs[int(np.where(there, squares[:, fitted].sum(axis=1), np.inf).argmin())][held]
+    return np.nan_to_num(found).reshape(y.shape)  # where all settings diverged
 
 
 def _linear(s: PreparedRows, X: np.ndarray, rows: np.ndarray, folds: Folds) -> tuple[np.ndarray, str]:
