@@ -32,6 +32,7 @@ def parted_groups(
         nearest, distances: of every row to its nearest ones, rising.
         known: (n,) groups of rows that are known to be alike: those within one of them are no news.
 
+    >>> from overparam.data.neighbours import nearest_rows
     >>> centres = np.repeat(np.arange(10.0), 3)[:, None] * [[1.0, 0.0, 2.0]]
     >>> Z = centres + 0.1 * np.random.default_rng(0).uniform(size=(30, 3))
     >>> [rows.tolist() for rows in parted_groups(Z, *nearest_rows(Z, 6))][:2]
