@@ -117,6 +117,20 @@ def test_interrupted_in_memory_goes_on(kind: str, at: int, monkeypatch: pytest.M
     same(found, whole)
 
 
+@pytest.mark.parametrize("asked", [{}, {"bounds": None}], ids=["bracket", "no bounds"])
+def test_a_stopped_sweep_ends_where_the_one_nobody_stops_does(asked: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    H = make("dense")
+    whole = quadrature(H, Y, tol=1e-4, **asked)
+    assert whole.products > 12
+    assert whole.converged
+    for at in range(whole.products - 9, whole.products):
+        counter = Counter(monkeypatch, DenseGram)
+        counter.stop_at = at
+        with pytest.raises(Interrupted) as caught:
+            quadrature(H, Y, tol=1e-4, **asked)
+        same(quadrature(H, Y, tol=1e-4, **asked, resume=caught.value.sweep), whole)
+
+
 def test_interrupted_three_times(whole: Quadrature, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     H = make("dense")
     counter = Counter(monkeypatch, DenseGram)

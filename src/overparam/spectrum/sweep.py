@@ -131,7 +131,8 @@ class _Job:
         self.mean_diagonal = float(H.diagonal().mean())
         self.converged = False
         self.notes: list[str] = []
-        self._estimates: list[np.ndarray] = []
+        made_anew = H.plan is not None and H.plan.engine in MADE_ANEW
+        self.every = 1 if made_anew else 4  # looks cost less than products that make the matrix again
 
     def run(
         self,
@@ -141,14 +142,11 @@ class _Job:
         progress: Progress,
     ) -> None:
         saved = time.monotonic()
-        made_anew = self.H.plan is not None and self.H.plan.engine in MADE_ANEW
-        every = 1 if made_anew else 4  # looks cost less than products that make the matrix again
-        self.converged = sweep.products > 0 and self._tight(sweep, known)
+        self.converged = self._tight(sweep, known)
         while sweep.products < self.most and not sweep.complete.all() and not self.converged:
             sweep.step(_after(sweep.products, progress))
             progress(sweep.products, None, "products with H")
-            if sweep.products % every == 0:
-                self.converged = self._tight(sweep, known)
+            self.converged = self._tight(sweep, known)
             if place is not None and time.monotonic() - saved > SAVE_EVERY:
                 sweep.save(place)
                 saved = time.monotonic()
@@ -157,7 +155,12 @@ class _Job:
         self.converged = bool(self.converged or sweep.complete.all())
 
     def _tight(self, sweep: Lanczos, known: EigenvalueBounds | None) -> bool:
-        """Whether every recursion that still runs has its bracket, by the O(q) recursions for 1/x."""
+        """Whether every recursion that still runs has its bracket, by the O(q) recursions for 1/x.
+
+        Looked at after the same products whether the sweep was stopped in between or not, so that it ends at the same one.
+        """
+        if sweep.products == 0 or sweep.products % self.every:
+            return False
         live = np.flatnonzero(~sweep.complete)
         if not len(live):
             return True
@@ -169,11 +172,11 @@ class _Job:
         with np.errstate(all="ignore"):
             lower = inverse_entries(alphas, betas, ridge)
             if known is None:  # nothing certified to stop on: the value has stopped moving
-                self._estimates.append(np.asarray(lower))
-                past = self._estimates[-3:]
-                if len(past) < 3 or any(p.shape != lower.shape for p in past):
+                before = sweep.products - 2 * self.every
+                if before <= 0:
                     return False
-                return bool(np.all(np.abs(past[2] - past[0]) <= 0.1 * self.tol * np.abs(past[2])))
+                past = inverse_entries(alphas[:, :before], betas[:, :before], ridge)
+                return bool(np.all(np.abs(lower - past) <= 0.1 * self.tol * np.abs(lower)))
             upper = radau_inverse_entries(alphas, betas, ridge, a)
             return bool(np.all((upper - lower <= 0.5 * self.tol * lower) & (lower > 0)))
 
