@@ -187,6 +187,17 @@ def test_numbers_that_float64_does_not_hold_are_not_rounded(tmp_path: Path) -> N
             op.load((X, y))
 
 
+@pytest.mark.parametrize("no_number", ["NaN", "sNaN"])
+def test_decimals_that_are_no_numbers_are_missing_values(no_number: str) -> None:
+    values = [decimal.Decimal(word) for word in ("1.5", no_number, "2.5", "4")]
+    for frame in (
+        pd.DataFrame({"a": values, "y": [*"uvuv"]}),
+        pl.DataFrame({"a": pl.Series(values, dtype=pl.Object), "y": [*"uvuv"]}),
+    ):
+        with pytest.raises(ValueError, match=r"1 missing value: 'a' 1 \(first: row 1\)"):
+            op.load(frame, label="y")
+
+
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.csv")
     with pytest.raises(ValueError, match="a pipe or a device"):

@@ -216,7 +216,7 @@ def _column(name: str, series: Any, kind: str | None, table: str) -> Column:
         if type(series.dtype).__name__ == "PeriodDtype":  # months, quarters: by their first moment
             series = series.dt.to_timestamp()
         code = getattr(series.dtype, "kind", "O")
-        missing = np.asarray(series.isna(), dtype=bool)
+        missing = _missing(series)
         if code in "mM":
             return _pandas_dates(name, series, missing)
         if code == "b":
@@ -244,6 +244,15 @@ def _column(name: str, series: Any, kind: str | None, table: str) -> Column:
     return _object_column(name, values, missing, table)
 
 
+def _missing(series: Any) -> np.ndarray:
+    """Where a column of pandas has no value; pandas compares Decimals with themselves, and a signalling NaN raises then."""
+    try:
+        return np.asarray(series.isna(), dtype=bool)
+    except ArithmeticError:
+        quiet = [None if _is_nan(value) else value for value in series.tolist()]
+        return np.asarray(type(series)(quiet, dtype=object).isna(), dtype=bool)
+
+
 def _exact_integers(values: np.ndarray) -> bool:
     """Whether float64 holds all of them."""
     return values.dtype.kind not in "iu" or checks.held_exactly(values)
@@ -261,7 +270,10 @@ def _pandas_dates(name: str, series: Any, missing: np.ndarray) -> Column:
 def _object_column(name: str, values: list[Any], missing: np.ndarray, table: str) -> Column:
     """Python values: numbers where all are, text where all are text, true and false, dates; anything else is an error."""
     missing = missing | np.array(
-        [value is None or (isinstance(value, float) and math.isnan(value)) or _is_nat(value) for value in values]
+        [
+            value is None or (isinstance(value, float) and math.isnan(value)) or _is_nan(value) or _is_nat(value)
+            for value in values
+        ]
     )
     there = [value for value, gone in zip(values, missing, strict=True) if not gone]
     if there and all(isinstance(value, bool | np.bool_) for value in there):
@@ -303,6 +315,11 @@ def _is_float(value: int | Decimal) -> bool:
 
 def _in_digits(value: Any) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+
+def _is_nan(value: Any) -> bool:
+    """Whether it is a Decimal that is no number, signalling or not."""
+    return isinstance(value, Decimal) and value.is_nan()
 
 
 def _is_nat(value: Any) -> bool:
