@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import os
@@ -218,4 +219,5 @@ def prepare(name: str) -> None:
         "rich.panel",
         "PIL.PngImagePlugin",
     ):
-        importlib.import_module(module)
+        with contextlib.suppress(ModuleNotFoundError):  # what others bring is not everywhere
+            importlib.import_module(module)

@@ -11,7 +11,7 @@ from PIL import Image
 
 import overparam as op
 from overparam.analysis import apply_decisions
-from overparam.analysis.data_kinds import SAID
+from overparam.analysis.data_kinds import HAVE, SAID
 from overparam.analysis.label_decisions import corrected_data
 from overparam.cli import run
 from overparam.core.bracketed import Interval
@@ -232,10 +232,11 @@ def _kinds_claim(kinds):
     """The leading kind and its error, as result.json has them."""
     one = next(one for one in kinds["tried"] if one["name"] == kinds["leading"])
     share = as_sure_as(one["error"]["upper"] - one["error"]["lower"])(one["error"]["value"])
+    name, has = SAID[kinds["leading"]], HAVE.get(kinds["leading"], "has")
     if kinds["best"] == "none":
-        return f"gets clearly fewer rows wrong than guessing; {SAID[kinds['leading']]} has {share} wrong in five folds"
+        return f"gets clearly fewer rows wrong than guessing; {name} {has} {share} wrong in five folds"
     if kinds["best"] == "cannot tell":
-        return f"Best kind of model: cannot tell. In five folds {SAID[kinds['leading']]} has {share} wrong"
+        return f"Best kind of model: cannot tell. In five folds {name} {has} {share} wrong"
     return f"Best kind of model: {SAID[kinds['best']]}, {share} wrong in five folds"
 
 
