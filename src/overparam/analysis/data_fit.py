@@ -68,7 +68,7 @@ def fit_rows(work: Work, s: PreparedRows) -> Fitted:
         kept = found.windows if found.windows.crossing(own) > CROSSING else None
         found = replace(found, windows=None if kept is None else replace(kept, blocks=np.arange(s.n)))
     if own is None and found.windows is None:
-        found = _with_dependent(s, found)
+        found = _without_whole_classes(s, found)
     wide = _several(joined(found.candidates, own), found.candidates)
     some = len(np.unique(wide)) < s.n
     cautious = fitted(wide, 0.0, 0.5 if some else 1.0)
@@ -92,7 +92,7 @@ def _several(*groups: np.ndarray) -> np.ndarray:
     return next((one for one in groups if len(np.unique(one)) > 1), np.arange(len(groups[0])))
 
 
-def _with_dependent(s: PreparedRows, found: RowCopies) -> RowCopies:
+def _without_whole_classes(s: PreparedRows, found: RowCopies) -> RowCopies:
     """Without groups far from all others that are whole classes."""
     alike = []
     for one in found.alike:

@@ -72,7 +72,6 @@ def without_nearest(fitted: Fitted) -> tuple[int, np.ndarray, np.ndarray] | None
     s = fitted.rows
     rows = taken_rows(s, MOST_ROWS)
     n, y = len(rows), s.y[rows]
-    own = np.unique(fitted.groups[rows], return_inverse=True)[1]
     largest = min(COUNTS[-1], max(1, int(OF_ALL * n)), n - 2)
     counts = [*(count for count in COUNTS if count < largest), largest]
     Z = comparable_rows(s.source)[rows]
@@ -86,6 +85,7 @@ def without_nearest(fitted: Fitted) -> tuple[int, np.ndarray, np.ndarray] | None
     nearest, distances = nearest_rows(Z, counts[-1])
     grid = np.isclose(distances[:, 1:], distances[:, :-1], rtol=1e-9).mean() > ON_GRIDS if largest > 1 else False
     leaving, random, found, before = LeavingSets(fitted, rows), generator(s.seed, 61), None, 0.0
+    own = leaving.groups
 
     def missed(count: int) -> np.ndarray:
         return leaving.losses([near[: min(count, most[i])] for i, near in enumerate(nearest)])
